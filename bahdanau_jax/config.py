@@ -1,0 +1,211 @@
+"""Every setting of an experiment, its default, and what values it may take.
+
+Frozen and hashable, so a configuration can be a static argument of `jax.jit`. The names of variants
+(attention, order, optimiser, ...) are checked where their tables live, by `run.check`.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of the network. Sizes default to the paper's (arXiv 1409.0473, appendix A)."""
+
+    source_vocabulary: int = 0  # rows of the source embedding; 0: as many as the vocabulary has
+    target_vocabulary: int = 0  # rows of the target embedding and of the softmax; 0: likewise
+    embedding_size: int = 620  # m
+    hidden_size: int = 1000  # n, units of each direction and of the decoder
+    alignment_size: int = 1000  # n', hidden units of the alignment model
+    maxout_size: int = 500  # l, units of the readout after pooling
+    output_size: int = 0  # a linear layer of this size between readout and vocabulary; 0: none
+    order: str = "paper"  # of looking, updating and generating: a name of decoder.ORDERS
+    attention: str = "additive"  # a name of attention.SCORES, or module:attribute of your own Score
+    cell: str = "gru"  # a name of gru.CELLS
+    encoder_directions: str = "both"  # both | forward
+    initial_state: str = "backward"  # what s_0 is made from: a name of encoder.INITIAL_STATES
+    readout: str = "maxout"  # a name of decoder.READOUTS
+    embedding_bias: bool = False  # a bias added to every embedded word
+    gate_bias: bool = True  # biases of the update and reset gates
+    init: str = "scaled"  # initial weights: a name of seq2seq.INITS
+    gradients: str = (
+        "deferred"  # of recurrent weights: deferred | autodiff (for jvp, higher orders)
+    )
+    embedding_dropout: float = 0.0  # share of units dropped, on both embeddings
+    annotation_dropout: float = 0.0
+    readout_dropout: float = 0.0
+
+
+# What the paper leaves open, settled as its authors' program (GroundHog) settles it, as the paper's
+# text reads, or as learns best at small sizes.
+PRESETS: Mapping[str, ModelConfig] = MappingProxyType(
+    {
+        "groundhog": ModelConfig(
+            order="groundhog", output_size=620, embedding_bias=True, gate_bias=False, init="paper"
+        ),
+        "paper": ModelConfig(gate_bias=False, init="paper"),
+        "default": ModelConfig(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the text comes from and how it becomes batches."""
+
+    train: str = "builtin:en-fr/train?pairs=20000"  # text:F,F | builtin:NAME/SPLIT?options
+    dev: str = "builtin:en-fr/dev?pairs=500"  # pairs that choose the best checkpoint; "" for none
+    test: str = "builtin:en-fr/test?pairs=500"  # pairs for the final scores; "" for none
+    root: str = ""  # folder of relative files; "": the environment's BAHDANAU_DATA, or else data/
+    source_language: str = "en"  # for the Moses rules
+    target_language: str = "fr"
+    tokenizer: str = "moses"  # before the vocabulary: a name of vocabulary.TOKENIZERS
+    lowercase: bool = False
+    vocabulary: str = "words"  # units: a name of vocabulary.VOCABULARIES
+    source_vocabulary_size: int = 30_000  # entries at most, EOS and UNK among them
+    target_vocabulary_size: int = 30_000
+    joint_vocabulary: bool = False  # one vocabulary for both sides, of source_vocabulary_size
+    max_tokens: int = (
+        50  # training pairs longer than this on a side, before EOS, are dropped; 0: none
+    )
+    batch_size: int = 80  # pairs in a batch
+    pool_batches: int = 20  # batches cut from one sorted pool
+    shapes: int = (
+        8  # padded (S, T) shapes at most, chosen from the lengths: each compiles a program
+    )
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The update. Defaults are the paper's: its loss scale, clipping and epsilon hang together."""
+
+    name: str = "adadelta"  # a name of optimizer.OPTIMIZERS
+    learning_rate: float = 1.0  # the peak, where there is a schedule
+    schedule: str = "constant"  # a name of optimizer.SCHEDULES
+    warmup_steps: int = 0  # of linear growth from 0
+    rho: float = 0.95  # Adadelta's decay
+    epsilon: float = 1e-6
+    beta1: float = 0.9  # Adam's decays
+    beta2: float = 0.98
+    clip_norm: float = 1.0  # global norm of the gradient; 0: no clipping
+    loss_scale: str = "sum"  # sum | sentence | token: what the summed loss is divided by
+    label_smoothing: float = 0.0  # share of the target's mass spread over the vocabulary
+    ema: float = 0.0  # decay of an average of the weights, used for evaluation; 0: none
+    max_nonfinite: int = 20  # non-finite gradients in a row that stop the run
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How long to train, and what happens on the way. Intervals count updates; 0 is never."""
+
+    steps: int = 1_000
+    seed: int = 1
+    log_every: int = 20
+    evaluate_every: int = 200
+    checkpoint_every: int = 200
+    keep_checkpoints: int = 2  # the newest so many; the best is kept beside them
+    dev_metric: str = "bleu"  # chooses the best checkpoint: a name of run.DEV_METRICS
+    patience: int = 0  # evaluations without a better dev score before training stops
+
+
+@dataclass(frozen=True)
+class DecodingConfig:
+    """The search for a translation."""
+
+    beam_size: int = 12
+    length_normalization: str = "none"  # a name of search.NORMALIZATIONS
+    alpha: float = 0.6  # exponent of Wu et al.'s normalisation
+    max_ratio: float = 3.0  # steps allowed for each source token
+    max_source: int = 200  # a longer line is split, its pieces translated and joined
+    batch_size: int = 64  # sentences decoded together
+    ban_unk: bool = False  # never write UNK (the paper's "No UNK")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One experiment. `Config.from_json(c.to_json()) == c`."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises ValueError naming a field that is unknown or of the wrong type."""
+        return _build(cls, json.loads(text), "")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        try:
+            return cls.from_json(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
+def _build(cls, data: Any, path: str):
+    """A dataclass from parsed JSON; every field given must exist and have its default's type."""
+    if not isinstance(data, dict):
+        raise ValueError(f"{path or 'the configuration'} should be an object, not {data!r}")
+    known = {f.name: f for f in dataclasses.fields(cls)}
+    if unknown := sorted(set(data) - set(known)):
+        raise ValueError(f"no field {path}{unknown[0]}; known: {', '.join(sorted(known))}")
+    template = cls()
+    values = {}
+    for name, value in data.items():
+        default = getattr(template, name)
+        if dataclasses.is_dataclass(default):
+            values[name] = _build(type(default), value, f"{path}{name}.")
+            continue
+        if isinstance(default, float) and type(value) is int:
+            value = float(value)
+        if type(value) is not type(default):
+            raise ValueError(f"{path}{name} should be {type(default).__name__}, not {value!r}")
+        values[name] = value
+    return cls(**values)
+
+
+_AT_LEAST = MappingProxyType(
+    {
+        1: "model.embedding_size model.hidden_size model.alignment_size model.maxout_size "
+        "data.batch_size data.pool_batches data.shapes training.keep_checkpoints "
+        "optimizer.max_nonfinite decoding.beam_size decoding.max_source "
+        "decoding.batch_size training.log_every",
+        0: "model.source_vocabulary model.target_vocabulary model.output_size data.max_tokens "
+        "optimizer.warmup_steps optimizer.clip_norm training.steps training.seed "
+        "training.evaluate_every training.checkpoint_every training.patience",
+        3: "data.source_vocabulary_size data.target_vocabulary_size",
+    }
+)
+_SHARES = (
+    "model.embedding_dropout model.annotation_dropout model.readout_dropout "
+    "optimizer.label_smoothing optimizer.rho optimizer.beta1 optimizer.beta2 optimizer.ema"
+)
+_POSITIVE = "optimizer.learning_rate optimizer.epsilon decoding.max_ratio"
+
+
+def faults(config: Config) -> list[str]:
+    """All that is wrong with the values alone, one line a fault; empty where nothing is."""
+    found = []
+
+    def expect(names: str, holds, what: str) -> None:
+        for name in names.split():
+            section, leaf = name.split(".")
+            value = getattr(getattr(config, section), leaf)
+            if not holds(value):
+                found.append(f"{name} is {value}, but should be {what}")
+
+    for bound, names in _AT_LEAST.items():
+        expect(names, lambda value, bound=bound: value >= bound, f"at least {bound}")
+    expect(_SHARES, lambda value: 0 <= value < 1, "at least 0 and below 1")
+    expect(_POSITIVE, lambda value: 0 < value < float("inf"), "positive and finite")
+    return found

@@ -1,0 +1,50 @@
+"""A translation with all that is known of it: text, probabilities and where the model looked."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation of one sentence: T output and S source tokens, closing EOS counted.
+
+    >>> Hypothesis.from_json(hypothesis.to_json()) == hypothesis
+    True
+    """
+
+    text: str  # ordinary text, detokenised
+    tokens: tuple[str, ...]  # T output tokens; the last is the EOS symbol where `finished`
+    log_probabilities: tuple[float, ...]  # T natural logarithms of p(token | tokens before, source)
+    score: float  # what search ranked by: the sum of log_probabilities, normalised if so configured
+    finished: bool  # False where the length limit came before EOS
+    source_tokens: tuple[str, ...]  # S source tokens, EOS last
+    alpha: Float[np.ndarray, "T S"] = field(compare=False)  # float32; row i is where token i looked
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, numbers and strings; alpha as a list of rows."""
+        return {
+            "text": self.text,
+            "score": self.score,
+            "finished": self.finished,
+            "tokens": list(self.tokens),
+            "log_probabilities": list(self.log_probabilities),
+            "source_tokens": list(self.source_tokens),
+            "alpha": np.asarray(self.alpha, np.float64).round(6).tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The inverse of `to_json`; alpha comes back to six digits."""
+        tokens, source = tuple(data["tokens"]), tuple(data["source_tokens"])
+        return cls(
+            text=data["text"],
+            tokens=tokens,
+            log_probabilities=tuple(data["log_probabilities"]),
+            score=data["score"],
+            finished=data["finished"],
+            source_tokens=source,
+            alpha=np.asarray(data["alpha"], np.float32).reshape(len(tokens), len(source)),
+        )
