@@ -1,0 +1,179 @@
+"""Attention: which annotations the decoder looks at, and what it sees there.
+
+B sentences, S source positions, H decoder units, A alignment units, C annotation size.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model.initializers import INITS, Params, draw, zeros
+
+
+class Memory(NamedTuple):
+    """What the decoder may look at, computed once for each sentence."""
+
+    annotations: Float[Array, "B S C"]  # h_j
+    keys: Float[Array, "B S A"]  # the score's view of them: U_a h_j for the additive score
+    mask: Bool[Array, "B S"]  # True at real positions
+    initial: Float[Array, "B H"]  # s_0
+
+
+class Score(NamedTuple):
+    """An attention variant, e_ij = score(query(s), keys(h_j)), as a frozen value.
+
+    A variant of your own is such a value, named in the configuration as `module:attribute`.
+    """
+
+    init: Callable[[Array, ModelConfig], dict[str, Array]]  # (key, config) -> params
+    keys: Callable[..., Array]  # (config, params, annotations [B S C], mask [B S]) -> [B S A]
+    query: Callable[[Params], Array | None]  # params -> a matrix [H, A], or None: s itself
+    score: Callable[..., Array]  # (params, query [B A], keys [B S A]) -> e [B S]
+
+
+def masked_softmax(e: Float[Array, "B S"], mask: Bool[Array, "B S"]) -> Float[Array, "B S"]:
+    """α_j = exp e_j / Σ_k exp e_k over the real positions; zeros where a row has none.
+
+    Computed in float32 at least; finite, with finite gradients, for any finite scores.
+    """
+    e = e.astype(jnp.promote_types(e.dtype, jnp.float32))
+    e = jnp.where(mask, e, -jnp.inf)
+    top = jax.lax.stop_gradient(jnp.max(e, axis=-1, keepdims=True))
+    weights = jnp.exp(e - jnp.where(jnp.isfinite(top), top, 0.0))
+    total = jnp.sum(weights, axis=-1, keepdims=True)
+    return weights / jnp.where(total > 0, total, 1.0)
+
+
+def annotation_size(config: ModelConfig) -> int:
+    """C: both directions of the encoder side by side, or the one."""
+    return config.hidden_size * (2 if config.encoder_directions == "both" else 1)
+
+
+def init_additive(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """W_a [H, A], U_a [C, A], v_a [A]."""
+    init, size = INITS[config.init], config.alignment_size
+    return draw(
+        key,
+        {
+            "W_a": (init.alignment, (config.hidden_size, size)),
+            "U_a": (init.alignment, (annotation_size(config), size)),
+            "v_a": zeros(size),
+        },
+    )
+
+
+def additive_score(
+    activation: Callable[[Array], Array],
+    params: Params,
+    query: Float[Array, "B A"],
+    keys: Float[Array, "B S A"],
+) -> Float[Array, "B S"]:
+    """e_ij = v_aᵀ tanh(W_a s + U_a h_j), with query = W_a s and keys = U_a h_j (A.1.2)."""
+    return activation(query[:, None] + keys) @ params["v_a"]
+
+
+def additive(activation: Callable[[Array], Array]) -> Score:
+    return Score(
+        init=init_additive,
+        keys=lambda config, params, annotations, mask: annotations @ params["U_a"],
+        query=lambda params: params["W_a"],
+        score=partial(additive_score, activation),
+    )
+
+
+def no_parameters(key: Array, config: ModelConfig) -> dict[str, Array]:
+    return {}
+
+
+def state_itself(params: Params) -> None:
+    """The query of scores that compare s with the keys as it is."""
+    return None
+
+
+def sum_of_directions(
+    config: ModelConfig, params: Params, annotations: Float[Array, "B S C"], mask: Array
+) -> Float[Array, "B S H"]:
+    """→h_j + ←h_j, as wide as a decoder state; h_j itself where there is one direction."""
+    size = config.hidden_size
+    return sum(annotations[..., i : i + size] for i in range(0, annotations.shape[-1], size))
+
+
+def dot_score(
+    params: Params, query: Float[Array, "B H"], keys: Float[Array, "B S H"]
+) -> Float[Array, "B S"]:
+    """e_ij = sᵀ h_j."""
+    return jnp.einsum("bh,bsh->bs", query, keys)
+
+
+def scaled_dot_score(
+    params: Params, query: Float[Array, "B H"], keys: Float[Array, "B S H"]
+) -> Float[Array, "B S"]:
+    """e_ij = sᵀ h_j / √H."""
+    return dot_score(params, query, keys) * query.shape[-1] ** -0.5
+
+
+def init_general(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """W [H, C] of Luong et al.'s multiplicative score sᵀ W h_j (arXiv 1508.04025)."""
+    shape = (config.hidden_size, annotation_size(config))
+    return draw(key, {"W": (INITS[config.init].weight, shape)})
+
+
+def last_position(
+    config: ModelConfig, params: Params, annotations: Array, mask: Bool[Array, "B S"]
+) -> Float[Array, "B S 1"]:
+    """0 at the last real position of each sentence, and far below at every other."""
+    last = mask & ~jnp.pad(mask, ((0, 0), (0, 1)))[:, 1:]
+    return jnp.where(last, 0.0, -1e9)[..., None].astype(annotations.dtype)
+
+
+SCORES: Mapping[str, Score] = MappingProxyType(
+    {
+        "additive": additive(jnp.tanh),
+        "additive_relu": additive(jax.nn.relu),
+        "dot": Score(no_parameters, sum_of_directions, state_itself, dot_score),
+        "scaled_dot": Score(no_parameters, sum_of_directions, state_itself, scaled_dot_score),
+        "general": Score(
+            init=init_general,
+            keys=lambda config, params, annotations, mask: annotations @ params["W"].T,
+            query=state_itself,
+            score=dot_score,
+        ),
+        # The fixed context of RNNencdec: every step sees the annotation of the last real position.
+        "none": Score(
+            init=no_parameters,
+            keys=last_position,
+            query=state_itself,
+            score=lambda params, query, keys: keys[..., 0],
+        ),
+    }
+)
+
+
+def score_named(name: str) -> Score:
+    """The score called `name` in SCORES, or the user's own at `module:attribute`.
+
+    Raises ValueError where there is none, or where it is no Score.
+    """
+    if ":" not in name:
+        if name not in SCORES:
+            raise ValueError(
+                f"model.attention is {name!r}; known: {', '.join(SCORES)}, or module:attribute"
+            )
+        return SCORES[name]
+    module, attribute = name.split(":", 1)
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"model.attention is {name!r}, but {error}") from error
+    if not isinstance(found, Score):
+        raise ValueError(
+            f"model.attention is {name!r}, which is a {type(found).__name__}, no Score"
+        )
+    return found

@@ -1,0 +1,229 @@
+"""The attending decoder: what it looks at, how its state moves on, and which word it writes.
+
+B sentences, S source and T target positions, H units, C annotation size, L readout, V vocabulary.
+Source: arXiv 1409.0473, sections 3.1 and A.2.2; the order of its parts differs between the paper's
+main text, its authors' program and Luong et al., so it is a table.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from bahdanau_jax.batch import START
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model import recurrence
+from bahdanau_jax.model.attention import Memory, annotation_size, masked_softmax, score_named
+from bahdanau_jax.model.dropout import dropout
+from bahdanau_jax.model.gru import CELLS
+from bahdanau_jax.model.initializers import INITS, Params, draw, embed, zeros
+
+
+class State(NamedTuple):
+    """What a decoder carries from word to word."""
+
+    s: Float[Array, "B H"]
+    c: Float[Array, "B C"]  # the context it saw last; 0 before the first look
+
+
+class Attended(NamedTuple):
+    context: Float[Array, "B C"]  # c_i, the expected annotation
+    alpha: Float[Array, "B S"]  # weights over source positions; 0 on padding, rows sum to 1
+
+
+Update = Callable[[Array, Array], Array]  # (s, c) -> the next s
+Look = Callable[[Array], Attended]
+
+
+def _paper(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
+    """Look, update, generate (the main text's Eq. 4)."""
+    c, alpha = look(state.s)
+    return State(update(state.s, c), c), alpha
+
+
+def _luong(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
+    """Update, look, generate (arXiv 1508.04025)."""
+    s = update(state.s, state.c)
+    c, alpha = look(s)
+    return State(s, c), alpha
+
+
+def _groundhog(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
+    """Look, generate, update: one step here updates with the word before, which START lacks."""
+    s = jnp.where(start, state.s, update(state.s, state.c))
+    c, alpha = look(s)
+    return State(s, c), alpha
+
+
+ORDERS: Mapping[str, Callable[..., tuple[State, Array]]] = MappingProxyType(
+    {"paper": _paper, "groundhog": _groundhog, "luong": _luong}
+)
+
+
+class Readout(NamedTuple):
+    """What becomes of t̃ = U_o s + V_o ȳ + C_o c + b_o before the softmax."""
+
+    width: int  # units of t̃ for each unit of t
+    apply: Callable[[Array], Array]  # t̃ [..., width·L] -> t [..., L]
+
+
+def maxout(t: Float[Array, "*X 2L"]) -> Float[Array, "*X L"]:
+    """The larger of each adjacent pair (A.2.2)."""
+    return jnp.max(t.reshape(*t.shape[:-1], -1, 2), axis=-1)
+
+
+READOUTS: Mapping[str, Readout] = MappingProxyType(
+    {"maxout": Readout(2, maxout), "tanh": Readout(1, jnp.tanh), "linear": Readout(1, lambda t: t)}
+)
+
+
+def init_decoder(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """The cell, with W for the word before and C for the context."""
+    inputs = {"W": config.embedding_size, "C": annotation_size(config)}
+    return CELLS[config.cell].init(
+        key, INITS[config.init], inputs, config.hidden_size, config.gate_bias
+    )
+
+
+def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """U_o, V_o, C_o and b_o, each as wide as the readout's t̃."""
+    weight, size = INITS[config.init].weight, config.maxout_size * READOUTS[config.readout].width
+    return draw(
+        key,
+        {
+            "U_o": (weight, (config.hidden_size, size)),
+            "V_o": (weight, (config.embedding_size, size)),
+            "C_o": (weight, (annotation_size(config), size)),
+            "b_o": zeros(size),
+        },
+    )
+
+
+def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """W_o [L, V] and b_w [V]; with `output_size`, W_1 before W_o and no bias between."""
+    weight, size = INITS[config.init].weight, config.maxout_size
+    shapes: dict[str, Any] = {}
+    if config.output_size:
+        shapes["W_1"] = (weight, (size, config.output_size))
+        size = config.output_size
+    rows = config.target_vocabulary
+    return draw(key, shapes | {"W_o": (weight, (size, rows)), "b_w": zeros(rows)})
+
+
+def _weights(config: ModelConfig, params: Params, memory: Memory) -> dict[str, Array]:
+    """All that a step multiplies with; to the context, the annotations are such a weight too."""
+    cell, p = CELLS[config.cell], params["decoder"]
+    query = score_named(config.attention).query(params["attention"])
+    return {
+        **cell.weights(p),
+        "C": cell.inputs(p, "C"),
+        "annotations": memory.annotations,
+        **({} if query is None else {"W_a": query}),
+    }
+
+
+@functools.cache
+def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
+    """One step of the configured order; `maps_state` where the score multiplies s with a matrix."""
+    score, order, cell = score_named(config.attention), ORDERS[config.order], CELLS[config.cell]
+
+    # The energies [B, S, A] of a step are computed again in the backward pass, never stored.
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def align(params, query, keys, mask):
+        return masked_softmax(score.score(params, query, keys), mask)
+
+    def step(dot, rest, state, inputs):
+        (x, start), (attention, keys, mask) = inputs, rest
+
+        def look(s):
+            alpha = align(attention, dot("W_a", s) if maps_state else s, keys, mask)
+            context = dot("annotations", alpha.astype(s.dtype)[:, None])[:, 0]
+            return Attended(context, alpha)
+
+        def update(s, c):
+            return cell.step(dot, s, x + dot("C", c))
+
+        state, alpha = order(update, look, state, start)
+        return state, (state, alpha)
+
+    return step
+
+
+def _inputs(config: ModelConfig, params: Params, y: Float[Array, "*X B E"], ids: Array):
+    """What a step reads: the product of the word before with W, and whether there was none."""
+    cell, p = CELLS[config.cell], params["decoder"]
+    return y @ cell.inputs(p, "W") + cell.bias(p), (ids == START)[..., None]
+
+
+def readout(
+    config: ModelConfig, params: Params, state: State, y: Float[Array, "*X B E"]
+) -> Float[Array, "*X B L"]:
+    """t of every step at once, from its state, its context and the word before."""
+    p = params["readout"]
+    t = state.s @ p["U_o"] + y @ p["V_o"] + state.c @ p["C_o"] + p["b_o"]
+    return READOUTS[config.readout].apply(t)
+
+
+def project(params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
+    """The linear layer between readout and vocabulary, where there is one."""
+    return t @ params["output"]["W_1"] if "W_1" in params["output"] else t
+
+
+def start(memory: Memory) -> State:
+    """The state before the first word: s_0, and a context of zeros."""
+    batch, _, size = memory.annotations.shape
+    return State(memory.initial, jnp.zeros((batch, size), memory.annotations.dtype))
+
+
+def teacher_force(
+    config: ModelConfig,
+    params: Params,
+    memory: Memory,
+    target: Int[Array, "B T"],
+    keys: Array | None = None,
+) -> tuple[Float[Array, "T B M"], Float[Array, "T B S"]]:
+    """What enters the output softmax at every step when the words before are the target's, and α.
+
+    M is the readout size L, or `output_size` where that is set. `keys`, one a row, are dropout's.
+    """
+    before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
+    y = dropout(keys, 2, config.embedding_dropout, embed(params["target_embedding"], before))
+    weights = _weights(config, params, memory)
+    _, (states, alpha) = recurrence.scan(
+        _step(config, "W_a" in weights),
+        weights,
+        (params["attention"], memory.keys, memory.mask),
+        start(memory),
+        _inputs(config, params, y, before),
+        config.gradients,
+    )
+    t = dropout(keys, 3, config.readout_dropout, readout(config, params, states, y))
+    return project(params, t), alpha
+
+
+def step(
+    config: ModelConfig, params: Params, memory: Memory, tokens: Int[Array, " B"], state: State
+) -> tuple[Float[Array, "B V"], State, Float[Array, "B S"]]:
+    """Log-probabilities of the next word after `tokens` (START at first), the new state, and α.
+
+    >>> log_p, state, alpha = step(config, params, memory, tokens, start(memory))
+    """
+    y = embed(params["target_embedding"], tokens)
+    weights = _weights(config, params, memory)
+    state, (_, alpha) = _step(config, "W_a" in weights)(
+        recurrence.times(weights),
+        (params["attention"], memory.keys, memory.mask),
+        state,
+        _inputs(config, params, y, tokens),
+    )
+    t = project(params, readout(config, params, state, y))
+    logits = t @ params["output"]["W_o"] + params["output"]["b_w"]
+    return (
+        jax.nn.log_softmax(logits.astype(jnp.promote_types(logits.dtype, jnp.float32))),
+        state,
+        alpha,
+    )

@@ -1,0 +1,124 @@
+"""The bidirectional encoder: a source sentence becomes the memory that the decoder looks at.
+
+B sentences, S source positions, E embedding, H units a direction, D directions, C = D·H.
+Source: arXiv 1409.0473, section 3.2 and appendix A.2.1.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model import recurrence
+from bahdanau_jax.model.attention import Memory, score_named
+from bahdanau_jax.model.dropout import dropout
+from bahdanau_jax.model.gru import CELLS
+from bahdanau_jax.model.initializers import INITS, Params, draw, embed, zeros
+
+DIRECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"both": ("forward", "backward"), "forward": ("forward",)}
+)
+
+# What s_0 = tanh(W_s · + b_s) is made from: the last state of a direction, or nothing at all.
+# The backward direction ends at the first source word.
+INITIAL_STATES: Mapping[str, str | None] = MappingProxyType(
+    {"backward": "backward", "forward": "forward", "zero": None}
+)
+
+
+def init_encoder(key: Array, config: ModelConfig) -> dict[str, dict[str, Array]]:
+    """One cell a direction; they share nothing but the embedding."""
+    directions = DIRECTIONS[config.encoder_directions]
+    return {
+        name: CELLS[config.cell].init(
+            k,
+            INITS[config.init],
+            {"W": config.embedding_size},
+            config.hidden_size,
+            config.gate_bias,
+        )
+        for name, k in zip(directions, jax.random.split(key, len(directions)), strict=True)
+    }
+
+
+def init_initial(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """W_s [H, H] and b_s [H]; nothing where s_0 is zero."""
+    if INITIAL_STATES[config.initial_state] is None:
+        return {}
+    size = config.hidden_size
+    return draw(key, {"W_s": (INITS[config.init].weight, (size, size)), "b_s": zeros(size)})
+
+
+def _step(cell_step: Callable[..., Array]) -> recurrence.Step:
+    """A step of the cell that carries the state through padding unchanged."""
+
+    def step(dot, _, h, inputs):
+        x, real = inputs
+        h = jnp.where(real, cell_step(dot, h, x), h)
+        return h, h
+
+    return step
+
+
+_STEPS = {name: _step(cell.step) for name, cell in CELLS.items()}
+
+
+def bidirectional(
+    config: ModelConfig, params: Params, x: Float[Array, "S B E"], mask: Bool[Array, "S B"]
+) -> tuple[Float[Array, "S B C"], Float[Array, "D B H"]]:
+    """Annotations h_j = [→h_j ; ←h_j], and each direction's last state.
+
+    Both directions run in one scan: the backward one reads the sentence flipped, so its padding
+    comes first and leaves its state at 0 until the last real word.
+    """
+    cell, cells = CELLS[config.cell], list(params.values())
+    turns = [lambda x: x, lambda x: jnp.flip(x, 0)][: len(cells)]
+    products = x @ jnp.concatenate([cell.inputs(p, "W") for p in cells], axis=-1)
+    products = products + jnp.concatenate([cell.bias(p) for p in cells])
+    inputs = jnp.stack(
+        [turn(p) for turn, p in zip(turns, jnp.split(products, len(cells), axis=-1), strict=True)],
+        axis=1,
+    )
+    real = jnp.stack([turn(mask) for turn in turns], axis=1)[..., None]
+    weights = jax.tree.map(lambda *w: jnp.stack(w), *[cell.weights(p) for p in cells])
+    start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
+    last, h = recurrence.scan(
+        _STEPS[config.cell], weights, None, start, (inputs, real), config.gradients
+    )
+    h = jnp.concatenate([turn(h[:, i]) for i, turn in enumerate(turns)], axis=-1)
+    return h, last
+
+
+def encode(
+    config: ModelConfig,
+    params: Params,
+    source: Int[Array, "B S"],
+    mask: Bool[Array, "B S"],
+    keys: Array | None = None,
+) -> Memory:
+    """The memory of a batch of source sentences; `keys`, one a row, switch dropout on.
+
+    >>> encode(config.model, params, batch.source, batch.source_mask).annotations.shape
+    (B, S, C)
+    """
+    x = embed(params["source_embedding"], source.T)
+    x = dropout(keys, 0, config.embedding_dropout, x)
+    h, last = bidirectional(config, params["encoder"], x, mask.T)
+    start = INITIAL_STATES[config.initial_state]
+    if start is None:
+        initial = jnp.zeros_like(last[0])
+    else:
+        p = params["initial_state"]
+        end = last[DIRECTIONS[config.encoder_directions].index(start)]
+        initial = jnp.tanh(end @ p["W_s"] + p["b_s"])
+    annotations = jnp.swapaxes(dropout(keys, 1, config.annotation_dropout, h), 0, 1)
+    score = score_named(config.attention)
+    return Memory(
+        annotations=annotations,
+        keys=score.keys(config, params["attention"], annotations, mask),
+        mask=mask,
+        initial=initial,
+    )

@@ -1,0 +1,98 @@
+"""Recurrent cells: the paper's gated unit, and the plain tanh unit beside it.
+
+B sentences, I inputs, H units. Inputs reach a cell already multiplied by its input matrices (and
+with its biases added), so that those products leave the scan; `G` is their width, 3H for the gated unit.
+
+Source: arXiv 1409.0473, appendix A.1.1. Mind two differences from the GRU cells of most libraries:
+the reset gate acts before the recurrent product, and z is the share of the new state.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bahdanau_jax.model.initializers import Init, Params, draw, zeros
+from bahdanau_jax.model.recurrence import Dot, Weights
+
+
+class Cell(NamedTuple):
+    """A recurrent unit as pure functions."""
+
+    init: Callable[..., dict[str, Array]]  # (key, init, inputs {name: I}, H, gate_bias) -> params
+    inputs: Callable[[Params, str], Array]  # (params, name) -> the input matrix [I, G]
+    bias: Callable[[Params], Array]  # params -> [G]
+    weights: Callable[[Params], Weights]  # params -> what `step` asks `dot` for
+    step: Callable[[Dot, Array, Array], Array]  # (dot, h [... B H], x [... B G]) -> h [... B H]
+
+
+def init_gru(
+    key: Array, init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
+) -> dict[str, Array]:
+    """W, W_z, W_r for each named input, U, U_z, U_r, b and, with `gate_bias`, b_z, b_r."""
+    gates = ("", "_z", "_r")
+    shapes = {
+        f"{name}{gate}": (init.weight, (size, hidden))
+        for name, size in inputs.items()
+        for gate in gates
+    }
+    shapes |= {f"U{gate}": (init.recurrent, (hidden, hidden)) for gate in gates}
+    shapes |= {f"b{gate}": zeros(hidden) for gate in (gates if gate_bias else ("",))}
+    return draw(key, shapes)
+
+
+def gru_inputs(params: Params, name: str) -> Float[Array, "I 3H"]:
+    """The matrices of update gate, reset gate and candidate side by side."""
+    return jnp.concatenate([params[f"{name}_z"], params[f"{name}_r"], params[name]], axis=-1)
+
+
+def gru_bias(params: Params) -> Float[Array, " 3H"]:
+    b = params["b"]
+    return jnp.concatenate([params.get("b_z", jnp.zeros_like(b)), params.get("b_r", b * 0), b])
+
+
+def gru_weights(params: Params) -> Weights:
+    return {"U_zr": jnp.concatenate([params["U_z"], params["U_r"]], axis=-1), "U": params["U"]}
+
+
+def gru_step(
+    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B 3H"]
+) -> Float[Array, "*D B H"]:
+    """h' = (1 − z) ∘ h + z ∘ tanh(x + U[r ∘ h]), with z = σ(x_z + U_z h), r = σ(x_r + U_r h)."""
+    size = h.shape[-1]
+    gates = jax.nn.sigmoid(x[..., : 2 * size] + dot("U_zr", h))
+    z, r = gates[..., :size], gates[..., size:]
+    candidate = jnp.tanh(x[..., 2 * size :] + dot("U", r * h))
+    return h + z * (candidate - h)
+
+
+def init_tanh(
+    key: Array, init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
+) -> dict[str, Array]:
+    """W for each named input, U and b. There are no gates, so `gate_bias` has nothing to add."""
+    shapes = {name: (init.weight, (size, hidden)) for name, size in inputs.items()}
+    return draw(key, shapes | {"U": (init.recurrent, (hidden, hidden)), "b": zeros(hidden)})
+
+
+def tanh_step(
+    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B H"]
+) -> Float[Array, "*D B H"]:
+    """h' = tanh(x + U h), the plain recurrent unit."""
+    return jnp.tanh(x + dot("U", h))
+
+
+CELLS: Mapping[str, Cell] = MappingProxyType(
+    {
+        "gru": Cell(init_gru, gru_inputs, gru_bias, gru_weights, gru_step),
+        "tanh": Cell(
+            init=init_tanh,
+            inputs=lambda params, name: params[name],
+            bias=lambda params: params["b"],
+            weights=lambda params: {"U": params["U"]},
+            step=tanh_step,
+        ),
+    }
+)

@@ -1,0 +1,70 @@
+"""How weights begin: the paper's small Gaussians, or scaled ones that also learn at small sizes.
+
+Source: arXiv 1409.0473, appendix B.1.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.nn import initializers
+from jaxtyping import Array
+
+Params = Mapping[str, Any]  # a tree of arrays, named by the paper's symbols
+Initializer = Callable[..., Array]  # (key, shape) -> float32 array
+
+
+class Init(NamedTuple):
+    """One way to begin: which distribution each kind of weight is drawn from. Biases begin at 0."""
+
+    recurrent: Initializer  # U, U_z, U_r
+    alignment: Initializer  # W_a, U_a
+    weight: Initializer  # every other matrix
+
+
+INITS: Mapping[str, Init] = MappingProxyType(
+    {
+        "paper": Init(
+            recurrent=initializers.orthogonal(),
+            alignment=initializers.normal(0.001),
+            weight=initializers.normal(0.01),
+        ),
+        "scaled": Init(
+            recurrent=initializers.orthogonal(),
+            alignment=initializers.normal(0.001),
+            weight=initializers.glorot_normal(),
+        ),
+    }
+)
+
+
+def draw(key: Array, shapes: Mapping[str, tuple[Initializer, tuple[int, ...]]]) -> dict[str, Array]:
+    """One array for each name, each from a key of its own.
+
+    >>> draw(jax.random.key(0), {"W": (initializers.normal(0.01), (620, 1000)), "b": zeros(1000)})
+    """
+    keys = jax.random.split(key, len(shapes))
+    return {
+        name: initializer(k, shape)
+        for k, (name, (initializer, shape)) in zip(keys, shapes.items(), strict=True)
+    }
+
+
+def zeros(*shape: int) -> tuple[Initializer, tuple[int, ...]]:
+    """An entry of `draw` that begins at zero: biases, and v_a."""
+    return initializers.zeros, shape
+
+
+def embedding(key: Array, init: Init, rows: int, size: int, bias: bool) -> dict[str, Array]:
+    """E [V, E], and the bias b [E] that is added to every embedded word."""
+    return draw(key, {"E": (init.weight, (rows, size))} | ({"b": zeros(size)} if bias else {}))
+
+
+def embed(params: Params, ids: Array) -> Array:
+    """x̄ = E[x] + b; the zero vector, without the bias, for START (ids below 0)."""
+    x = params["E"][jnp.maximum(ids, 0)]
+    if "b" in params:
+        x = x + params["b"]
+    return jnp.where((ids < 0)[..., None], jnp.zeros((), x.dtype), x)

@@ -1,0 +1,181 @@
+"""Cross-entropy over a large vocabulary, a few time steps at a time.
+
+The logits [T, B, V] are never whole in memory: they are made, reduced and differentiated in chunks
+of time steps. Since the gradient of a sum of log-probabilities is known as soon as they are, the
+forward pass of a differentiated loss leaves finished gradients, which the backward one scales.
+
+T target positions, B sentences, M readout size, V vocabulary.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model.decoder import teacher_force
+from bahdanau_jax.model.dropout import row_keys
+from bahdanau_jax.model.encoder import encode
+from bahdanau_jax.model.initializers import Params
+
+CHUNK_BYTES = 32 * 2**20  # of logits in memory at a time
+
+
+class Sums(NamedTuple):
+    """What a batch adds to the totals; divided once, on the host."""
+
+    loss: Float[Array, ""]  # −Σ log p, label smoothing included: what is minimised
+    nll: Float[Array, ""]  # −Σ log p of the target words, in nats
+    words: Float[Array, ""]  # target words counted, EOS among them
+    correct: Float[Array, ""]  # target words that were the likeliest
+    sentences: Float[Array, ""]  # rows of weight above 0
+
+
+class _Chunk(NamedTuple):
+    loss: Array
+    nll: Array
+    correct: Array
+
+
+def _logits_and_sums(smoothing, t, W_o, b_w, target, weight):
+    """One chunk: its sums, and the probabilities with what remains to be subtracted from them."""
+    logits = (t @ W_o + b_w).astype(jnp.promote_types(t.dtype, jnp.float32))
+    top = jnp.max(logits, axis=-1)
+    exp = jnp.exp(logits - top[..., None])
+    total = jnp.sum(exp, axis=-1)
+    log_z = jnp.log(total) + top
+    at_target = jnp.take_along_axis(logits, target[..., None], axis=-1)[..., 0]
+    nll = log_z - at_target
+    loss = nll
+    if smoothing:
+        loss = (1 - smoothing) * nll + smoothing * (log_z - jnp.mean(logits, axis=-1))
+    sums = _Chunk(
+        jnp.sum(loss * weight), jnp.sum(nll * weight), jnp.sum((at_target >= top) * weight)
+    )
+    return sums, exp / total[..., None]
+
+
+def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
+    """Time cut into equal chunks, the last filled up with steps of weight 0."""
+    time, rows, size = t.shape
+    count = max(1, -(-time * rows * vocabulary * 4 // CHUNK_BYTES))
+    length = -(-time // min(count, time))
+    fill = -time % length
+    widen = [(0, fill), (0, 0)]
+    return (
+        jnp.pad(t, [*widen, (0, 0)]).reshape(-1, length, rows, size),
+        jnp.pad(target, widen).reshape(-1, length, rows),
+        jnp.pad(weight, widen).reshape(-1, length, rows),
+    )
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def cross_entropy(
+    smoothing: float,
+    t: Float[Array, "T B M"],
+    W_o: Float[Array, "M V"],
+    b_w: Float[Array, " V"],
+    target: Int[Array, "T B"],
+    weight: Float[Array, "T B"],
+) -> tuple[Array, Array, Array]:
+    """(loss, nll, correct): sums over time and batch, weighted, in nats.
+
+    loss = −Σ w [(1−ε) log p(y) + ε/V Σ_v log p(v)], p = softmax(W_o t + b_w); it alone has a
+    gradient.
+    """
+
+    def body(sums, chunk):
+        t, target, weight = chunk
+        new, _ = _logits_and_sums(smoothing, t, W_o, b_w, target, weight)
+        return jax.tree.map(jnp.add, sums, new), None
+
+    sums, _ = lax.scan(body, _nothing(weight), _chunks(t, target, weight, W_o.shape[-1]))
+    return tuple(sums)
+
+
+def _nothing(weight: Array) -> _Chunk:
+    return _Chunk(*(jnp.zeros((), weight.dtype) for _ in _Chunk._fields))
+
+
+def _forward(smoothing, t, W_o, b_w, target, weight):
+    vocabulary = W_o.shape[-1]
+
+    def body(carry, chunk):
+        sums, d_W, d_b = carry
+        t, target, weight = chunk
+        new, p = _logits_and_sums(smoothing, t, W_o, b_w, target, weight)
+        hit = lax.broadcasted_iota(target.dtype, p.shape, 2) == target[..., None]
+        d = (p - jnp.where(hit, 1 - smoothing, 0.0) - smoothing / vocabulary) * weight[..., None]
+        d = d.astype(t.dtype)
+        d_W = d_W + jnp.einsum("tbm,tbv->mv", t, d)
+        d_b = d_b + jnp.sum(d, axis=(0, 1))
+        return (jax.tree.map(jnp.add, sums, new), d_W, d_b), d @ W_o.T
+
+    start = (_nothing(weight), jnp.zeros_like(W_o), jnp.zeros_like(b_w))
+    (sums, d_W, d_b), d_t = lax.scan(body, start, _chunks(t, target, weight, vocabulary))
+    d_t = d_t.reshape(-1, *t.shape[1:])[: t.shape[0]]
+    return tuple(sums), (d_t, d_W, d_b)
+
+
+def _backward(smoothing, gradients, cotangent):
+    scale = cotangent[0]
+    return (*(g * scale.astype(g.dtype) for g in gradients), None, None)
+
+
+cross_entropy.defvjp(_forward, _backward)
+
+
+def sums(
+    config: ModelConfig,
+    params: Params,
+    batch: Batch,
+    key: Array | None = None,
+    smoothing: float = 0.0,
+) -> Sums:
+    """The totals of a batch under teacher forcing. `key` switches dropout on.
+
+    >>> sums(config.model, params, batch).nll / sums(config.model, params, batch).words
+    """
+    keys = row_keys(key, batch.source.shape[0])
+    memory = encode(config, params, batch.source, batch.source_mask, keys)
+    t, _ = teacher_force(config, params, memory, batch.target, keys)
+    weight = (batch.target_mask * batch.weight[:, None]).T.astype(
+        jnp.promote_types(t.dtype, jnp.float32)
+    )
+    output = params["output"]
+    totals = cross_entropy(smoothing, t, output["W_o"], output["b_w"], batch.target.T, weight)
+    return Sums(
+        loss=totals[0],
+        nll=totals[1],
+        words=jnp.sum(weight),
+        correct=totals[2],
+        sentences=jnp.sum(batch.weight > 0).astype(weight.dtype),
+    )
+
+
+def loss(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, ""]:
+    """−Σ log p of the batch's target words, summed over time and batch, in nats.
+
+    >>> value, grads = jax.value_and_grad(loss, argnums=1)(config.model, params, batch)
+    """
+    return sums(config, params, batch).loss
+
+
+def alignment(
+    config: ModelConfig, params: Params, batch: Batch
+) -> tuple[Float[Array, "B T"], Float[Array, "B T S"], Bool[Array, "B T"]]:
+    """Forced decoding: log p and α of every target word, and which positions are real."""
+    memory = encode(config, params, batch.source, batch.source_mask)
+    t, alpha = teacher_force(config, params, memory, batch.target)
+    output = params["output"]
+
+    def one(t, target):
+        log_p = jax.nn.log_softmax(t @ output["W_o"] + output["b_w"])
+        return jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
+
+    log_p = lax.map(lambda step: one(*step), (t, batch.target.T))
+    return log_p.T, jnp.swapaxes(alpha, 0, 1), jnp.asarray(batch.target_mask)
