@@ -4,8 +4,8 @@ from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, step, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.gru import CELLS
-from bahdanau_jax.model.initializers import INITS, Params
 from bahdanau_jax.model.loss import Sums, alignment, sums
+from bahdanau_jax.model.parameters import INITS, Params
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.seq2seq import Seq2Seq, count
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.model.initializers import INITS, Params, draw, zeros
+from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 
 
 class Memory(NamedTuple):

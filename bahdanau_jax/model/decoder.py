@@ -20,7 +20,7 @@ from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import Memory, annotation_size, masked_softmax, score_named
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.gru import CELLS
-from bahdanau_jax.model.initializers import INITS, Params, draw, embed, zeros
+from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
 
 
 class State(NamedTuple):
@@ -156,7 +156,7 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
 def _inputs(config: ModelConfig, params: Params, y: Float[Array, "*X B E"], ids: Array):
     """What a step reads: the product of the word before with W, and whether there was none."""
     cell, p = CELLS[config.cell], params["decoder"]
-    return y @ cell.inputs(p, "W") + cell.bias(p), (ids == START)[..., None]
+    return add_bias(y @ cell.inputs(p, "W"), cell.bias(p)), (ids == START)[..., None]
 
 
 def readout(
@@ -164,8 +164,8 @@ def readout(
 ) -> Float[Array, "*X B L"]:
     """t of every step at once, from its state, its context and the word before."""
     p = params["readout"]
-    t = state.s @ p["U_o"] + y @ p["V_o"] + state.c @ p["C_o"] + p["b_o"]
-    return READOUTS[config.readout].apply(t)
+    t = state.s @ p["U_o"] + y @ p["V_o"] + state.c @ p["C_o"]
+    return READOUTS[config.readout].apply(add_bias(t, p["b_o"]))
 
 
 def project(params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
@@ -221,7 +221,7 @@ def step(
         _inputs(config, params, y, tokens),
     )
     t = project(params, readout(config, params, state, y))
-    logits = t @ params["output"]["W_o"] + params["output"]["b_w"]
+    logits = add_bias(t @ params["output"]["W_o"], params["output"]["b_w"])
     return (
         jax.nn.log_softmax(logits.astype(jnp.promote_types(logits.dtype, jnp.float32))),
         state,

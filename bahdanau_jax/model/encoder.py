@@ -16,7 +16,7 @@ from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import Memory, score_named
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.gru import CELLS
-from bahdanau_jax.model.initializers import INITS, Params, draw, embed, zeros
+from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
 
 DIRECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"both": ("forward", "backward"), "forward": ("forward",)}
@@ -74,10 +74,11 @@ def bidirectional(
     Both directions run in one scan: the backward one reads the sentence flipped, so its padding
     comes first and leaves its state at 0 until the last real word.
     """
-    cell, cells = CELLS[config.cell], list(params.values())
+    cell = CELLS[config.cell]
+    cells = [params[direction] for direction in DIRECTIONS[config.encoder_directions]]
     turns = [lambda x: x, lambda x: jnp.flip(x, 0)][: len(cells)]
     products = x @ jnp.concatenate([cell.inputs(p, "W") for p in cells], axis=-1)
-    products = products + jnp.concatenate([cell.bias(p) for p in cells])
+    products = add_bias(products, jnp.concatenate([cell.bias(p) for p in cells]))
     inputs = jnp.stack(
         [turn(p) for turn, p in zip(turns, jnp.split(products, len(cells), axis=-1), strict=True)],
         axis=1,
@@ -113,7 +114,7 @@ def encode(
     else:
         p = params["initial_state"]
         end = last[DIRECTIONS[config.encoder_directions].index(start)]
-        initial = jnp.tanh(end @ p["W_s"] + p["b_s"])
+        initial = jnp.tanh(add_bias(end @ p["W_s"], p["b_s"]))
     annotations = jnp.swapaxes(dropout(keys, 1, config.annotation_dropout, h), 0, 1)
     score = score_named(config.attention)
     return Memory(

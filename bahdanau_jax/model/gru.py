@@ -1,7 +1,8 @@
 """Recurrent cells: the paper's gated unit, and the plain tanh unit beside it.
 
 B sentences, I inputs, H units. Inputs reach a cell already multiplied by its input matrices (and
-with its biases added), so that those products leave the scan; `G` is their width, 3H for the gated unit.
+with its biases added), so that those products leave the scan; G is their width, 3H for the gated
+unit.
 
 Source: arXiv 1409.0473, appendix A.1.1. Mind two differences from the GRU cells of most libraries:
 the reset gate acts before the recurrent product, and z is the share of the new state.
@@ -15,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bahdanau_jax.model.initializers import Init, Params, draw, zeros
+from bahdanau_jax.model.parameters import Init, Params, draw, zeros
 from bahdanau_jax.model.recurrence import Dot, Weights
 
 

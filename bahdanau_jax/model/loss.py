@@ -20,7 +20,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.dropout import row_keys
 from bahdanau_jax.model.encoder import encode
-from bahdanau_jax.model.initializers import Params
+from bahdanau_jax.model.parameters import Params, add_bias
 
 CHUNK_BYTES = 32 * 2**20  # of logits in memory at a time
 
@@ -43,7 +43,7 @@ class _Chunk(NamedTuple):
 
 def _logits_and_sums(smoothing, t, W_o, b_w, target, weight):
     """One chunk: its sums, and the probabilities with what remains to be subtracted from them."""
-    logits = (t @ W_o + b_w).astype(jnp.promote_types(t.dtype, jnp.float32))
+    logits = add_bias(t @ W_o, b_w).astype(jnp.promote_types(t.dtype, jnp.float32))
     top = jnp.max(logits, axis=-1)
     exp = jnp.exp(logits - top[..., None])
     total = jnp.sum(exp, axis=-1)
@@ -174,7 +174,7 @@ def alignment(
     output = params["output"]
 
     def one(t, target):
-        log_p = jax.nn.log_softmax(t @ output["W_o"] + output["b_w"])
+        log_p = jax.nn.log_softmax(add_bias(t @ output["W_o"], output["b_w"]))
         return jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
 
     log_p = lax.map(lambda step: one(*step), (t, batch.target.T))

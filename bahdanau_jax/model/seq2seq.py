@@ -12,8 +12,8 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import decoder, encoder
 from bahdanau_jax.model.attention import Memory, score_named
-from bahdanau_jax.model.initializers import INITS, Params, embedding
 from bahdanau_jax.model.loss import Sums, sums
+from bahdanau_jax.model.parameters import INITS, Params, embedding
 
 PARTS: Mapping[str, Callable[[Array, ModelConfig], Params]] = MappingProxyType(
     {

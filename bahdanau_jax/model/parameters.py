@@ -1,4 +1,6 @@
-"""How weights begin: the paper's small Gaussians, or scaled ones that also learn at small sizes.
+"""Parameters: how they begin, and the two ways in which all parts use them.
+
+The paper's small Gaussians are one beginning; the scaled one also learns at small sizes.
 
 Source: arXiv 1409.0473, appendix B.1.
 """
@@ -10,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.nn import initializers
-from jaxtyping import Array
+from jaxtyping import Array, Float, Int
 
 Params = Mapping[str, Any]  # a tree of arrays, named by the paper's symbols
 Initializer = Callable[..., Array]  # (key, shape) -> float32 array
@@ -57,14 +59,19 @@ def zeros(*shape: int) -> tuple[Initializer, tuple[int, ...]]:
     return initializers.zeros, shape
 
 
+def add_bias(x: Float[Array, "*X F"], b: Float[Array, " F"]) -> Float[Array, "*X F"]:
+    """x + b at every place."""
+    return x + b.reshape((1,) * (x.ndim - 1) + b.shape)
+
+
 def embedding(key: Array, init: Init, rows: int, size: int, bias: bool) -> dict[str, Array]:
     """E [V, E], and the bias b [E] that is added to every embedded word."""
     return draw(key, {"E": (init.weight, (rows, size))} | ({"b": zeros(size)} if bias else {}))
 
 
-def embed(params: Params, ids: Array) -> Array:
+def embed(params: Params, ids: Int[Array, "*X"]) -> Float[Array, "*X E"]:
     """x̄ = E[x] + b; the zero vector, without the bias, for START (ids below 0)."""
     x = params["E"][jnp.maximum(ids, 0)]
     if "b" in params:
-        x = x + params["b"]
+        x = add_bias(x, params["b"])
     return jnp.where((ids < 0)[..., None], jnp.zeros((), x.dtype), x)

@@ -1,0 +1,79 @@
+"""Small models for the tests. All sizes are distinct primes, so that swapped axes cannot pass."""
+
+import dataclasses
+import itertools
+
+import jax
+import numpy as np
+
+from bahdanau_jax.batch import EOS, Batch, pad
+from bahdanau_jax.config import PRESETS, ModelConfig
+from bahdanau_jax.model import Seq2Seq
+
+SIZES = dict(
+    source_vocabulary=23,
+    target_vocabulary=29,
+    embedding_size=3,
+    hidden_size=5,
+    alignment_size=7,
+    maxout_size=11,
+)
+
+# Every variant that the oracles know, none of them by default.
+CONFIGS = {
+    "default": ModelConfig(**SIZES),
+    "paper": dataclasses.replace(PRESETS["paper"], **SIZES),
+    "groundhog": dataclasses.replace(PRESETS["groundhog"], **SIZES | {"output_size": 13}),
+    "luong": ModelConfig(**SIZES, order="luong", attention="general"),
+    "rnnencdec": dataclasses.replace(
+        PRESETS["groundhog"],
+        **SIZES,
+        attention="none",
+        encoder_directions="forward",
+        initial_state="forward",
+    ),
+    "relu": ModelConfig(**SIZES, attention="additive_relu", initial_state="zero"),
+    "dot": ModelConfig(**SIZES, attention="dot", order="luong", readout="tanh"),
+    "scaled_dot": ModelConfig(**SIZES, attention="scaled_dot", initial_state="forward"),
+    "one_direction": ModelConfig(
+        **SIZES, attention="dot", encoder_directions="forward", initial_state="forward"
+    ),
+    "tanh": ModelConfig(**SIZES, cell="tanh", readout="linear", initial_state="zero"),
+}
+
+
+def pairs(seed: int = 0, count: int = 5, longest: int = 6) -> list[tuple[list[int], list[int]]]:
+    """Sentences as ids, EOS last; the first pair is the shortest there is."""
+    rng = np.random.default_rng(seed)
+
+    def sentence(vocabulary):
+        return [*rng.integers(1, vocabulary, rng.integers(0, longest)).tolist(), EOS]
+
+    return [([EOS], [EOS])] + [(sentence(23), sentence(29)) for _ in range(count - 1)]
+
+
+def batch(pairs, extra_source: int = 0, extra_target: int = 0, fillers: int = 0) -> Batch:
+    """The pairs as one rectangle, with padding and rows of weight 0 to spare."""
+    sources, targets = zip(*pairs, strict=True)
+    empty = [[]] * fillers
+    source = pad([*sources, *empty], max(map(len, sources)) + extra_source)
+    target = pad([*targets, *empty], max(map(len, targets)) + extra_target)
+    weight = np.array([1.0] * len(pairs) + [0.0] * fillers, np.float32)
+    return Batch(*source, *target, weight)
+
+
+def parameters(config: ModelConfig, dtype=np.float32, seed: int = 0, scale: float = 0.7):
+    """Weights far from their small beginnings, so that no term of an equation is negligible."""
+    shapes = jax.eval_shape(Seq2Seq(config).init, jax.random.key(0), batch(pairs()))["params"]
+    counter = itertools.count(seed * 1000)
+
+    def draw(leaf):
+        return np.random.default_rng(next(counter)).normal(0, scale, leaf.shape).astype(dtype)
+
+    return jax.tree.map(draw, shapes)
+
+
+def relative(a, b) -> float:
+    """‖a − b‖ / ‖b‖."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return float(np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-300))

@@ -1,0 +1,149 @@
+"""Independent oracles: the model of one sentence as loops in NumPy float64, from the paper.
+
+Nothing here is batched, padded, hoisted out of a loop or shared with the package but the names of
+the parameters. One sentence is a list of ids that ends in EOS.
+"""
+
+import numpy as np
+
+START = -1
+
+
+def f64(tree):
+    if hasattr(tree, "items"):
+        return {name: f64(leaf) for name, leaf in tree.items()}
+    return np.asarray(tree, np.float64)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+def embed(p, word):
+    if word == START:
+        return np.zeros(p["E"].shape[1])
+    return p["E"][word] + p.get("b", 0)
+
+
+def gru(p, h, **inputs):
+    """One step; inputs by the name of their matrix: W=x, and C=c in the decoder."""
+    x, x_z, x_r = (
+        sum(v @ p[f"{name}{gate}"] for name, v in inputs.items()) for gate in ("", "_z", "_r")
+    )
+    z = sigmoid(x_z + h @ p["U_z"] + p.get("b_z", 0))
+    r = sigmoid(x_r + h @ p["U_r"] + p.get("b_r", 0))
+    candidate = np.tanh(x + (r * h) @ p["U"] + p["b"])
+    return (1 - z) * h + z * candidate
+
+
+def tanh_cell(p, h, **inputs):
+    return np.tanh(sum(v @ p[name] for name, v in inputs.items()) + h @ p["U"] + p["b"])
+
+
+CELLS = {"gru": gru, "tanh": tanh_cell}
+
+
+def encode(config, params, source):
+    """Annotations, a list of [C], and s_0."""
+    cell, size = CELLS[config.cell], config.hidden_size
+    words = [embed(params["source_embedding"], word) for word in source]
+    runs = {}
+    for name in ["forward", "backward"][: len(params["encoder"])]:
+        p, h, states = params["encoder"][name], np.zeros(size), []
+        for x in words if name == "forward" else reversed(words):
+            h = cell(p, h, W=x)
+            states.append(h)
+        runs[name] = states if name == "forward" else states[::-1]
+    annotations = [np.concatenate(pair) for pair in zip(*runs.values(), strict=True)]
+    if config.initial_state == "zero":
+        return annotations, np.zeros(size)
+    p = params["initial_state"]
+    end = runs["backward"][0] if config.initial_state == "backward" else runs["forward"][-1]
+    return annotations, np.tanh(end @ p["W_s"] + p["b_s"])
+
+
+def energy(config, p, s, h, last):
+    size = config.hidden_size
+    both = sum(h[i : i + size] for i in range(0, len(h), size))
+    return {
+        "additive": lambda: np.tanh(s @ p["W_a"] + h @ p["U_a"]) @ p["v_a"],
+        "additive_relu": lambda: np.maximum(s @ p["W_a"] + h @ p["U_a"], 0) @ p["v_a"],
+        "dot": lambda: s @ both,
+        "scaled_dot": lambda: s @ both / np.sqrt(size),
+        "general": lambda: s @ p["W"] @ h,
+        "none": lambda: 0.0 if last else -np.inf,
+    }[config.attention]()
+
+
+def attend(config, p, s, annotations):
+    """The context c [C] and alpha [S]."""
+    last = len(annotations) - 1
+    alpha = softmax(
+        np.array([energy(config, p, s, h, j == last) for j, h in enumerate(annotations)])
+    )
+    return sum(a * h for a, h in zip(alpha, annotations, strict=True)), alpha
+
+
+def word_log_probabilities(config, params, s, y, c):
+    p, out = params["readout"], params["output"]
+    t = s @ p["U_o"] + y @ p["V_o"] + c @ p["C_o"] + p["b_o"]
+    if config.readout == "maxout":
+        t = np.array([max(t[2 * k], t[2 * k + 1]) for k in range(len(t) // 2)])
+    elif config.readout == "tanh":
+        t = np.tanh(t)
+    if "W_1" in out:
+        t = t @ out["W_1"]
+    return np.log(softmax(t @ out["W_o"] + out["b_w"]))
+
+
+def decode(config, params, annotations, s, target):
+    """log p of every word at every step [T, V], and alpha [T, S], given the words before."""
+    cell, p = CELLS[config.cell], params["decoder"]
+    c = np.zeros_like(annotations[0])
+    log_p, alphas, before = [], [], START
+    for word in target:
+        y = embed(params["target_embedding"], before)
+        y_next = embed(params["target_embedding"], word)
+
+        def look(s):
+            return attend(config, params["attention"], s, annotations)
+
+        def generate(s, c, y=y):
+            return word_log_probabilities(config, params, s, y, c)
+
+        if config.order == "groundhog":
+            c, alpha = look(s)
+            log_p.append(generate(s, c))
+            s = cell(p, s, W=y_next, C=c)
+        elif config.order == "paper":
+            c, alpha = look(s)
+            s = cell(p, s, W=y, C=c)
+            log_p.append(generate(s, c))
+        elif config.order == "luong":
+            s = cell(p, s, W=y, C=c)
+            c, alpha = look(s)
+            log_p.append(generate(s, c))
+        alphas.append(alpha)
+        before = word
+    return np.array(log_p), np.array(alphas)
+
+
+def translate_log_probabilities(config, params, source, target):
+    """log p [T, V] and alpha [T, S] of one sentence pair."""
+    annotations, s = encode(config, params, source)
+    return decode(config, params, annotations, s, target)
+
+
+def loss(config, params, pairs, smoothing=0.0):
+    """−Σ log p over all words of all pairs, with label smoothing."""
+    total = 0.0
+    for source, target in pairs:
+        log_p, _ = translate_log_probabilities(config, params, source, target)
+        for step, word in zip(log_p, target, strict=True):
+            total -= (1 - smoothing) * step[word] + smoothing * step.mean()
+    return total
