@@ -36,15 +36,15 @@ def parse(cls: type[Experiment], arguments: Sequence[str], command: str) -> Expe
 
     Read twice: what CONFIG says becomes the default of the options beside it, also in --help.
     """
-    wants_help = {"-h", "--help"} & set(arguments)
-    named = arguments
-    if wants_help:
-        # Without CONFIG the help shows the built-in defaults.
-        named = [*(a for a in arguments if a not in wants_help), "--workdir", "."]
-        if not any(not a.startswith("-") for a in arguments):
-            return options.parse(cls, arguments, command)
-    first = options.parse(cls, named, command)
-    default = dataclasses.replace(first, settings=load(first.config))
+    plain = [argument for argument in arguments if argument not in ("-h", "--help")]
+    asked_for_help = len(plain) < len(arguments)
+    try:
+        first = options.parse(cls, [*plain, "--workdir", "."] if asked_for_help else plain, command)
+        default = dataclasses.replace(first, settings=load(first.config))
+    except ValueError:
+        if not asked_for_help:
+            raise
+        default = None  # no readable CONFIG: the help shows the built-in defaults
     return options.parse(cls, arguments, command, default)
 
 
@@ -61,7 +61,7 @@ def shipped() -> Mapping[str, Path]:
 
 
 def locate(name: str) -> Path:
-    """The file that CONFIG means: `mine.py`, `quickstart` or, from anywhere, `configs/quickstart.py`.
+    """The file that CONFIG means: `mine.py`; from anywhere, `quickstart` or `configs/quickstart.py`.
 
     Raises ValueError listing the shipped names.
     """
@@ -69,9 +69,9 @@ def locate(name: str) -> Path:
     if path.is_file():
         return path
     known = shipped()
-    if path.parent in (Path(), Path("configs")) and path.suffix in ("", ".py"):
-        if path.stem in known:
-            return known[path.stem]
+    by_name = path.parent in (Path(), Path("configs")) and path.suffix in ("", ".py")
+    if by_name and path.stem in known:
+        return known[path.stem]
     near = difflib.get_close_matches(path.stem, known, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise ValueError(

@@ -41,7 +41,7 @@ def read(path: Path | None) -> Iterator[list[str]]:
     number, warned = 0, False
     try:
         with opened(path) as stream:
-            for window in _windows(stream):
+            for window in _windows(_chunks(path, stream)):
                 for offset, line in enumerate(window if not warned else []):
                     if not _valid(line):
                         warned = True
@@ -49,7 +49,7 @@ def read(path: Path | None) -> Iterator[list[str]]:
                         break
                 number += len(window)
                 yield [line.decode("utf-8", "replace") for line in window]
-    except (EOFError, lzma.LZMAError, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise ValueError(f"{name}: cannot be unpacked: {error}") from error
 
 
@@ -58,9 +58,9 @@ def read_all(path: Path) -> list[str]:
     return [line for window in read(path) for line in window]
 
 
-def _windows(stream: BinaryIO) -> Iterator[list[bytes]]:
+def _windows(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
     pieces: list[bytes] = []  # of a line whose end has not come yet
-    while chunk := _some(stream):
+    for chunk in chunks:
         head, *lines = chunk.split(b"\n")
         pieces.append(head)
         if not lines:
@@ -73,9 +73,11 @@ def _windows(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [last]
 
 
-def _some(stream: BinaryIO) -> bytes:
-    """What there is, without waiting for more of it than one byte."""
-    return stream.read1(CHUNK)  # type: ignore[attr-defined]
+def _chunks(path: Path | None, stream: BinaryIO) -> Iterator[bytes]:
+    """A file in large pieces; of a pipe or terminal, what there is at the moment."""
+    patient = path is not None and path.is_file()
+    read = stream.read if patient else stream.read1  # type: ignore[attr-defined]
+    return iter(lambda: read(CHUNK), b"")
 
 
 def _valid(line: bytes) -> bool:

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except (ValueError, OSError) as error:
-        if _is_numeric(error.__traceback__):
+        if _is_numeric(error.__traceback__) or os.environ.get("BAHDANAU_TRACEBACK"):
             raise
         for line in describe(error).splitlines():
             print(f"bahdanau: {line}", file=sys.stderr)
