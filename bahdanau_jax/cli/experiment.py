@@ -61,7 +61,7 @@ def shipped() -> Mapping[str, Path]:
 
 
 def locate(name: str) -> Path:
-    """The file that CONFIG means: `mine.py`; from anywhere, `quickstart` or `configs/quickstart.py`.
+    """The file that CONFIG means: a path, or, from anywhere, `quickstart`, `configs/quickstart.py`.
 
     Raises ValueError listing the shipped names.
     """

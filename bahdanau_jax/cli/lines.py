@@ -112,7 +112,7 @@ def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
     """
     if path is None:
         yield _to(sys.stdout.buffer)
-    elif path.exists() and not stat.S_ISREG(path.stat().st_mode):
+    elif path.parent == Path("/dev") or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
         with open(path, "wb") as stream:
             yield _to(stream)
     else:

@@ -76,15 +76,22 @@ def _dispatch(arguments: list[str]) -> None:
     if name in ("-h", "--help"):
         print(usage(), end="")
     elif name == "--version":
-        from importlib.metadata import version
-
-        print(version("bahdanau-jax"))
+        print(_version())
     elif name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
         raise ValueError(f"no command {name!r}; {hint}")
     else:
         importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("bahdanau-jax")
+    except metadata.PackageNotFoundError:
+        raise ValueError("bahdanau-jax is not installed: pip install --editable .") from None
 
 
 def describe(error: Exception) -> str:
