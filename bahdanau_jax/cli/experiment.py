@@ -3,7 +3,6 @@
 A configuration file is a Python file that defines `config = Config(...)`.
 """
 
-import dataclasses
 import difflib
 import runpy
 import sys
@@ -40,12 +39,13 @@ def parse(cls: type[Experiment], arguments: Sequence[str], command: str) -> Expe
     asked_for_help = len(plain) < len(arguments)
     try:
         first = options.parse(cls, [*plain, "--workdir", "."] if asked_for_help else plain, command)
-        default = dataclasses.replace(first, settings=load(first.config))
+        settings = load(first.config)
+        default = cls(config=tyro.MISSING, workdir=tyro.MISSING, settings=settings)
     except ValueError:
         if not asked_for_help:
             raise
         default = None  # no readable CONFIG: the help shows the built-in defaults
-    return options.parse(cls, arguments, command, default)
+    return options.parse(cls, ["--help"] if asked_for_help else arguments, command, default)
 
 
 def shipped() -> Mapping[str, Path]:

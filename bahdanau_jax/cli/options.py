@@ -34,7 +34,6 @@ def parse(
     """
     _reject_unknown(cls, arguments, command)
     said = io.StringIO()
-    keywords = {} if default is None else {"default": default}
     try:
         with contextlib.redirect_stderr(said):
             return tyro.cli(
@@ -42,7 +41,7 @@ def parse(
                 args=list(arguments),
                 prog=f"bahdanau {command}",
                 config=(tyro.conf.FlagConversionOff,),
-                **keywords,
+                default=tyro.MISSING_NONPROP if default is None else default,
             )
     except SystemExit as leaving:
         if leaving.code in (None, 0):

@@ -65,7 +65,9 @@ def test_any_field_is_overridden_and_the_others_kept(call, run, small, tmp_path,
 
 
 def test_help_shows_what_the_configuration_says(call, small, tmp_path):
-    assert "(default: 7)" in call("train", small, "--help")[1]
+    shown = call("train", small, "--help")[1]
+    assert "(default: 7)" in shown
+    assert "CONFIG" in shown and "(required)" in shown
     assert "(default: 7)" not in call("train", "--help")[1]
     assert "--model.hidden-size" in call("train", tmp_path / "missing.py", "--help")[1]
 
