@@ -4,6 +4,7 @@
 program, with its traceback. 130 and 141: stopped by Ctrl-C, or by the reader of a pipe.
 """
 
+import contextlib
 import difflib
 import importlib
 import os
@@ -51,8 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append("")  # so that module:attribute finds the user's own file
     try:
-        _dispatch(list(sys.argv[1:] if arguments is None else arguments))
-        sys.stdout.flush()
+        with contextlib.suppress(SystemExit):  # how tyro leaves after --help; errors come as errors
+            _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()  # here, where a closed pipe is caught
         return 0
     except KeyboardInterrupt:
         print("bahdanau: interrupted", file=sys.stderr)

@@ -65,10 +65,7 @@ def call(capfd):
     from bahdanau_jax.cli.main import main
 
     def run_main(*arguments):
-        try:
-            code = main([str(argument) for argument in arguments])
-        except SystemExit as leaving:
-            code = leaving.code or 0
+        code = main([str(argument) for argument in arguments])
         out, err = capfd.readouterr()
         return code, out, err
 
