@@ -1,6 +1,41 @@
+"""A strict world for every test: one CPU, no implicit rank promotion, shapes checked in the model.
+
+Warnings are errors, with the exceptions named in pyproject.toml.
+"""
+
+import importlib.util
 import os
+import tempfile
+from pathlib import Path
 
-os.environ["JAX_PLATFORMS"] = "cpu"
-import jax
+# JAX reads these when it is first imported, which is after this file.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+_CACHE = tempfile.TemporaryDirectory(prefix="jax-cache-")  # of compiled programs, for this session
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE.name
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
-jax.config.update("jax_numpy_rank_promotion", "raise")
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
+
+if importlib.util.find_spec("beartype"):
+    # Every call checks the shapes in its signature; only here, for it costs time.
+    install_import_hook("bahdanau_jax.model", "beartype.beartype")
+
+# The first example compiles, the others do not: a time limit for each would be chance.
+hypothesis.settings.register_profile(
+    "jax", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("jax")
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder of the real corpora; tests that need it are skipped where it is absent."""
+    named = os.environ.get("BAHDANAU_DATA", "")
+    if not named:
+        pytest.skip("BAHDANAU_DATA is not set: it names the folder of the real corpora")
+    if not Path(named).is_dir():
+        pytest.skip(f"BAHDANAU_DATA is {named}, which is no folder")
+    return Path(named)

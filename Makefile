@@ -1,0 +1,40 @@
+# Everything runs in .venv, which the first target makes: only make and Python 3.11+ are needed.
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$python && break; done)
+VENV := .venv
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help demo test lint format clean
+
+help:
+	@echo "make demo    train on the built-in corpus, translate, score and draw"
+	@echo "make test    run the tests"
+	@echo "make lint    run ruff and pyright"
+	@echo "make format  let ruff rewrite the code"
+	@echo "make clean   remove the virtual environment"
+
+demo: $(INSTALLED)
+	$(VENV)/bin/bahdanau train configs/quickstart.py --workdir runs/quickstart
+
+test: $(INSTALLED)
+	$(VENV)/bin/python -m pytest
+
+lint: $(INSTALLED)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
+
+format: $(INSTALLED)
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+clean:
+	rm -rf $(VENV)
+
+$(INSTALLED): pyproject.toml setup.py constraints.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
+	@touch $@

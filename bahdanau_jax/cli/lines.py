@@ -1,0 +1,136 @@
+r"""Lines of text in and out: one line is what ends in \n, and nothing else ends one.
+
+\r, form feeds, U+0085 and U+2028 stay part of their line when read, and become a space when
+written, so that whoever counts lines, by whatever rule, counts as many out as in.
+"""
+
+import contextlib
+import gzip
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO
+
+WINDOW = 1024  # lines held at once
+CHUNK = 1 << 20  # bytes asked for at once
+
+OPENERS: Mapping[str, Callable[..., BinaryIO]] = MappingProxyType(
+    {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
+)
+
+
+def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
+    """A file to read, unpacked by its suffix, or stdin."""
+    if path is None:
+        return contextlib.nullcontext(sys.stdin.buffer)
+    return OPENERS.get(path.suffix, open)(path, "rb")
+
+
+def read(path: Path | None) -> Iterator[list[str]]:
+    """Windows of at most 1,024 lines, each as soon as its text is there: a terminal can converse.
+
+    Invalid UTF-8 is replaced, with one warning on stderr. Raises OSError or ValueError for a file
+    that cannot be read or unpacked.
+    """
+    name = "stdin" if path is None else str(path)
+    number, warned = 0, False
+    try:
+        with opened(path) as stream:
+            for window in _windows(_chunks(path, stream)):
+                for offset, line in enumerate(window if not warned else []):
+                    if not _valid(line):
+                        warned = True
+                        _warn(name, number + offset + 1)
+                        break
+                number += len(window)
+                yield [line.decode("utf-8", "replace") for line in window]
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise ValueError(f"{name}: cannot be unpacked: {error}") from error
+
+
+def read_all(path: Path) -> list[str]:
+    """All lines of a file."""
+    return [line for window in read(path) for line in window]
+
+
+def _windows(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
+    pieces: list[bytes] = []  # of a line whose end has not come yet
+    for chunk in chunks:
+        head, *lines = chunk.split(b"\n")
+        pieces.append(head)
+        if not lines:
+            continue
+        complete = [b"".join(pieces), *lines[:-1]]
+        pieces = [lines[-1]]
+        for start in range(0, len(complete), WINDOW):
+            yield complete[start : start + WINDOW]
+    if last := b"".join(pieces):
+        yield [last]
+
+
+def _chunks(path: Path | None, stream: BinaryIO) -> Iterator[bytes]:
+    """A file in large pieces; of a pipe or terminal, what there is at the moment."""
+    patient = path is not None and path.is_file()
+    read = stream.read if patient else stream.read1  # type: ignore[attr-defined]
+    return iter(lambda: read(CHUNK), b"")
+
+
+def _valid(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _warn(name: str, number: int) -> None:
+    print(
+        f"bahdanau: warning: {name}:{number}: invalid UTF-8, read as U+FFFD (later ones not shown)",
+        file=sys.stderr,
+    )
+
+
+def flat(text: str) -> str:
+    r"""The text on one line: whatever Python or Unicode takes for a line's end becomes a space.
+
+    >>> flat("one\u2028two")
+    'one two'
+    """
+    return " ".join(text.splitlines())
+
+
+@contextlib.contextmanager
+def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
+    """A function that writes lines and sees them on their way; a file appears when all is written.
+
+    A pipe or a device, such as /dev/stdout, is written to directly.
+    """
+    if path is None:
+        yield _to(sys.stdout.buffer)
+    elif path.parent == Path("/dev") or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
+        with open(path, "wb") as stream:
+            yield _to(stream)
+    else:
+        target = Path(os.path.realpath(path))  # a link stays a link
+        draft = target.with_name(f".{os.getpid()}.{target.name}")
+        try:
+            with OPENERS.get(target.suffix, open)(draft, "wb") as stream:
+                yield _to(stream)
+            os.replace(draft, target)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(error.errno, "the folder does not exist", str(path)) from error
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _to(stream: BinaryIO) -> Callable[[list[str]], None]:
+    def write(lines: list[str]) -> None:
+        stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        stream.flush()
+
+    return write

@@ -1,0 +1,116 @@
+"""The `bahdanau` command: finds the subcommand, runs it, and turns what happens into an exit code.
+
+0: done. 2: something the user can mend, said on stderr without a traceback. 1: a fault of this
+program, with its traceback. 130 and 141: stopped by Ctrl-C, or by the reader of a pipe.
+"""
+
+import contextlib
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
+
+from bahdanau_jax.cli import jax_defaults
+
+# Each is a module of this folder with a function main(arguments).
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "train": "train a model, or go on with one, and report its scores",
+        "prepare": "only fetch and tokenise what a training run would read",
+        "translate": "translate lines of text with a trained model",
+        "evaluate": "translate a file and score it against its reference",
+    }
+)
+
+# Where a ValueError comes out of one of these, it is about arrays, and the fault is ours.
+NUMERIC = frozenset({"jax", "jaxlib", "flax", "optax", "numpy"})
+
+
+def usage() -> str:
+    listed = "\n".join(f"  {name:<10} {what}" for name, what in COMMANDS.items())
+    return (
+        "usage: bahdanau COMMAND [OPTIONS]\n\n"
+        "Attention translation with recurrent networks (RNNsearch, arXiv 1409.0473) in JAX.\n\n"
+        f"commands:\n{listed}\n\n"
+        "options:\n"
+        "  -h, --help   show this help; after a command, the help of that command\n"
+        "  --version    show the version\n\n"
+        "examples:\n"
+        "  bahdanau train quickstart --workdir runs/quickstart\n"
+        "  echo 'The man saw a white house .' | bahdanau translate --run runs/quickstart\n"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; errors of this program's own leave as raised.
+
+    >>> main(["translate", "--run", "runs/quickstart", "--input", "source.txt"])
+    """
+    jax_defaults.apply()
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append("")  # so that module:attribute finds the user's own file
+    try:
+        with contextlib.suppress(SystemExit):  # how tyro leaves after --help; errors come as errors
+            _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()  # here, where a closed pipe is caught
+        return 0
+    except KeyboardInterrupt:
+        print("bahdanau: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # What is still buffered has no reader: without this, Python complains as it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except (ValueError, OSError) as error:
+        if _is_numeric(error.__traceback__) or os.environ.get("BAHDANAU_TRACEBACK"):
+            raise
+        for line in describe(error).splitlines():
+            print(f"bahdanau: {line}", file=sys.stderr)
+        return 2
+
+
+def _dispatch(arguments: list[str]) -> None:
+    if not arguments:
+        raise ValueError(f"no command given; one of {', '.join(COMMANDS)}, or --help")
+    name, *rest = arguments
+    if name in ("-h", "--help"):
+        print(usage(), end="")
+    elif name == "--version":
+        print(_version())
+    elif name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+        raise ValueError(f"no command {name!r}; {hint}")
+    else:
+        importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("bahdanau-jax")
+    except metadata.PackageNotFoundError:
+        raise ValueError("bahdanau-jax is not installed: pip install --editable .") from None
+
+
+def describe(error: Exception) -> str:
+    """What went wrong, for people: an OSError leads with the file it is about."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error).strip() or type(error).__name__
+
+
+def _is_numeric(trace: TracebackType | None) -> bool:
+    """Whether the innermost frame, the one that raised, belongs to a library of arrays."""
+    package = ""
+    while trace is not None:
+        package = trace.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        trace = trace.tb_next
+    return package in NUMERIC
+
+
+if __name__ == "__main__":
+    sys.exit(main())

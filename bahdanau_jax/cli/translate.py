@@ -1,0 +1,98 @@
+"""bahdanau translate --run DIR"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from bahdanau_jax.cli import lines, options
+from bahdanau_jax.hypothesis import Hypothesis
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Translate text, one sentence a line: each line in gives exactly one line out.
+
+    An empty line gives an empty one. With --n-best, a line gives as many as asked for, in the form
+    'number ||| text ||| score', where number counts the lines read from 0. jsonl is one object a
+    hypothesis: text, score, tokens with their probabilities, and where the model looked.
+    """
+
+    run: Path  # the folder of a trained model
+    input: Path | None = None  # a file, also .gz or .xz; stdin where none is named
+    output: Path | None = None  # a file, which appears when complete; stdout where none is named
+    beam_size: int | None = None  # hypotheses kept in search; as the run is configured
+    n_best: int = 1  # translations of each line
+    format: Literal["text", "jsonl"] = "text"
+
+
+EMPTY = Hypothesis("", (), (), 0.0, True, (), np.zeros((0, 0), np.float32))
+
+# Ends of lines, to some readers, that JSON leaves as they are.
+JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
+
+def _text(index: int, hypothesis: Hypothesis) -> str:
+    return lines.flat(hypothesis.text)
+
+
+def _ranked(index: int, hypothesis: Hypothesis) -> str:
+    return f"{index} ||| {lines.flat(hypothesis.text)} ||| {hypothesis.score:.6g}"
+
+
+def _jsonl(index: int, hypothesis: Hypothesis) -> str:
+    line = json.dumps({"index": index, **hypothesis.to_json()}, ensure_ascii=False)
+    return line.translate(JSON_ENDS)
+
+
+# By format and by whether several translations of a line were asked for.
+FORMATS: Mapping[tuple[str, bool], Callable[[int, Hypothesis], str]] = MappingProxyType(
+    {
+        ("text", False): _text,
+        ("text", True): _ranked,
+        ("jsonl", False): _jsonl,
+        ("jsonl", True): _jsonl,
+    }
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    chosen = options.parse(Translate, arguments, "translate")
+    _check(chosen)
+    from bahdanau_jax import run
+
+    model = run.load(chosen.run)
+    form = FORMATS[chosen.format, chosen.n_best > 1]
+    index = 0
+    with lines.writer(chosen.output) as write:
+        for window in lines.read(chosen.input):
+            ranked = translated(model, window, chosen)
+            write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
+            index += len(window)
+
+
+def translated(model, window: list[str], chosen: Translate) -> Iterator[list[Hypothesis]]:
+    """The hypotheses of each line; the model never sees a blank one."""
+    words = [line for line in window if line.strip()]
+    answers = iter(
+        model.translate(words, beam_size=chosen.beam_size, n_best=chosen.n_best) if words else ()
+    )
+    for line in window:
+        yield next(answers) if line.strip() else [EMPTY]
+
+
+def _check(chosen: Translate) -> None:
+    """Before the model is loaded, which takes a while."""
+    if chosen.n_best < 1:
+        raise ValueError(f"--n-best is {chosen.n_best}, but should be at least 1")
+    if chosen.beam_size is not None and chosen.beam_size < chosen.n_best:
+        raise ValueError(
+            f"--beam-size is {chosen.beam_size}, but should be at least {chosen.n_best}"
+            " (the number of translations wanted)"
+        )
+    if chosen.input is not None and not chosen.input.exists():
+        raise FileNotFoundError(2, "no such file (--input)", str(chosen.input))

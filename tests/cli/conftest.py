@@ -1,0 +1,72 @@
+"""A run that needs no training: it answers in capitals, and notes what it was asked."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import bahdanau_jax
+from bahdanau_jax.hypothesis import Hypothesis
+
+
+def hypothesis(text: str, score: float = -0.5) -> Hypothesis:
+    tokens = (*text.split(), "</s>")
+    return Hypothesis(
+        text=text,
+        tokens=tokens,
+        log_probabilities=(score / len(tokens),) * len(tokens),
+        score=score,
+        finished=True,
+        source_tokens=("x", "</s>"),
+        alpha=np.full((len(tokens), 2), 0.5, np.float32),
+    )
+
+
+class Run:
+    def __init__(self):
+        self.windows, self.asked = [], []
+
+    def translate(self, lines, beam_size=None, n_best=None):
+        self.windows.append(list(lines))
+        self.asked.append((beam_size, n_best))
+        ranked = [
+            [hypothesis(line.upper(), -0.5 - i) for i in range(n_best or 1)] for line in lines
+        ]
+        return ranked if n_best else [row[0] for row in ranked]
+
+    def evaluate(self, sources, references, output=None):
+        self.asked.append((sources, references, output))
+        return {"BLEU": 93.0741, "AER": 0.0812, "sentences": len(sources), "chrF": float("nan")}
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Stands in for bahdanau_jax.run and experiments.report; `run.model` is its Run."""
+    stub = types.ModuleType("bahdanau_jax.run")
+    stub.model, stub.calls = Run(), []
+    stub.load = lambda folder: stub.model
+    stub.check = lambda config: stub.calls.append(("check", config))
+    stub.train = lambda config, workdir: stub.calls.append(("train", config, workdir))
+    stub.prepare = lambda config, workdir: {"pairs": 12, "workdir": str(workdir)}
+    experiments = types.ModuleType("bahdanau_jax.experiments")
+    experiments.report = types.ModuleType("bahdanau_jax.experiments.report")
+    experiments.report.write = lambda workdir: f"BLEU 93.1\n{workdir}/report/alignment.png"
+    for module in (stub, experiments, experiments.report):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(bahdanau_jax, "run", stub, raising=False)
+    monkeypatch.setattr(bahdanau_jax, "experiments", experiments, raising=False)
+    return stub
+
+
+@pytest.fixture
+def call(capfd):
+    """Runs a command line in this process: (exit code, stdout, stderr)."""
+    from bahdanau_jax.cli.main import main
+
+    def run_main(*arguments):
+        code = main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run_main

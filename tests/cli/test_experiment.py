@@ -1,0 +1,141 @@
+"""Configurations by file and by name, overrides, and errors that point to a line."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bahdanau_jax.cli import experiment
+from bahdanau_jax.config import Config, ModelConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = "from bahdanau_jax.config import Config, ModelConfig\n\n"
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.py"
+    path.write_text(SMALL + "config = Config(model=ModelConfig(hidden_size=7, gate_bias=False))\n")
+    return path
+
+
+def test_train_checks_trains_and_reports(call, run, small, tmp_path):
+    workdir = tmp_path / "run"
+    code, out, err = call("train", small, "--workdir", workdir)
+    config = Config(model=ModelConfig(hidden_size=7, gate_bias=False))
+    assert (code, err) == (0, "")
+    assert out == f"BLEU 93.1\n{workdir}/report/alignment.png\n"
+    assert run.calls == [("check", config), ("train", config, workdir)]
+
+
+def test_prepare_prints_its_statistics_as_json(call, run, small, tmp_path):
+    code, out, err = call("prepare", small, "--workdir", tmp_path)
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {"pairs": 12, "workdir": str(tmp_path)}
+    assert [name for name, *_ in run.calls] == ["check"]
+
+
+OVERRIDES = {
+    "--model.hidden-size": ("512", "model", "hidden_size", 512),
+    "--model.hidden_size": ("512", "model", "hidden_size", 512),
+    "--model.gate-bias": ("True", "model", "gate_bias", True),
+    "--data.dev": ("", "data", "dev", ""),
+    "--optimizer.learning-rate": ("2e-3", "optimizer", "learning_rate", 2e-3),
+    "--training.seed": ("3", "training", "seed", 3),
+    "--decoding.alpha": ("-1", "decoding", "alpha", -1.0),
+}
+
+
+@pytest.mark.parametrize("option", OVERRIDES)
+@pytest.mark.parametrize("first", [True, False])
+def test_any_field_is_overridden_and_the_others_kept(call, run, small, tmp_path, option, first):
+    value, section, field, expected = OVERRIDES[option]
+    given = [option, value, small] if first else [small, f"{option}={value}"]
+    code, _, err = call("train", "--workdir", tmp_path, *given)
+    assert (code, err) == (0, "")
+    changed = dataclasses.asdict(run.calls[0][1])
+    assert changed[section][field] == expected
+    original = dataclasses.asdict(experiment.load(str(small)))
+    original[section][field] = expected
+    assert changed == original
+
+
+def test_help_shows_what_the_configuration_says(call, small, tmp_path):
+    shown = call("train", small, "--help")[1]
+    assert "(default: 7)" in shown
+    assert "CONFIG" in shown and "(required)" in shown
+    assert "(default: 7)" not in call("train", "--help")[1]
+    assert "--model.hidden-size" in call("train", tmp_path / "missing.py", "--help")[1]
+
+
+FAULTY = {
+    "x = 1\nconfig = Config(\n": (2, "'(' was never closed"),
+    "x = 1\n\nconfig = x.size\n": (3, "AttributeError: 'int' object has no attribute 'size'"),
+    "import no_such_module\n": (1, "ModuleNotFoundError: No module named 'no_such_module'"),
+    SMALL + "config = Config(model=ModelConfig(hidden=3))\n": (3, "TypeError: "),
+    SMALL + "def make():\n    raise ValueError('no\\nway')\n\nconfig = make()\n": (
+        4,
+        "ValueError: no way",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", FAULTY)
+def test_a_fault_in_a_configuration_names_file_and_line(call, tmp_path, text):
+    path = tmp_path / "faulty.py"
+    path.write_text(text)
+    line, message = FAULTY[text]
+    code, out, err = call("train", path, "--workdir", tmp_path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"bahdanau: {path}:{line}: {message}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("text", "got"), [("x = 1\n", "nothing"), ("config = {}\n", "a dict")])
+def test_a_file_without_a_config_says_what_was_expected(call, tmp_path, text, got):
+    path = tmp_path / "other.py"
+    path.write_text(text)
+    code, _, err = call("train", path, "--workdir", tmp_path)
+    assert code == 2
+    assert err.startswith(f"bahdanau: {path} defines {got} of the name config; expected config =")
+
+
+def test_names_find_what_is_shipped(monkeypatch, tmp_path):
+    shipped = {"quickstart": tmp_path / "quickstart.py", "reverse": tmp_path / "reverse.py"}
+    monkeypatch.setattr(experiment, "shipped", lambda: shipped)
+    monkeypatch.chdir(tmp_path)
+    for name in ("quickstart", "quickstart.py", "configs/quickstart.py"):
+        assert experiment.locate(name) == shipped["quickstart"]
+    for name in ("quikstart", "configs/quikstart.py"):
+        with pytest.raises(ValueError, match="did you mean quickstart[?] shipped: quickstart, rev"):
+            experiment.locate(name)
+    for name in ("other/quickstart.py", "quickstart.json", str(tmp_path)):
+        with pytest.raises(ValueError, match="no such configuration file"):
+            experiment.locate(name)
+    own = tmp_path / "configs"
+    own.mkdir()
+    (own / "quickstart.py").write_text("")
+    assert experiment.locate("configs/quickstart.py") == Path("configs/quickstart.py")
+
+
+def test_every_shipped_configuration_loads():
+    shipped = experiment.shipped()
+    assert set(shipped) == {path.stem for path in (ROOT / "configs").glob("*.py")}
+    for path in shipped.values():
+        assert isinstance(experiment.load(str(path)), Config)
+
+
+def test_train_py_is_the_train_command(tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "train.py", "missing.py", "--workdir", tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("bahdanau: missing.py: no such configuration file; ")

@@ -1,0 +1,185 @@
+"""Exit codes and messages: 0, or 2 with one line for what the user can mend, or a traceback."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bahdanau_jax.cli import main as cli
+
+
+def bahdanau(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "bahdanau_jax.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no command given; one of train, prepare, translate, evaluate, or --help"),
+        (["trian"], "no command 'trian'; did you mean train?"),
+        (["xyz"], "no command 'xyz'; the commands are train, prepare, translate, evaluate"),
+        (["translate"], "missing: --run (bahdanau translate --help)"),
+        (["translate", "--rum", "x"], "no option --rum; did you mean --run?"),
+        (["train"], "missing: CONFIG, --workdir (bahdanau train --help)"),
+        (["train", "x", "--wokdir", "y"], "no option --wokdir; did you mean --workdir?"),
+        (["train", "x", "y"], "missing: --workdir (bahdanau train --help)"),
+        (
+            ["train", "x", "--workdir", "y", "--model.hiden-size", "3"],
+            "no option --model.hiden-size; did you mean --model.hidden-size?",
+        ),
+        (
+            ["train", "x", "--workdir", "y", "--name", "adam"],
+            "no option --name; did you mean --optimizer.name?",
+        ),
+        (
+            ["train", "x", "--workdir", "y", "--hidden_size=3"],
+            "no option --hidden_size; did you mean --model.hidden-size?",
+        ),
+        (
+            ["train", "x", "--workdir", "y", "--model.hidden-size", "many"],
+            "Error parsing --model.hidden-size: invalid literal for int() with base 10: 'many'"
+            " (bahdanau train --help)",
+        ),
+        (
+            ["train", "x", "--workdir", "y", "--model.gate-bias", "maybe"],
+            "invalid choice 'maybe' for argument '--model.gate-bias'."
+            " Expected one of ('True', 'False'). (bahdanau train --help)",
+        ),
+        (
+            ["train", "x", "--workdir", "y", "--model.cell"],
+            "Missing value for argument '--model.cell'. Expected 1 values. (bahdanau train --help)",
+        ),
+        (
+            ["train", "x", "--workdir", "y", "z"],
+            "Unrecognized options: z (bahdanau train --help)",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(call, arguments, message):
+    assert call(*arguments) == (2, "", f"bahdanau: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("model.hidden_size is 0"), "bahdanau: model.hidden_size is 0\n"),
+        (ValueError("one fault\nanother\n"), "bahdanau: one fault\nbahdanau: another\n"),
+        (FileNotFoundError(2, "No such file", "a.en"), "bahdanau: a.en: No such file\n"),
+        (OSError("no space"), "bahdanau: no space\n"),
+        (ValueError(), "bahdanau: ValueError\n"),
+    ],
+)
+def test_what_the_user_can_mend_exits_2(call, run, monkeypatch, error, message):
+    def load(folder):
+        raise error
+
+    run.load = load
+    assert call("translate", "--run", "x") == (2, "", message)
+    monkeypatch.setenv("BAHDANAU_TRACEBACK", "1")
+    with pytest.raises(type(error)):
+        call("translate", "--run", "x")
+
+
+def test_a_fault_of_the_program_keeps_its_traceback(call, run):
+    def load(folder):
+        raise KeyError("W_z")
+
+    run.load = load
+    with pytest.raises(KeyError):
+        call("translate", "--run", "x")
+
+
+def test_an_error_about_arrays_keeps_its_traceback():
+    code = (
+        "import sys, types; import bahdanau_jax; from bahdanau_jax.cli.main import main\n"
+        "def load(folder):\n"
+        "    import jax, jax.numpy as jnp\n"
+        "    return jax.vmap(jnp.add)(jnp.zeros(2), jnp.zeros(3))\n"
+        "run = bahdanau_jax.run = types.ModuleType('bahdanau_jax.run'); run.load = load\n"
+        "sys.modules['bahdanau_jax.run'] = run\n"
+        "sys.exit(main(['translate', '--run', 'x']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr and "\nValueError: " in done.stderr
+
+
+def test_ctrl_c_leaves_quietly(call, run):
+    def load(folder):
+        raise KeyboardInterrupt
+
+    run.load = load
+    assert call("translate", "--run", "x") == (130, "", "bahdanau: interrupted\n")
+
+
+def test_help_is_complete_and_quick_to_make():
+    code = (
+        "import sys; from bahdanau_jax.cli.main import main; main(['--help']);"
+        "heavy = {'jax', 'flax', 'tensorflow', 'matplotlib', 'orbax'} & set(sys.modules);"
+        "print('heavy:', heavy, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert all(f"  {name} " in done.stdout for name in cli.COMMANDS)
+    assert done.stderr == "heavy: set()\n"
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_of_a_command_names_each_option_with_a_sentence(call, command):
+    code, out, err = call(command, "--help")
+    assert (code, err) == (0, "")
+    assert f"usage: bahdanau {command}" in out
+    options = [line for line in out.splitlines() if line.startswith("│ --")]
+    assert options
+    for expected in ("--run", "--workdir"):
+        assert (expected in out) == (expected in HELP[command])
+
+
+HELP = {"train": "--workdir", "prepare": "--workdir", "translate": "--run", "evaluate": "--run"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["translate", "--help"], ["train", "--help"]])
+def test_a_closed_pipe_is_no_error(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "bahdanau_jax.cli.main", *arguments],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_process_says_one_line_and_exits_2():
+    done = bahdanau("train", "no-such-config", "--workdir", "x")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("bahdanau: no-such-config: no such configuration file; ")
+
+
+def test_version(call, monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: f"{name} 1.2")
+    assert call("--version") == (0, "bahdanau-jax 1.2\n", "")
+
+
+def test_the_cache_of_programs_has_a_place_and_yields_to_the_environment(monkeypatch, tmp_path):
+    from bahdanau_jax.cli import jax_defaults
+
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
+    jax_defaults.apply()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jax_defaults.apply()
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "bahdanau_jax")

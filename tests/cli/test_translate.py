@@ -1,0 +1,209 @@
+"""One line in, exactly one line out, whatever the line holds; and a window at a time."""
+
+import gzip
+import io
+import json
+import lzma
+import os
+import stat
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bahdanau_jax.cli import lines, main
+from bahdanau_jax.hypothesis import Hypothesis
+
+ODD = "a\rb\x0bc\x0cd\x1ce\x1df\x1eg\x85h\u2028i\u2029j\x00k\x07l"
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    def feed(data: bytes):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    return feed
+
+
+def test_stdin_to_stdout(call, run, stdin):
+    stdin(b"one two\nthree")
+    assert call("translate", "--run", "x", "--beam-size", 3) == (0, "ONE TWO\nTHREE\n", "")
+    assert set(run.model.asked) == {(3, 1)}
+
+
+def test_blank_lines_give_empty_ones_and_never_reach_the_model(call, run, stdin):
+    stdin("\na\n  \t\n\r\nb\n\u2003\n".encode())
+    assert call("translate", "--run", "x") == (0, "\nA\n\n\nB\n\n", "")
+    assert run.model.windows == [["a", "b"]]
+
+
+def test_nothing_in_nothing_out(call, run, stdin):
+    stdin(b"")
+    assert call("translate", "--run", "x") == (0, "", "")
+    assert run.model.windows == []
+
+
+def test_control_characters_stay_in_their_line_and_leave_as_spaces(call, run, stdin):
+    stdin(f"{ODD}\nnext\n".encode())
+    code, out, err = call("translate", "--run", "x")
+    assert run.model.windows == [[ODD, "next"]]
+    assert (code, err) == (0, "")
+    assert out == "A B C D E F G H I J\x00K\x07L\nNEXT\n"
+    assert len(out.splitlines()) == 2
+
+
+def test_invalid_utf8_is_replaced_with_one_warning(call, run, stdin):
+    stdin(b"fine\nbad \xff\nworse \xc3\n" + b"x\n" * 2000 + b"\xfe\n")
+    code, out, err = call("translate", "--run", "x")
+    assert code == 0
+    assert out.splitlines()[:3] == ["FINE", "BAD \ufffd", "WORSE \ufffd"]
+    assert out.count("\n") == 2004
+    assert err == (
+        "bahdanau: warning: stdin:2: invalid UTF-8, read as U+FFFD (later ones not shown)\n"
+    )
+
+
+def test_a_warning_after_the_first_window_has_the_right_line(capsys, tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_bytes(b"x\n" * 1500 + b"\xff\n")
+    assert len(lines.read_all(path)) == 1501
+    assert f"{path}:1501: " in capsys.readouterr().err
+
+
+def test_n_best_in_text(call, run, stdin):
+    stdin(b"a\n\nb\n")
+    code, out, _ = call("translate", "--run", "x", "--n-best", 2)
+    assert code == 0
+    assert (
+        out
+        == "0 ||| A ||| -0.5\n0 ||| A ||| -1.5\n1 |||  ||| 0\n2 ||| B ||| -0.5\n2 ||| B ||| -1.5\n"
+    )
+
+
+def test_jsonl_is_one_object_a_hypothesis(call, run, stdin):
+    stdin("é\u2028\x85x\n\nb\n".encode())
+    code, out, _ = call("translate", "--run", "x", "--format", "jsonl", "--n-best", 2)
+    assert code == 0
+    objects = [json.loads(line) for line in out.splitlines()]
+    assert [o["index"] for o in objects] == [0, 0, 1, 2, 2]
+    assert objects[0]["text"] == "É\u2028\x85X"
+    assert "É" in out
+    assert Hypothesis.from_json(objects[2]).text == ""
+    assert Hypothesis.from_json(objects[0]).alpha.shape == (3, 2)
+
+
+def test_the_window_is_bounded(call, run, stdin):
+    stdin(b"x\n" * 3000)
+    code, out, _ = call("translate", "--run", "x")
+    assert (code, out) == (0, "X\n" * 3000)
+    assert [len(window) for window in run.model.windows] == [1024, 1024, 952]
+
+
+def test_a_line_is_answered_before_the_next_is_asked_for(run, monkeypatch):
+    """Endless input: what came through the pipe is out before more is read."""
+    down_read, down_write = os.pipe()
+    os.set_blocking(down_read, False)  # an answer that is late fails, it does not hang
+    asked = iter([b"one\ntwo\nthr", b"ee\n", None])
+
+    class Conversation(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            if (text := next(asked)) is None:
+                return 0
+            if text == b"ee\n":
+                assert os.read(down_read, 100) == b"ONE\nTWO\n"
+            buffer[: len(text)] = text
+            return len(text)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Conversation())))
+    monkeypatch.setattr(sys, "stdout", os.fdopen(down_write, "w"))
+    assert main.main(["translate", "--run", "x"]) == 0
+    assert os.read(down_read, 100) == b"THREE\n"
+    os.close(down_read)
+    sys.stdout.close()
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_packed_files(call, run, tmp_path, suffix, pack):
+    source, target = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
+    source.write_bytes(pack("été\n".encode() * 2000))
+    code, out, err = call("translate", "--run", "x", "--input", source, "--output", target)
+    assert (code, out, err) == (0, "", "")
+    assert lines.read_all(target) == ["ÉTÉ"] * 2000
+    assert max(map(len, run.model.windows)) <= 1024
+    source.write_bytes(pack(b"text\n" * 9000)[:-9])
+    code, _, err = call("translate", "--run", "x", "--input", source)
+    assert code == 2
+    assert err.startswith(f"bahdanau: {source}: cannot be unpacked: ")
+    source.write_bytes(b"plain text\n")
+    code, _, err = call("translate", "--run", "x", "--input", source)
+    assert (code, err.count("\n")) == (2, 1)
+    assert str(source) in err
+
+
+def test_output_appears_whole_or_not_at_all(call, run, tmp_path):
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("a\n" * 1025)
+    target.write_text("before")
+    real = run.model.translate
+
+    def fails_later(words, **options):
+        assert target.read_text() == "before"
+        if len(words) == 1:
+            raise ValueError("no more")
+        return real(words, **options)
+
+    run.model.translate = fails_later
+    arguments = ("translate", "--run", "x", "--input", source, "--output", target)
+    assert call(*arguments) == (2, "", "bahdanau: no more\n")
+    assert target.read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+    run.model.translate = real
+    assert call(*arguments) == (0, "", "")
+    assert target.read_text() == "A\n" * 1025
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~umask
+
+
+def test_output_through_a_link_and_to_a_device(call, run, stdin, tmp_path):
+    real, link = tmp_path / "real.txt", tmp_path / "link.txt"
+    real.write_text("")
+    link.symlink_to(real)
+    stdin(b"a\n")
+    assert call("translate", "--run", "x", "--output", link)[0] == 0
+    assert link.is_symlink() and real.read_text() == "A\n"
+    stdin(b"a\n")
+    assert call("translate", "--run", "x", "--output", "/dev/stdout") == (0, "A\n", "")
+
+
+def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
+    missing = tmp_path / "missing.txt"
+    wrong = {
+        ("--input", missing): f"{missing}: no such file (--input)",
+        ("--input", tmp_path): f"{tmp_path}: Is a directory",
+        ("--output", missing / "out"): f"{missing / 'out'}: the folder does not exist",
+        ("--n-best", "0"): "--n-best is 0, but should be at least 1",
+        ("--n-best", "3", "--beam-size", "2"): "--beam-size is 2, but should be at least 3"
+        " (the number of translations wanted)",
+    }
+    for options, message in wrong.items():
+        stdin(b"a\n")
+        assert call("translate", "--run", "x", *options) == (2, "", f"bahdanau: {message}\n")
+
+
+@given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=40))
+def test_any_bytes_come_back_line_for_line(written):
+    data = b"".join(line + b"\n" for line in written)
+    for size in (1, 3, 1000):
+        chunks = iter([data[i : i + size] for i in range(0, len(data), size)])
+        assert [line for window in lines._windows(chunks) for line in window] == written
+
+
+@given(st.text(max_size=30))
+def test_flat_text_is_one_line(text):
+    assert len(f"{lines.flat(text)}|".splitlines()) == 1
+    assert lines.flat(text).split() == text.split()
