@@ -1,7 +1,7 @@
 """Forms of English and French words, spelled by rule: plurals, conjugation, elision, contraction.
 
 Persons are indices 0 to 4: I, we, you (plural), he or she, they. Genders are 0 (masculine) and 1
-(feminine), numbers 0 (singular) and 1 (plural), so a table of four forms reads `forms[gender][number]`.
+(feminine), numbers 0 (singular) and 1 (plural): a table of four forms is `forms[gender][number]`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,8 +109,10 @@ def english_verb(verb: Verb, person: int, tense: int, support: bool) -> tuple[st
 
 
 _VOWELS = frozenset("aàâeéèêiîoôuyœhAÉEIOUH")
-ASPIRATE = frozenset("hausse hausses haut haute hauts hautes héros huit onze".split())
-_ELIDED = frozenset("le la de ne que je me".split())
+ASPIRATE = frozenset(
+    ["hausse", "hausses", "haut", "haute", "hauts", "hautes", "héros", "huit", "onze"]
+)
+_ELIDED = frozenset(["le", "la", "de", "ne", "que", "je", "me"])
 _BEFORE_VOWEL = MappingProxyType(
     {"ce": "cet", "nouveau": "nouvel", "beau": "bel", "ma": "mon"}
     | {word: word[:-1] + "'" for word in _ELIDED}

@@ -3,8 +3,8 @@
 An entry is `English French` with irregular forms after a slash, entries are separated by commas and
 words of one entry that hold a space are written with `_`. Nouns: `man/men homme m`. Adjectives:
 `new nouveau/nouvelle`. Verbs: `see/saw voir`, the French forms in `_IRREGULAR` if neither regular
-nor listed. Each English word has one translation for each kind of neighbour it may have, so that the
-French is a function of the English; therefore no verb whose past is its present (put, read).
+nor listed. Each English word has one translation for each kind of neighbour it may have: the French is
+a function of the English. Therefore no verb whose past is its present (put, read).
 
 In templates (phrases given whole) a word is `text/n`: words of the same number are translations of
 each other, number 1 where none is written; `~` makes its links possible ones instead of sure ones.
@@ -153,16 +153,14 @@ RELATIONS: Mapping[str, tuple[Adjective, ...]] = _by_kind(
 MODIFIERS = _adjectives(
     "climate climatique, budget budgétaire, trade commercial, tax fiscal, farm agricole"
 )
-MODIFIERS_WITH_DE: Mapping[str, str] = MappingProxyType(
-    {
-        "energy": "~de ~la énergie",
-        "labour": "~de ~le travail",
-        "security": "~de sécurité",
-        "housing": "~de ~le logement",
-        "transport": "~de ~les transports",
-        "water": "~de ~la eau",
-        "research": "~de recherche",
-    }
+MODIFIERS_WITH_DE: tuple[tuple[str, str], ...] = (
+    ("energy", "~de ~la énergie"),
+    ("labour", "~de ~le travail"),
+    ("security", "~de sécurité"),
+    ("housing", "~de ~le logement"),
+    ("transport", "~de ~les transports"),
+    ("water", "~de ~la eau"),
+    ("research", "~de recherche"),
 )
 # Names of institutions, with "the" in front, singular: (English, French, gender).
 ENTITIES: tuple[tuple[str, str, int], ...] = (
@@ -194,7 +192,7 @@ PEOPLE: tuple[tuple[str, str, int], ...] = (
 _FRANCES = "France France, Germany Allemagne, Italy Italie, Spain Espagne, China Chine"
 _CANADAS = "Canada Canada, Japan Japon, Portugal Portugal, Brazil Brésil"
 COUNTRIES: tuple[tuple[str, str, int], ...] = tuple(
-    (english, f"~{'le la'.split()[gender]} {french}", gender)
+    (english, f"~{['le', 'la'][gender]} {french}", gender)
     for gender, names in enumerate((_CANADAS, _FRANCES))
     for english, french in _entries(names)
 )
@@ -271,10 +269,8 @@ INTRANSITIVE: Mapping[str, tuple[Verb, ...]] = _by_kind(
         sleep/slept dormir, speak/spoke parler, travel/travelled voyager, dance danser""",
     body=_ACTS,
 )
-WITH_ETRE = frozenset("arriver revenir venir tomber rester".split())
-GIVING = _verbs(
-    "give/gave donner, send/sent envoyer, show montrer, offer offrir, lend/lent prêter"
-)
+WITH_ETRE = frozenset(["arriver", "revenir", "venir", "tomber", "rester"])
+GIVING = _verbs("give/gave donner, send/sent envoyer, show montrer, offer offrir, lend/lent prêter")
 SAYING = _verbs(
     """say/said dire, think/thought penser, announce annoncer, explain expliquer, add ajouter,
     know/knew savoir, believe croire, declare déclarer, repeat répéter, admit/admitted admettre"""
