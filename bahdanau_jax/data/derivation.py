@@ -19,7 +19,7 @@ _KINDS = (*9 * ("person",), *7 * ("body",), *2 * ("measure",), "domain", "thing"
 _OWNERS = {"person": ("place", "body"), "thing": ("person",), "place": ("person",)}
 _LINKS: tuple[Pair, ...] = (
     *3 * ((",/1 and/2", ",/1 et/2"),),
-    *((",/1 but/2", ",/1 mais/2"), ("because", "parce que")),
+    (",/1 but/2", ",/1 mais/2"),
 )
 _SUBORDINATE = (  # conjunction, tense of its clause and of the other
     (("if", "si"), PRESENT, FUTURE),
@@ -29,6 +29,7 @@ _SUBORDINATE = (  # conjunction, tense of its clause and of the other
 )
 # Which modifiers a noun gets, by the number of them: before, quality, relation, modifying noun.
 _SLOTS = [[list(combinations(range(n), k)) for k in range(n + 1)] for n in (3, 4)]
+_POSSESSIVES = ("my", "our", "their")
 _COMPOUNDING = ("measure", "domain")  # kinds that take modifying nouns
 
 
@@ -52,12 +53,16 @@ class Derivation(Predicates):
             left = size - len(link.en)
             head = self._statement(3 + int(self._random() * (left - 5)))
             return join(head, link, self._statement(left - len(head.en)))
-        if size > 9 and chance < 0.35:
+        if size > 9 and chance < 0.36:
+            head = self._clause(3 + int(self._random() * (size - 8)), tense)
+            other = self._clause(size - 1 - len(head.en), tense)
+            return join(head, self._words(("because", "parce que")), other)
+        if size > 9 and chance < 0.42:
             pair, tense, other = self._pick(_SUBORDINATE)
             first = self._clause(3 + int(self._random() * (size - 8)), tense)
             rest = self._clause(size - 2 - len(first.en), other)
             return join(self._words(pair), first, self._words((",", ",")), rest)
-        if size > 6 and chance < 0.45:
+        if size > 6 and chance < 0.5:
             time = self._words(self._pick(closed.TIMES[tense]))
             clause = self._clause(size - 1 - len(time.en), tense, timed=True)
             return join(time, self._words((",", ",")), clause)
@@ -105,16 +110,16 @@ class Derivation(Predicates):
         share = 2 + int(self._random() * 3.5)
         head = self._modified(size if simple or size - share < 3 else share, kind)
         left = size - len(head.en)
-        if simple or left < 3:
+        if simple or left < 3 or any(word == "'s" for word, _ in head.en):
             return head
         chance = self._random()
-        if chance < 0.4:
+        if chance < 0.4 and head.en[0][0] not in _POSSESSIVES:
             owner = self._noun(left - 1, self._pick(_OWNERS.get(kind, AGENTS)))
             after = join(self._words(("of", "de")), owner)
         elif chance < 0.85 or kind not in AGENTS:
             after = self._relative(left, head)
         else:
-            other = self._noun(left - 1, self._pick(AGENTS))
+            other = self._noun(left - 1, "body" if kind == "person" else "person")
             after = join(self._words(("and", "et")), other)
             head = head._replace(person=THEY, gender=head.gender & other.gender)
         return head._replace(en=head.en + after.en, fr=head.fr + after.fr)
@@ -127,7 +132,9 @@ class Derivation(Predicates):
             return name._replace(en=article.en + name.en, fr=article.fr + name.fr)
         noun, number = self._pick(lexicon.NOUNS[kind]), int(self._random() < 0.4)
         agreement = noun.gender, number
-        start = self._determiner(size - 1, *agreement)
+        start, owner = self._determiner(size - 1, *agreement), EMPTY
+        if size > 3 and self._random() < 0.25:
+            start, owner = self._genitive(size - 2, *agreement)
         slots = _SLOTS[kind in _COMPOUNDING][min(max(size - 1 - len(start.en), 0), 3)]
         slots = self._pick(slots)
         before = self._adjective(lexicon.ADJECTIVES_BEFORE[kind], *agreement, 0 in slots)
@@ -141,7 +148,7 @@ class Derivation(Predicates):
         core = self._words((noun.english[number], noun.french[number]))
         return Phrase(
             join(start, before, quality, relation, tight, loose, core).en,
-            join(start, before, core, tight, relation, loose, quality).fr,
+            join(start, before, core, tight, relation, loose, quality, owner).fr,
             THEY if number else THIRD,
             noun.gender,
             kind,
@@ -158,6 +165,22 @@ class Derivation(Predicates):
             return self._number(room)
         english, *french = self._pick(closed.DETERMINERS[number])
         return self._words((english, french[gender]))
+
+    def _genitive(self, room: int, gender: int, number: int) -> tuple[Phrase, Phrase]:
+        """What "the minister 's" puts before the noun, and what French puts after it."""
+        owner = self._owner(room)
+        base = self._mark()
+        article = ("les" if number else ("le", "la")[gender], (-base,))
+        before = Phrase([*owner.en, ("'s", (base,))], [article])
+        return before, Phrase([], [("de", (base,)), *owner.fr])
+
+    def _owner(self, room: int) -> Phrase:
+        kind = self._pick(AGENTS)
+        if room < 3 or self._random() < 0.4:
+            return self._noun(1, kind)
+        noun = self._pick(lexicon.NOUNS[kind])
+        article = self._words(("the", ("le", "la")[noun.gender]))
+        return join(article, self._words((noun.english[0], noun.french[0])))
 
     def _number(self, room: int) -> Phrase:
         """A number above one: "two hundred", but "two hundred and five" loses the French -s."""

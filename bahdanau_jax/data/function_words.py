@@ -1,6 +1,7 @@
 """Function words of the built-in corpus: determiners, pronouns, numbers, times, prepositions.
 
-A pair is an English and a French template (see `lexicon`). What stands twice is drawn twice as often.
+A pair is an English and a French template (see `lexicon`).
+What stands twice is drawn twice as often.
 """
 
 from bahdanau_jax.data.inflection import THEY, THIRD, WE, YOU, I

@@ -93,7 +93,9 @@ def _capitalised(tokens: list[Token]) -> list[Token]:
     return [(word[0].upper() + word[1:], marks), *rest]
 
 
-_CLOSING = MappingProxyType({"en": ".,?", "fr": ".,"})  # stand without a space before them
+_CLOSING = MappingProxyType(
+    {"en": (".", ",", "?", "'s"), "fr": (".", ",")}
+)  # stand without a space before them
 
 
 def text(tokens: Sequence[str], language: str) -> str:

@@ -109,9 +109,7 @@ def english_verb(verb: Verb, person: int, tense: int, support: bool) -> tuple[st
 
 
 _VOWELS = frozenset("aàâeéèêiîoôuyœhAÉEIOUH")
-ASPIRATE = frozenset(
-    ["hausse", "hausses", "haut", "haute", "hauts", "hautes", "héros", "huit", "onze"]
-)
+_ASPIRATE = frozenset(["hausse", "hausses", "héros", "huit", "onze"])
 _ELIDED = frozenset(["le", "la", "de", "ne", "que", "je", "me"])
 _BEFORE_VOWEL = MappingProxyType(
     {"ce": "cet", "nouveau": "nouvel", "beau": "bel", "ma": "mon"}
@@ -131,7 +129,7 @@ _VOWEL_SOUND = ("hon", "hour")
 
 
 def _french_vowel(word: str) -> bool:
-    return word[0] in _VOWELS and word not in ASPIRATE
+    return word[0] in _VOWELS and word not in _ASPIRATE
 
 
 def _english_vowel(word: str) -> bool:

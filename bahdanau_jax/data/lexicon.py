@@ -1,10 +1,10 @@
 """The words of the built-in English-French corpus: add to a table, and the grammar uses it.
 
 An entry is `English French` with irregular forms after a slash, entries are separated by commas and
-words of one entry that hold a space are written with `_`. Nouns: `man/men homme m`. Adjectives:
+words. Nouns: `man/men homme m`. Adjectives:
 `new nouveau/nouvelle`. Verbs: `see/saw voir`, the French forms in `_IRREGULAR` if neither regular
-nor listed. Each English word has one translation for each kind of neighbour it may have: the French is
-a function of the English. Therefore no verb whose past is its present (put, read).
+nor listed. Each English word has one translation for each kind of neighbour it may have: the French
+is a function of the English. Therefore no verb whose past is its present (put, read).
 
 In templates (phrases given whole) a word is `text/n`: words of the same number are translations of
 each other, number 1 where none is written; `~` makes its links possible ones instead of sure ones.
@@ -108,9 +108,9 @@ NOUNS: Mapping[str, tuple[Noun, ...]] = _by_kind(
 _SMALL = "new nouveau/nouvelle, big grand, small petit"
 ADJECTIVES_BEFORE: Mapping[str, tuple[Adjective, ...]] = _by_kind(
     _adjectives,
-    person="young jeune, good bon/bonne, new nouveau/nouvelle, first premier/première",
-    body=_SMALL + ", first premier/première",
-    measure=_SMALL + ", good bon/bonne, bad mauvais, first premier/première, long long/longue",
+    person="young jeune, good bon/bonne, new nouveau/nouvelle, former ancien/ancienne",
+    body=_SMALL + ", former ancien/ancienne",
+    measure=_SMALL + ", good bon/bonne, bad mauvais, former ancien/ancienne, long long/longue",
     domain=_SMALL + ", long long/longue, true vrai",
     thing=_SMALL + ", beautiful beau/belle, good bon/bonne",
     place=_SMALL + ", beautiful beau/belle",
@@ -131,7 +131,7 @@ ADJECTIVES: Mapping[str, tuple[Adjective, ...]] = _by_kind(
     thing="""expensive cher/chère, modern moderne, red rouge, white blanc/blanche, black noir,
         green vert, strange étrange, empty vide""",
     place="""modern moderne, famous célèbre, quiet tranquille, dangerous dangereux/dangereuse,
-        empty vide, public public/publique""",
+        empty vide, noisy bruyant""",
 )
 _NATIONS = """European européen/européenne, American américain, French français, German allemand,
     Italian italien/italienne, Japanese japonais"""
@@ -258,7 +258,7 @@ VERBS: Mapping[str, tuple[Verb, ...]] = _by_kind(
         improve améliorer, examine examiner, follow suivre, describe décrire""",
     thing="""see/saw voir, buy/bought acheter, sell/sold vendre, find/found trouver, use utiliser,
         lose/lost perdre, repair réparer, keep/kept garder, take/took prendre, receive recevoir""",
-    place="""see/saw voir, visit visiter, love aimer, know/knew connaître, cross traverser,
+    place="""see/saw voir, visit visiter, love aimer, know/knew connaître, leave/left quitter,
         build/built construire, find/found trouver, protect protéger""",
 )
 _ACTS = "work travailler, hesitate hésiter, react réagir, vote voter, wait attendre"

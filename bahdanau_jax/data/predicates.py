@@ -23,7 +23,11 @@ from bahdanau_jax.data.inflection import (
 from bahdanau_jax.data.synchronous import EMPTY, Pair, Phrase, Writer, join
 
 AGENTS = ("person", "body")  # kinds that act
-_OBJECTS = (*6 * ("measure",), *4 * ("person",), *2 * ("domain", "body", "thing", "place"))
+_OBJECTS = {  # kinds of objects, by the kind of the subject
+    "person": (*5 * ("measure",), *5 * ("person",), *2 * ("domain", "body", "thing", "place")),
+    "body": (*6 * ("measure",), *3 * ("person",), *2 * ("domain", "body")),
+}
+_WHERE = {kind: ("person", "body", "domain", "place") for kind in AGENTS}  # in adjuncts, likewise
 _FRAMES = (  # rule, smallest and largest number of words, kinds of subject, weight
     ("_intransitive", 1, 9, AGENTS, 2),
     ("_transitive", 2, 99, AGENTS, 9),
@@ -62,6 +66,7 @@ class Setting(NamedTuple):
     denial: Pair | None = None  # at most one of denial and adverb is there
     adverb: Pair | None = None
     question: bool = False
+    time: Phrase = EMPTY  # in English at the end, in French after the verb
 
 
 @cache
@@ -98,23 +103,24 @@ class Predicates(Writer):
 
     def _predicate(self, size: int, setting: Setting, timed: bool) -> Predicate:
         """A verb with all that belongs to it; `timed` if a time is said elsewhere."""
-        aside = []
-        if size > 4 and self._random() < 0.45:
-            room = min(size - 2, 2 + int(self._random() * 4))
-            aside.append(self._adjunct(room, setting.tense, timed))
-            size -= len(aside[0].en)
-        frame = getattr(self, self._pick(_frames(size, setting.subject.kind)))
-        said = frame(size, setting)
-        if size - said.size() > 1:
-            aside.insert(0, self._adjunct(size - said.size(), setting.tense, timed=True))
-        return said.then(*aside)
+        rule = self._pick(_frames(size, setting.subject.kind))
+        if size > 1 and rule != "_saying" and not timed and self._random() < 0.4:
+            setting = setting._replace(time=self._words(self._pick(closed.TIMES[setting.tense])))
+            size -= len(setting.time.en)
+        aside = EMPTY
+        if size > 4 and self._random() < 0.25:
+            aside = self._adjunct(min(size - 2, 2 + int(self._random() * 4)), setting)
+            size -= len(aside.en)
+        said = getattr(self, rule)(size, setting)
+        left = size - said.size()
+        if left > (2 if aside.en else 1):
+            said = said.then(self._adjunct(left, setting))
+        return said.then(aside, Phrase(setting.time.en, []))
 
-    def _adjunct(self, size: int, tense: int, timed: bool) -> Phrase:
-        if not timed and (size == 1 or self._random() < 0.5):
-            return self._words(self._pick(closed.TIMES[tense]))
+    def _adjunct(self, size: int, setting: Setting) -> Phrase:
         if size < 3 or self._random() < 0.1:
             return self._words(self._pick(lexicon.IN_NAMES))
-        kind = self._pick(tuple(closed.PREPOSITIONS))
+        kind = self._pick(_WHERE.get(setting.subject.kind, ("domain", "place")))
         preposition = self._words(self._pick(closed.PREPOSITIONS[kind]))
         return join(preposition, self._noun(max(size - len(preposition.en), 2), kind))
 
@@ -123,7 +129,7 @@ class Predicates(Writer):
 
         `agreeing` is the direct object where it comes before the French participle.
         """
-        subject, tense, denial, adverb, question = setting
+        subject, tense, denial, adverb, question, time = setting
         person, mark = subject.person, self._mark()
         helper, main = english_verb(verb, person, tense, question or denial == closed.NOT)
         front = [(helper, (-mark if main else mark,))] if helper else []
@@ -140,7 +146,9 @@ class Predicates(Writer):
             finite = [(to_have.present[person], (-mark,))]
             participle = [(forms[NUMBER[agreeing.person] if agreeing else 0], (mark,))]
         en = middle.en + ([(main, (mark,))] if main else [])
-        return Predicate(front, en, no + clitic.fr + finite + middle.fr[len(no) :] + participle)
+        return Predicate(
+            front, en, no + clitic.fr + finite + middle.fr[len(no) :] + participle + time.fr
+        )
 
     # -- Kinds of predicates.
 
@@ -149,7 +157,7 @@ class Predicates(Writer):
 
     def _transitive(self, size: int, setting: Setting) -> Predicate:
         """ "sees the house", "sees him", "adopts the law and publishes it"."""
-        kind = self._pick(_OBJECTS) if size > 2 else "person"
+        kind = self._pick(_OBJECTS[setting.subject.kind]) if size > 2 else "person"
         verb = self._pick(lexicon.VERBS[kind])
         if kind == "person" and (size < 3 or self._random() < 0.5):
             clitic = self._clitic(setting)
@@ -158,9 +166,17 @@ class Predicates(Writer):
         said = self._verb(verb, setting)
         left = size - said.size()
         if left < 5 or setting.denial or setting.question or self._random() > 0.35:
-            return said.then(self._noun(left, kind))
+            return said.then(self._object(left, kind, setting))
         thing = self._noun(min(left - 3, 5), kind, simple=True)
         return said.then(thing, self._words(("and", "et")), self._same_again(verb, thing, setting))
+
+    def _object(self, size: int, kind: str, setting: Setting, simple: bool = False) -> Phrase:
+        """A direct object; after a negation "a" becomes "de": "ne voit pas de maison"."""
+        thing = self._noun(size, kind, simple or setting.denial is not None)
+        (article, marks), *rest = thing.fr
+        if setting.denial and article in ("un", "une"):
+            return thing._replace(fr=[("de", marks), *rest])
+        return thing
 
     def _same_again(self, verb: Verb, thing: Phrase, setting: Setting) -> Phrase:
         """A second verb about the same object: "publishes it", "l' a publiée"."""
@@ -168,7 +184,9 @@ class Predicates(Writer):
         singular = "it" if thing.kind != "person" else ("him", "her")[thing.gender]
         pair = ("them", "les") if thing.person == THEY else (singular, ("le", "la")[thing.gender])
         clitic = self._words(pair, thing.person, thing.gender)
-        said = self._verb(self._pick(others), setting._replace(adverb=None), clitic, clitic)
+        said = self._verb(
+            self._pick(others), setting._replace(adverb=None, time=EMPTY), clitic, clitic
+        )
         return Phrase(said.front + said.en + clitic.en, said.fr)
 
     def _clitic(self, setting: Setting, indirect: bool = False) -> Phrase:
@@ -192,13 +210,14 @@ class Predicates(Writer):
         said = self._verb(
             self._pick((lexicon.CAN, lexicon.MUST) if bare else lexicon.WANTING), setting
         )
-        kind = self._pick(_OBJECTS)
+        kind = self._pick(_OBJECTS[setting.subject.kind])
         verb = self._pick(lexicon.VERBS[kind])
         infinitive = self._words((("" if bare else "~to ") + verb.base, verb.infinitive))
         if kind == "person" and self._random() < 0.5:
             clitic = self._clitic(setting._replace(tense=PRESENT))
             return said.then(Phrase(infinitive.en + clitic.en, clitic.fr + infinitive.fr))
-        return said.then(infinitive, self._noun(size - said.size() - len(infinitive.en), kind))
+        left = size - said.size() - len(infinitive.en)
+        return said.then(infinitive, self._object(left, kind, setting))
 
     def _giving(self, size: int, setting: Setting) -> Predicate:
         """ "gives the book to the man", "gives the book to him"."""
@@ -206,17 +225,17 @@ class Predicates(Writer):
         if self._random() < 0.5:
             clitic = self._clitic(setting, indirect=True)
             said = self._verb(verb, setting, clitic)
-            gift = self._noun(max(size - said.size() - 2, 2), kind, simple=True)
+            gift = self._object(min(size - said.size() - 2, 5), kind, setting, simple=True)
             return said.then(gift, Phrase(clitic.en, []))
         said = self._verb(verb, setting)
-        gift = self._noun(max(2, min(size - said.size() - 3, 5)), kind, simple=True)
+        gift = self._object(min(size - said.size() - 3, 5), kind, setting, simple=True)
         left = size - said.size() - len(gift.en) - 1
         return said.then(gift, self._words(("to", "à")), self._noun(left, self._pick(AGENTS)))
 
     def _saying(self, size: int, setting: Setting) -> Predicate:
         said = self._verb(self._pick(lexicon.SAYING), setting._replace(denial=None))
         tense = PAST if setting.tense == PAST else int(self._random() * 3)
-        clause = self._clause(size - said.size() - 1, tense, timed=True)
+        clause = self._clause(size - said.size() - 1, tense)
         return said.then(self._words(("that", "que")), clause)
 
     def _copula(self, size: int, setting: Setting) -> Predicate:
