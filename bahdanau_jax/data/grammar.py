@@ -1,0 +1,137 @@
+"""The built-in English-French corpus: sentence pairs without end, with gold word alignments.
+
+A synchronous grammar writes both sides of a pair together, so both are grammatical, the alignment
+is known, and the French is a function of the English. What must be learnt:
+
+    word order     the European Economic Area · la zone économique européenne; energy market ·
+                   marché de l' énergie; object clitics: sees him · le voit
+    agreement      gender and number of determiners, adjectives, participles (the law that he
+                   adopted · la loi qu' il a adoptée); person and number of verbs
+    spelling       elision (l', d', qu', n') and contraction (du, des, au, aux), cet, nouvel, mon
+    one to many    does not see · ne voit pas; saw · a vu; never · ne ... jamais; today
+    length         relative clauses, coordination, of-phrases: from 3 tokens to any number
+    questions, passives, infinitives, numbers, times, names with and without article
+
+Files: `lexicon` and `function_words` hold the words, `inflection` their forms and spelling,
+`synchronous` the writing of two sides at once, `derivation` and `predicates` the rules.
+
+Links. Sure: a word and its translation, function words included; a contracted article has the sure
+links of both its parts ("of the" · "du"). Only possible: a word that belongs to a translation
+without being it: ne beside pas, jamais and plus; the auxiliaries of a tense (a vu, will see, did);
+an article or preposition that the other language leaves out (France · la France, energy · de l'
+énergie, to him · lui); "and" in numbers. Every token has at least one possible link.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from math import exp
+from random import Random
+from types import MappingProxyType
+from typing import NamedTuple
+from zlib import crc32
+
+from bahdanau_jax.data.derivation import Derivation
+from bahdanau_jax.data.inflection import Token, spell
+from bahdanau_jax.data.synchronous import Links, links
+
+SPLITS = ("train", "dev", "test")
+_SHARES = ("test", "dev", *8 * ("train",))  # of the hash of the English sentence
+_SHORTEST = 3
+_TYPICAL, _SPREAD = 2.54, 0.5  # of the logarithm of the English length
+
+
+class AlignedPair(NamedTuple):
+    source: tuple[str, ...]  # English tokens, as the Moses tokeniser splits them
+    target: tuple[str, ...]  # French tokens, likewise: "l'" and "homme" are two
+    sure: Links  # (source position, target position), from 0
+    possible: Links  # sure links among them
+
+
+def generate(
+    split: str, seed: int = 0, min_words: int = 3, max_words: int = 60
+) -> Iterator[AlignedPair]:
+    """Pairs without end whose English has `min_words` to `max_words` tokens, always the same ones.
+
+    A sentence belongs to one of SPLITS by a hash of its English side, so the splits share no
+    sentence, whatever their seeds. Raises ValueError for an unknown split or an impossible range.
+
+    >>> next(generate("train", min_words=3, max_words=5)).source
+    ('You', 'published', 'it', '.')
+    """
+    if split not in SPLITS:
+        raise ValueError(f"no split {split!r} of the built-in corpus; known: {', '.join(SPLITS)}")
+    if not max(min_words, _SHORTEST) <= max_words:
+        raise ValueError(
+            f"no English sentence has {min_words} to {max_words} tokens: "
+            f"the smallest number must not be above the largest, nor the largest below {_SHORTEST}"
+        )
+    return _generate(split, seed, max(min_words, _SHORTEST), max_words)
+
+
+def _generate(split: str, seed: int, low: int, high: int) -> Iterator[AlignedPair]:
+    random = Random(seed)
+    grammar = Derivation(random)
+    while True:
+        size = round(exp(random.gauss(_TYPICAL, _SPREAD)))
+        said = grammar.sentence(size if low <= size <= high else random.randint(low, high))
+        english = _capitalised(spell(said.en, "en"))
+        source = tuple(word for word, _ in english)
+        if low <= len(source) <= high and split == split_of(source):
+            french = _capitalised(spell(said.fr, "fr"))
+            yield AlignedPair(source, tuple(w for w, _ in french), *links(english, french))
+
+
+def split_of(source: Sequence[str]) -> str:
+    """Which of SPLITS an English sentence belongs to."""
+    return _SHARES[crc32(" ".join(source).encode()) % len(_SHARES)]
+
+
+def _capitalised(tokens: list[Token]) -> list[Token]:
+    (word, marks), *rest = tokens
+    return [(word[0].upper() + word[1:], marks), *rest]
+
+
+_CLOSING = MappingProxyType(
+    {"en": (".", ",", "?", "'s"), "fr": (".", ",")}
+)  # stand without a space before them
+
+
+def text(tokens: Sequence[str], language: str) -> str:
+    """Tokens of the corpus as ordinary text, which the Moses tokeniser splits into them again.
+
+    >>> text(("L'", "homme", "voit", "la", "zone", "."), "fr")
+    "L'homme voit la zone."
+    """
+    if language not in _CLOSING:
+        raise ValueError(
+            f"no language {language!r} in the built-in corpus; known: {', '.join(_CLOSING)}"
+        )
+    written = ""
+    for token in tokens:
+        glued = token in _CLOSING[language] or written.endswith("'") or not written
+        written += token if glued else " " + token
+    return written
+
+
+@cache
+def _dictionary() -> MappingProxyType[str, str]:
+    """Each English word's commonest translation among the sure links of training sentences."""
+    counts: dict[str, Counter[str]] = {}
+    for pair in islice(generate("train"), 5_000):
+        for i, j in pair.sure:
+            counts.setdefault(pair.source[i], Counter())[pair.target[j]] += 1
+    return MappingProxyType(
+        {word: max(sorted(found), key=found.__getitem__) for word, found in counts.items()}
+    )
+
+
+def word_for_word(source: Sequence[str]) -> tuple[str, ...]:
+    """The baseline without context or order: every English token's one commonest French form.
+
+    >>> word_for_word(("The", "European", "Union", "."))
+    ('La', 'européenne', 'Union', '.')
+    """
+    dictionary = _dictionary()
+    return tuple(dictionary.get(word, word) for word in source)
