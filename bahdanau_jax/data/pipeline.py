@@ -141,9 +141,10 @@ def lay_out(pairs: Pairs, planned: Planned, batch_size: int) -> Batch:
     rows, (source_length, target_length) = planned
     weight = np.zeros(batch_size, np.float32)
     weight[: len(rows)] = 1
+    source, target = pairs.sides
     return Batch(
-        *_rectangle(pairs.sources, rows, batch_size, source_length),
-        *_rectangle(pairs.targets, rows, batch_size, target_length),
+        *_rectangle(source, rows, batch_size, source_length),
+        *_rectangle(target, rows, batch_size, target_length),
         weight,
     )
 

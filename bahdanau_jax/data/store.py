@@ -6,9 +6,10 @@ import dataclasses
 import hashlib
 import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -19,10 +20,14 @@ from bahdanau_jax.data import sources
 from bahdanau_jax.data.codec import SIDES, Codec
 from bahdanau_jax.data.folders import replacing
 
+PARTS = ("ids", "offsets")
 FORMAT = 1  # raise it when the files of a store change their meaning
 # Settings that leave the stored ids as they are. Files are known by their size and time instead of
 # the folder that they lie in.
 IRRELEVANT = ("dev", "test", "root", "batch_size", "pool_batches", "shapes")
+
+
+EncodedPair = tuple[Sequence[int], Sequence[int]]  # both sides with their EOS
 
 
 class Ragged(NamedTuple):
@@ -31,53 +36,52 @@ class Ragged(NamedTuple):
     ids: Int[np.ndarray, " total"]  # uint16 or uint32
     offsets: Int[np.ndarray, " N+1"]  # int64; sequence i is ids[offsets[i]:offsets[i + 1]]
 
-    @classmethod
-    def of(cls, sequences: Iterable[Sequence[int]]) -> Self:
-        ids, offsets = array("I"), array("q", [0])
-        for sequence in sequences:
-            ids.extend(sequence)
-            offsets.append(len(ids))
-        return cls(_narrow(ids), np.array(offsets, np.int64))
-
     def row(self, i: int) -> Int[np.ndarray, " length"]:
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
-    def lengths(self) -> Int[np.ndarray, " N"]:
-        return np.diff(self.offsets)
+
+def _ragged(pairs: Iterable[EncodedPair]) -> tuple[Ragged, Ragged]:
+    """Both sides in one pass, with four bytes an id in memory."""
+    ids, offsets = (array("I"), array("I")), (array("q", [0]), array("q", [0]))
+    for pair in pairs:
+        for side in (0, 1):
+            ids[side].extend(pair[side])
+            offsets[side].append(len(ids[side]))
+    return _narrow(ids[0], offsets[0]), _narrow(ids[1], offsets[1])
 
 
-def _narrow(ids: array) -> np.ndarray:
+def _narrow(ids: array, offsets: array) -> Ragged:
     wide = np.array(ids, np.uint32)
-    return wide.astype(np.uint16) if wide.max(initial=0) < 1 << 16 else wide
+    small = wide.max(initial=0) < 1 << 16
+    return Ragged(wide.astype(np.uint16) if small else wide, np.array(offsets, np.int64))
 
 
 class Pairs:
-    """N encoded sentence pairs; every sentence ends in EOS."""
+    """N encoded sentence pairs; every sentence ends in EOS. `lengths` counts the EOS."""
 
-    def __init__(self, sources: Ragged, targets: Ragged):
-        self.sources, self.targets = sources, targets
+    def __init__(self, source: Ragged, target: Ragged):
+        self.sides = (source, target)
         self.lengths: Int[np.ndarray, "N 2"] = np.stack(
-            [sources.lengths(), targets.lengths()], axis=1
+            [np.diff(side.offsets) for side in self.sides], axis=1
         )
 
-    @classmethod
-    def of(cls, encoded: Iterable[tuple[Sequence[int], Sequence[int]]]) -> "Pairs":
+    @staticmethod
+    def of(encoded: Iterable[EncodedPair]) -> "Pairs":
         """In memory.
 
         >>> len(Pairs.of([([5, 0], [7, 8, 0])]))
         1
         """
-        encoded = list(encoded)
-        return Pairs(Ragged.of(s for s, _ in encoded), Ragged.of(t for _, t in encoded))
+        return Pairs(*_ragged(encoded))
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def source(self, i: int) -> Int[np.ndarray, " S"]:
-        return self.sources.row(i)
+        return self.sides[0].row(i)
 
     def target(self, i: int) -> Int[np.ndarray, " T"]:
-        return self.targets.row(i)
+        return self.sides[1].row(i)
 
 
 class Store(Pairs):
@@ -105,46 +109,26 @@ class Store(Pairs):
             ) from error
 
 
-PARTS = ("ids", "offsets")
-
-
 def _file(folder: Path, side: str, part: str) -> Path:
     return folder / f"{side}_{part}.npy"
 
 
-def write(
-    folder: Path, encoded: Iterable[tuple[Sequence[int], Sequence[int]]], max_tokens: int = 0
-) -> Store:
+def write(folder: Path, encoded: Iterable[EncodedPair], max_tokens: int = 0) -> Store:
     """Store the pairs that are fit for training: no side empty, none above `max_tokens` before EOS.
 
-    Nothing is truncated. The folder appears whole or not at all. ValueError where no pair is left.
+    Nothing is truncated; max_tokens 0 keeps any length. The folder appears whole or not at all.
+    ValueError where no pair is left.
     """
-    dropped = {"too_long": 0, "empty": 0}
-    unknown, tokens = [0, 0], [0, 0]
-
-    def kept():
-        for pair in encoded:
-            lengths = [len(side) - 1 for side in pair]
-            if min(lengths) == 0:
-                dropped["empty"] += 1
-            elif max_tokens and max(lengths) > max_tokens:
-                dropped["too_long"] += 1
-            else:
-                for side, ids in enumerate(pair):
-                    tokens[side] += lengths[side]
-                    unknown[side] += list(ids).count(UNK)
-                yield pair
-
-    sides = _two_ragged(kept())
-    count = len(sides[0].offsets) - 1
-    if not count:
-        raise ValueError(_nothing_left(dropped, max_tokens))
+    counts = Counter()
+    sides = _ragged(_fit(encoded, max_tokens, counts))
+    if not counts["kept"]:
+        raise ValueError(_nothing_left(counts, max_tokens))
     statistics = {
-        "read": count + sum(dropped.values()),
-        "kept": count,
-        "dropped": dropped,
-        "tokens": dict(zip(SIDES, tokens, strict=True)),
-        "unknown": dict(zip(SIDES, unknown, strict=True)),
+        "read": counts["kept"] + counts["too_long"] + counts["empty"],
+        "kept": counts["kept"],
+        "dropped": {reason: counts[reason] for reason in ("too_long", "empty")},
+        "tokens": {side: counts["tokens", side] for side in SIDES},
+        "unknown": {side: counts["unknown", side] for side in SIDES},
     }
     with replacing(folder) as new:
         for side, ragged in zip(SIDES, sides, strict=True):
@@ -155,24 +139,27 @@ def write(
     return Store(folder)
 
 
-def _two_ragged(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[Ragged, Ragged]:
-    """Both sides in one pass, four bytes an id in memory."""
-    ids, offsets = (array("I"), array("I")), (array("q", [0]), array("q", [0]))
-    for pair in pairs:
-        for side in (0, 1):
-            ids[side].extend(pair[side])
-            offsets[side].append(len(ids[side]))
-    first, second = (
-        Ragged(_narrow(i), np.array(o, np.int64)) for i, o in zip(ids, offsets, strict=True)
-    )
-    return first, second
+def _fit(encoded: Iterable[EncodedPair], max_tokens: int, counts: Counter) -> Iterator[EncodedPair]:
+    """The pairs to keep; `counts` learns of all of them."""
+    for pair in encoded:
+        lengths = [len(ids) - 1 for ids in pair]
+        if min(lengths) == 0:
+            counts["empty"] += 1
+        elif max_tokens and max(lengths) > max_tokens:
+            counts["too_long"] += 1
+        else:
+            counts["kept"] += 1
+            for side, ids, length in zip(SIDES, pair, lengths, strict=True):
+                counts["tokens", side] += length
+                counts["unknown", side] += list(ids).count(UNK)
+            yield pair
 
 
-def _nothing_left(dropped: dict[str, int], max_tokens: int) -> str:
+def _nothing_left(counts: Counter, max_tokens: int) -> str:
     return (
-        f"no training pair is left of {sum(dropped.values())}: {dropped['too_long']} have more "
-        f"than data.max_tokens = {max_tokens} tokens on a side, {dropped['empty']} have an empty "
-        "side; raise data.max_tokens or look at data.train"
+        f"no training pair is left of {counts['too_long'] + counts['empty']}: "
+        f"{counts['too_long']} have more than data.max_tokens = {max_tokens} tokens on a side, "
+        f"{counts['empty']} have an empty side; raise data.max_tokens or look at data.train"
     )
 
 

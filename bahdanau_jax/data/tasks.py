@@ -61,8 +61,8 @@ def generate(task: Task, split: str, seed: int = 0) -> "Iterator[AlignedPair]":
 
     Raises ValueError for bounds that leave nothing to draw, and for an unknown split.
 
-    >>> next(generate(TASKS["reverse"]._replace(min=3), "test")).target
-    ('12', '3', '7')
+    >>> next(generate(TASKS["reverse"]._replace(min=3, max=5), "test")).target
+    ('16', '8', '18', '16')
     """
     mine = choose(SPLITS, split, "split")
     if not 1 <= task.min <= task.max or task.limit < 1:
