@@ -1,0 +1,42 @@
+"""From text to padded batches: sources, tokens, vocabularies, the store, the plan of batches."""
+
+from bahdanau_jax.data.codec import Codec, learn, load, save
+from bahdanau_jax.data.pipeline import (
+    dev_batches,
+    plan,
+    shapes,
+    steps_per_epoch,
+    train_batches,
+)
+from bahdanau_jax.data.prepare import Prepared, prepare
+from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, pairs
+from bahdanau_jax.data.store import Pairs, Store, key, write
+from bahdanau_jax.data.tasks import TASKS
+from bahdanau_jax.data.tokenizer import TOKENIZERS
+from bahdanau_jax.data.vocabulary import VOCABULARIES, Vocabulary
+
+__all__ = [
+    "SOURCES",
+    "TASKS",
+    "TOKENIZERS",
+    "VOCABULARIES",
+    "Codec",
+    "Pair",
+    "Pairs",
+    "Prepared",
+    "Store",
+    "Vocabulary",
+    "aligned_pairs",
+    "dev_batches",
+    "key",
+    "learn",
+    "load",
+    "pairs",
+    "plan",
+    "prepare",
+    "save",
+    "shapes",
+    "steps_per_epoch",
+    "train_batches",
+    "write",
+]

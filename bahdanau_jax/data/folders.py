@@ -1,0 +1,27 @@
+"""Folders that appear whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """A temporary folder that takes the place of `folder` when the block ends without an error.
+
+    >>> with replacing(Path("store")) as new:
+    ...     (new / "source.npy").write_bytes(data)
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield new
+        new.chmod(0o755)  # mkdtemp's is private
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)

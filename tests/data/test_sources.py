@@ -1,0 +1,195 @@
+import gzip
+import itertools
+import lzma
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.sources import Pair, aligned_pairs, files, lines, pairs
+
+NONE = DataConfig()
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A function that writes files into the root, and the settings that find them."""
+
+    def write(**contents):
+        for name, content in contents.items():
+            (tmp_path / name.replace("_", ".")).write_bytes(content)
+        return DataConfig(root=str(tmp_path))
+
+    return write
+
+
+def test_pairs_in_order(corpus):
+    config = corpus(a_en=b"one\ntwo\n", a_fr="un\ndeux œufs".encode())
+    assert list(pairs("text:a.en,a.fr", config)) == [Pair("one", "un"), Pair("two", "deux œufs")]
+
+
+def test_compressed_files_read_as_they_are(corpus):
+    config = corpus(a_gz=gzip.compress(b"one\ntwo\n"), a_xz=lzma.compress(b"un\ndeux\n"))
+    assert list(pairs("text:a.gz,a.xz", config)) == [("one", "un"), ("two", "deux")]
+
+
+def test_shards_follow_each_other(corpus):
+    config = corpus(a_en=b"one", b_en=b"two\nthree", a_fr=b"un", b_fr=b"deux\ntrois")
+    got = list(pairs("text:a.en+b.en,a.fr+b.fr", config))
+    assert got == [("one", "un"), ("two", "deux"), ("three", "trois")]
+
+
+def test_only_a_newline_ends_a_line(corpus):
+    odd = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g\u2029h\x00i"
+    config = corpus(a_en=odd.encode() + b"\r\n\n" + b"x\r\r\n", a_fr=b"1\n2\n3")
+    assert [pair.source for pair in pairs("text:a.en,a.fr", config)] == [odd, "", "x\r"]
+
+
+@given(st.lists(st.text().map(lambda t: t.replace("\n", "").rstrip("\r"))))
+@settings(max_examples=50)
+def test_lines_return_what_was_written(tmp_path_factory, written):
+    path = tmp_path_factory.mktemp("lines") / "text"
+    path.write_bytes("".join(f"{line}\n" for line in written).encode())
+    assert list(lines(path)) == written
+
+
+def test_the_root_comes_from_the_settings_then_the_environment_then_data(
+    tmp_path, monkeypatch, corpus
+):
+    config = corpus(a_en=b"one", a_fr=b"un")
+    spec = "text:a.en,a.fr"
+    monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path / "elsewhere"))
+    assert list(pairs(spec, config))
+    monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path))
+    assert list(pairs(spec, NONE))
+    monkeypatch.delenv("BAHDANAU_DATA")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no file data/a.en .*--data.root.*BAHDANAU_DATA"):
+        pairs(spec, NONE)
+    assert list(pairs(f"text:{tmp_path}/a.en,{tmp_path}/a.fr", DataConfig(root="/nowhere")))
+
+
+def test_a_missing_file_is_known_before_reading(corpus, tmp_path):
+    config = corpus(a_en=b"one")
+    with pytest.raises(FileNotFoundError, match=str(tmp_path / "a.fr")) as caught:
+        pairs("text:a.en,a.fr", config)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("english", "french"), [(3, 2), (2, 5), (0, 1)])
+def test_unequal_counts_name_both(corpus, english, french):
+    config = corpus(a_en=b"x\n" * english, a_fr=b"y\n" * french)
+    message = rf"a\.en has {english} lines, but .*a\.fr has {french}:"
+    with pytest.raises(ValueError, match=message):
+        list(pairs("text:a.en,a.fr", config))
+
+
+def test_unequal_shards(corpus):
+    config = corpus(a_en=b"1\n2", b_en=b"3", a_fr=b"1", b_fr=b"2\n3")
+    with pytest.raises(ValueError, match=r"a\.en has 2 lines, but .*a\.fr has 1"):
+        list(pairs("text:a.en+b.en,a.fr+b.fr", config))
+    with pytest.raises(ValueError, match="2 source files, but 1 target"):
+        pairs("text:a.en+b.en,a.fr", config)
+
+
+def test_invalid_utf8_names_file_and_line(corpus):
+    config = corpus(a_en=b"fine\nna\xefve\n", a_fr=b"1\n2\n")
+    with pytest.raises(ValueError, match=r"a\.en, line 2: not valid UTF-8 \(byte 3 of the line\)"):
+        list(pairs("text:a.en,a.fr", config))
+
+
+def test_damaged_archives(corpus):
+    text = b"".join(b"%d\n" % n for n in range(20_000))
+    whole = gzip.compress(text)
+    broken = bytearray(whole)
+    broken[len(broken) // 2] ^= 255
+    damaged = {
+        "cut_gz": whole[: len(whole) // 2],
+        "flip_gz": bytes(broken),
+        "not_gz": b"no archive\n",
+        "cut_xz": lzma.compress(text)[:-40],
+        "not_xz": b"no archive\n",
+    }
+    config = corpus(fine=text, **damaged)
+    for name in damaged:
+        with pytest.raises(ValueError, match=f"{name.replace('_', '.')} is damaged") as caught:
+            list(pairs(f"text:{name.replace('_', '.')},fine", config))
+        assert "\n" not in str(caught.value)
+
+
+def test_an_empty_corpus(corpus):
+    config = corpus(a_en=b"", a_fr=b"")
+    with pytest.raises(ValueError, match="text:a.en,a.fr is empty"):
+        list(pairs("text:a.en,a.fr", config))
+    with pytest.raises(ValueError, match="is empty"):
+        list(pairs("builtin:copy/train?pairs=0", NONE))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("txt:a,b", "no kind of corpus 'txt'; known: builtin, text .*mean 'text'"),
+        ("text:a", "should be text:SOURCE_FILE,TARGET_FILE"),
+        ("text:a,", "should be text:SOURCE_FILE,TARGET_FILE"),
+        ("text:a,b,c", "should be text:SOURCE_FILE,TARGET_FILE"),
+        ("builtin:revers/train", "no built-in corpus 'revers'; known: copy, en-fr, primes, rev"),
+        ("builtin:reverse", "no split of builtin:reverse ''; known: dev, test, train"),
+        ("builtin:reverse/train?pair=3", "option of builtin:reverse 'pair'; .*mean 'pairs'"),
+        ("builtin:en-fr/train?limit=3", "no option of builtin:en-fr 'limit'; known: max, min"),
+        ("builtin:reverse/train?pairs=-3", "pairs should be a whole number, not '-3'"),
+        ("builtin:reverse/train?pairs", "pairs should be a whole number, not ''"),
+        ("builtin:reverse/train?min=9&max=8", "min=9, max=8"),
+    ],
+)
+def test_faults_of_a_specification(spec, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        pairs(spec, NONE)
+    assert "\n" not in str(caught.value)
+
+
+def test_builtin_options_reach_the_generators():
+    got = list(pairs("builtin:reverse/test?pairs=40&min=3&max=4&limit=6&seed=2", NONE))
+    assert len(got) == 40
+    assert all(p.source.split()[::-1] == p.target.split() for p in got)
+    assert {len(p.source.split()) for p in got} == {3, 4}
+    assert got != list(pairs("builtin:reverse/test?pairs=40&min=3&max=4&limit=6&seed=3", NONE))
+    sentences = list(pairs("builtin:en-fr/train?pairs=6&min=4&max=5&seed=7", NONE))
+    assert sentences[0] == ("en: 7 7 7 7", "fr: le7 le7 le7 le7")
+    assert {len(p.source.split()) for p in sentences} == {5, 6}
+
+
+def test_held_out_sentences_are_distinct():
+    train = [pair.source for pair in pairs("builtin:en-fr/train?pairs=20", NONE)]
+    dev = [pair.source for pair in pairs("builtin:en-fr/dev?pairs=20", NONE)]
+    assert len(set(train)) < 20  # the stand-in repeats itself
+    assert len(dev) == len(set(dev)) == 20
+
+
+def test_too_few_distinct_sentences(grammar, monkeypatch):
+    only = next(grammar.generate("dev"))
+    monkeypatch.setattr(grammar, "generate", lambda split, seed=0: itertools.repeat(only))
+    with pytest.raises(ValueError, match="only 1 different sentence"):
+        list(pairs("builtin:en-fr/dev?pairs=2", NONE))
+
+
+@pytest.mark.parametrize("spec", ["builtin:primes/dev?pairs=30", "builtin:en-fr/test?pairs=30"])
+def test_aligned_pairs_are_the_same_pairs(spec, grammar):
+    aligned, plain = list(aligned_pairs(spec, NONE)), list(pairs(spec, NONE))
+    assert len(aligned) == len(plain) == 30
+    for one, other in zip(aligned, plain, strict=True):
+        assert other.source.removeprefix("en: ").split() == list(one.source)
+        assert other.target.removeprefix("fr: ").split() == list(one.target)
+
+
+def test_text_has_no_alignments(corpus):
+    config = corpus(a_en=b"one", a_fr=b"un")
+    with pytest.raises(ValueError, match="no gold alignments"):
+        aligned_pairs("text:a.en,a.fr", config)
+
+
+def test_files_of_a_corpus(corpus, tmp_path):
+    config = corpus(a_en=b"one", a_fr=b"un")
+    assert files("text:a.en,a.fr", config) == [tmp_path / "a.en", tmp_path / "a.fr"]
+    assert [path.name for path in files("builtin:copy/train", NONE)] == ["tasks.py"]
+    assert [path.name for path in files("builtin:en-fr/train", NONE)] == ["conftest.py"]
