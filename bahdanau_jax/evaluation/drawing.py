@@ -1,0 +1,171 @@
+"""Figures that hold text of any script: labels, fonts, and files that are the same bytes each time.
+
+No pyplot, hence no display and no global state: `Drawing` is matplotlib's Figure but in `savefig`.
+"""
+
+import contextlib
+import functools
+import os
+import unicodedata
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import matplotlib
+from matplotlib import font_manager
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
+
+# Tried in this order; matplotlib's own list (rcParams "font.sans-serif") comes after it.
+FONTS = (
+    *("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC"),
+    *("Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback"),
+    *("PingFang SC", "Heiti TC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei"),
+    *("SimHei", "Yu Gothic", "Malgun Gothic", "Noto Sans JP", "Noto Sans KR", "NanumGothic"),
+    *("Noto Sans Arabic", "Noto Naskh Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
+    *("Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu", "Noto Sans Thai", "Lohit"),
+    *("Nirmala UI", "Leelawadee UI", "Noto Sans Ethiopic", "Noto Sans Georgian"),
+    *("Arial Unicode MS", "Noto Emoji", "Segoe UI Symbol", "Unifont"),
+)
+
+# Formats that `save` writes, and the metadata that would change from run to run, left out.
+FORMATS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+)
+
+# Words are words: no mathtext between dollars, no TeX.
+PLAIN: Mapping[str, Any] = MappingProxyType({"parse_math": False, "usetex": False})
+
+_WRITING: Any = MappingProxyType(
+    {
+        "svg.fonttype": "none",  # text stays text: searchable, and in the reader's own fonts
+        "svg.hashsalt": "bahdanau_jax",
+        "pdf.fonttype": 42,
+        "savefig.bbox": None,
+    }
+)
+PADDING = 0.08  # inches kept free around the axes
+_LONGEST = 30  # characters of a label
+
+
+class MissingFont(UserWarning):
+    """No installed font has the characters of a script, so boxes stand for them."""
+
+
+class Drawing(Figure):
+    """A Figure whose `savefig` draws any script and writes the same bytes each time."""
+
+    def __init__(self, width: float = 6.4, height: float = 4.0):
+        layout = ConstrainedLayoutEngine(w_pad=PADDING, h_pad=PADDING)
+        super().__init__(figsize=(width, height), dpi=150, layout=layout)
+
+    def savefig(self, fname: Any, **kwargs: Any) -> None:
+        """As matplotlib's; SVG keeps text as text. Warns `MissingFont`, one line for the file."""
+        _write(self, fname, **kwargs)
+
+
+def save(figure: Figure, path: str | os.PathLike) -> None:
+    """Write a figure as .png, .svg or .pdf, by the path's suffix; folders appear as needed.
+
+    Raises ValueError for another suffix, OSError where the path cannot be written. Warns
+    `MissingFont` where a .png or .pdf holds a script that no installed font has; the file is
+    written all the same.
+    """
+    path = Path(path)
+    if path.suffix.lower().removeprefix(".") not in FORMATS:
+        known = ", ".join(f".{kind}" for kind in FORMATS)
+        raise ValueError(f"cannot draw {path}: its name should end in one of {known}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(figure, path)
+
+
+def label(token: str) -> str:
+    """A token as it can be drawn: never empty, one line, at most 30 characters.
+
+    Spaces, and the empty token, become ␣; control characters and halves of characters, which no
+    font has and SVG forbids, become �.
+
+    >>> label(" "), label("a\\n"), label("$x$")
+    ('␣', 'a�', '$x$')
+    """
+    shown = "".join(map(_visible, token)) or "␣"
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+
+
+def dress(figure: Figure) -> str:
+    """Give every text of the figure fonts for its characters; return the characters that have none.
+
+    Safe to call again after the figure has changed.
+    """
+    for axes in figure.axes:  # matplotlib writes tick labels when they are asked for
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.get_ticklabels()
+    texts = [text for text in figure.findobj(Text) if isinstance(text, Text)]
+    families, missing = _choose_fonts("".join(text.get_text() for text in texts))
+    for text in texts:
+        text.set_fontfamily(families)
+    return missing
+
+
+@contextlib.contextmanager
+def ignoring_glyphs() -> Iterator[None]:
+    """No warning of matplotlib's for each missing glyph: `MissingFont` says it once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from")
+        yield
+
+
+def _write(figure: Figure, target: Any, **kwargs: Any) -> None:
+    named = isinstance(target, (str, os.PathLike))
+    suffix = Path(target).suffix.lower().removeprefix(".") if named else ""
+    kind = kwargs.setdefault("format", suffix or "png")
+    missing = dress(figure)
+    if missing and kind != "svg":
+        warnings.warn(_describe(missing), MissingFont, stacklevel=3)
+    kwargs.setdefault("metadata", dict(FORMATS.get(kind, {})) or None)
+    with matplotlib.rc_context(_WRITING), ignoring_glyphs():
+        Figure.savefig(figure, target, **kwargs)
+
+
+def _visible(character: str) -> str:
+    category = unicodedata.category(character)
+    if category[0] == "Z":
+        return "␣"
+    return "�" if category in ("Cc", "Cs", "Cn") else character
+
+
+def _choose_fonts(text: str) -> tuple[list[str], str]:
+    """The families that together have the most of the characters, and the characters left over."""
+    left = {c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Zs")}
+    installed = {entry.name for entry in font_manager.fontManager.ttflist}
+    chosen = []
+    for family in dict.fromkeys((*FONTS, *matplotlib.rcParams["font.sans-serif"])):
+        if family in installed and (known := left & _characters(family)):
+            chosen.append(family)
+            left -= known
+    return chosen or ["DejaVu Sans"], "".join(sorted(left))
+
+
+@functools.cache
+def _characters(family: str) -> frozenset[str]:
+    font = font_manager.get_font(font_manager.findfont(family))
+    return frozenset(map(chr, font.get_charmap()))
+
+
+def _describe(missing: str) -> str:
+    scripts = ", ".join(dict.fromkeys(map(_script, missing)))
+    shown = missing if len(missing) <= 10 else missing[:10] + "…"
+    return (
+        f"no installed font has {scripts} ({shown}), so boxes are drawn: install one that does "
+        "(Noto Sans has most scripts), or write .svg, which leaves the font to the reader"
+    )
+
+
+def _script(character: str) -> str:
+    """The script's name as Unicode's name of the character begins: CJK, HANGUL, DEVANAGARI."""
+    if unicodedata.category(character)[0] == "S":
+        return "symbols"
+    return unicodedata.name(character, "unnamed characters").split(maxsplit=1)[0]

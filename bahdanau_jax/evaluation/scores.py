@@ -1,0 +1,156 @@
+"""How good translations are: BLEU and chrF of text, exact match, PSA and LCSR of sequences."""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # of sacreBLEU's, those that need no download
+
+
+class Bleu(NamedTuple):
+    """Corpus BLEU."""
+
+    score: float  # 0 to 100
+    signature: str  # sacreBLEU's, with its version: quote it beside the score
+
+
+class Chrf(NamedTuple):
+    """Corpus chrF2."""
+
+    score: float  # 0 to 100
+    signature: str  # as of Bleu
+
+
+class SequenceScores(NamedTuple):
+    """Means over pairs, 0 to 1; psa <= geo_mean <= lcsr."""
+
+    psa: float  # position-specific accuracy
+    lcsr: float  # ratio of the longest common subsequence
+    geo_mean: float  # mean over pairs of sqrt(PSA * LCSR), not sqrt of the means
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> Bleu:
+    """Corpus BLEU by sacreBLEU, one reference a sentence.
+
+    Text that is tokenised already, as the paper's, takes tokenize="none"; any other name wants
+    ordinary text. Raises ValueError for no sentences, unequal counts, or an unknown tokeniser.
+
+    >>> bleu(["the cat sat on the mat"], ["the cat sat on the mat"]).score
+    100.0
+    """
+    if tokenize not in TOKENIZERS:
+        raise ValueError(f"no BLEU tokeniser {tokenize!r}; known: {', '.join(TOKENIZERS)}")
+    _check_counts("hypotheses", hypotheses, "references", references)
+    # force: tokenised text is a choice of the caller here, not a slip to be warned of.
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    score = metric.corpus_score(hypotheses, [references]).score
+    # Perfect matches come out as 100.00000000000004.
+    return Bleu(min(score, 100.0), str(metric.get_signature()))
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Chrf:
+    """Corpus chrF2 (characters to 6-grams) by sacreBLEU, one reference a sentence.
+
+    Raises ValueError for no sentences or unequal counts.
+    """
+    _check_counts("hypotheses", hypotheses, "references", references)
+    metric = CHRF()
+    score = metric.corpus_score(hypotheses, [references]).score
+    return Chrf(min(score, 100.0), str(metric.get_signature()))
+
+
+def accuracy(
+    predictions: Sequence[Sequence[Hashable]], targets: Sequence[Sequence[Hashable]]
+) -> float:
+    """Exact match: the share of predictions that equal their target in every token.
+
+    Raises ValueError for no pairs or unequal counts.
+
+    >>> accuracy([[7, 6], [5]], [[7, 6], [5, 4]])
+    0.5
+    """
+    _check_counts("predictions", predictions, "targets", targets)
+    pairs = zip(predictions, targets, strict=True)
+    return sum(tuple(p) == tuple(t) for p, t in pairs) / len(targets)
+
+
+# What a pair with an empty target scores, given whether its prediction is empty too.
+EMPTY_TARGET: Mapping[str, Callable[[bool], float]] = MappingProxyType(
+    {"seed": lambda prediction_is_empty: 0.0, "corrected": float}
+)
+
+
+def psa_lcsr(
+    predictions: Sequence[Sequence[Hashable]],
+    targets: Sequence[Sequence[Hashable]],
+    empty: str = "seed",
+) -> SequenceScores:
+    """PSA = matching positions / n, LCSR = longest common subsequence / n, n the target's length.
+
+    The caller cuts both sides before EOS. The prediction is then cut to its first n tokens, and a
+    shorter one padded with what matches nothing, for BOTH measures. So LCSR too looks no further
+    than n: against target 2 3, the prediction 9 2 3 has LCSR 1/2, not 1; and tokens after a
+    complete target cost nothing: 2 3 5 scores 1 (`accuracy` is what counts those). Matching
+    positions are a common subsequence, hence PSA <= LCSR for every pair.
+
+    An empty target scores 0 with empty="seed" (primes experiment, whose best is then the share of
+    targets with a token), and with "corrected" 1 where the prediction is empty too, else 0. Raises
+    ValueError for no pairs, unequal counts, or an unknown `empty`.
+
+    >>> psa_lcsr([[2, 3, 7]], [[2, 5, 3, 7]])
+    SequenceScores(psa=0.25, lcsr=0.75, geo_mean=0.4330127018922193)
+    """
+    if empty not in EMPTY_TARGET:
+        raise ValueError(f"no rule {empty!r} for empty targets; known: {', '.join(EMPTY_TARGET)}")
+    _check_counts("predictions", predictions, "targets", targets)
+    psa = lcsr = geo_mean = 0.0
+    for prediction, target in zip(predictions, targets, strict=True):
+        if n := len(target):
+            cut = prediction[:n]
+            matches = sum(p == t for p, t in zip(cut, target, strict=False)) / n
+            common = longest_common_subsequence(cut, target) / n
+        else:
+            matches = common = EMPTY_TARGET[empty](len(prediction) == 0)
+        psa += matches
+        lcsr += common
+        geo_mean += math.sqrt(matches * common)
+    pairs = len(targets)
+    return SequenceScores(psa / pairs, lcsr / pairs, geo_mean / pairs)
+
+
+def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    """Length of the longest sequence that both contain in order, gaps allowed.
+
+    A row of the usual table grows by 0 or 1 from cell to cell, so it fits the bits of one integer,
+    0 where it grows, and each token of `second` costs one addition (Hyyrö 2004).
+
+    >>> longest_common_subsequence("abcbdab", "bdcaba")
+    4
+    """
+    positions: dict[Hashable, int] = {}
+    for i, token in enumerate(first):
+        positions[token] = positions.get(token, 0) | 1 << i
+    every = (1 << len(first)) - 1
+    row = every
+    for token in second:
+        matches = row & positions.get(token, 0)
+        row = ((row + matches) | (row - matches)) & every
+    return len(first) - row.bit_count()
+
+
+def _check_counts(name: str, items: Sequence, other_name: str, others: Sequence) -> None:
+    if len(items) != len(others):
+        raise ValueError(
+            f"{len(items)} {name} but {len(others)} {other_name}: there should be as many of each"
+        )
+    if not len(items):
+        raise ValueError(f"no {name} to score: there should be at least one")
