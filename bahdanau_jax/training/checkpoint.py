@@ -139,8 +139,8 @@ class Checkpointer:
     ) -> None:
         """Start to save; returns as soon as `state` may be donated to the next step.
 
-        A checkpoint of the same step is replaced. A score that is None or not finite is never the best.
-        `progress` is any JSON that the training loop needs to go on as if nothing had happened.
+        A checkpoint of the same step is replaced. A score of None, NaN or infinity is
+        never the best. `progress` is any JSON that the training loop needs to go on.
         Raises OSError where this save, or the one before it, cannot be written.
         """
         flat = _flatten(state)
@@ -150,6 +150,7 @@ class Checkpointer:
             "progress": progress or {},
         }
         scored = score is not None and math.isfinite(score)
+        metrics = {"score": score, "step": step} if scored else None
         self.wait()
         with self._disk():
             self._pending = self._orbax.save_checkpointables_async(
@@ -157,7 +158,7 @@ class Checkpointer:
                 {ITEM: flat},
                 force=True,
                 overwrite=step in self.steps(),
-                metrics={"score": float(score), "step": step} if scored else None,
+                metrics=metrics,
                 custom_metadata={"note": note, "seal": _seal(note)},
             )
 
@@ -181,8 +182,8 @@ class Checkpointer:
 
     def scores(self) -> dict[int, float]:
         """Step -> score, where one was given."""
-        found = ((c.step, c.metrics) for c in self._orbax.checkpoints)
-        return {step: metrics["score"] for step, metrics in found if metrics}
+        found: dict[int, Any] = {c.step: c.metrics for c in self._orbax.checkpoints}
+        return {step: metrics["score"] for step, metrics in found.items() if metrics}
 
     def progress(self, step: int) -> dict:
         """What was saved with that step's state; {} for a step without a checkpoint."""
@@ -236,8 +237,8 @@ class Checkpointer:
 
     def _note(self, step: int) -> dict:
         try:
-            metadata = self._orbax.checkpointables_metadata(step).custom_metadata
-            note, seal = metadata["note"], metadata["seal"]  # pyright: ignore
+            metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
+            note, seal = metadata["note"], metadata["seal"]
         except Exception as error:  # by the kind of damage, Orbax raises almost anything
             raise Damaged(f"its metadata cannot be read ({type(error).__name__})") from error
         if _seal(note) != seal:

@@ -5,6 +5,7 @@ Source: arXiv 1409.0473, appendix B (clip to norm 1, Adadelta with rho 0.95 and 
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import jax.numpy as jnp
 import optax
@@ -12,7 +13,7 @@ import optax
 from bahdanau_jax.config import OptimizerConfig
 
 # A schedule's shape after warm-up: (updates made so far, warm-up, total) -> factor of the peak.
-Shape = Callable[..., object]
+Shape = Callable[[Any, int, int], Any]
 
 
 def _adadelta(config: OptimizerConfig) -> optax.GradientTransformation:
@@ -34,7 +35,7 @@ def _progress(count, warmup: int, steps: int):
 
 
 def _constant(count, warmup: int, steps: int):
-    return jnp.ones_like(count, float)
+    return jnp.ones_like(count)
 
 
 def _cosine(count, warmup: int, steps: int):
@@ -77,6 +78,7 @@ def schedule(config: OptimizerConfig, steps: int) -> Callable:
     warmup = config.warmup_steps
 
     def rate(count):
+        count = jnp.asarray(count, float)  # the rate is as precise as the default float
         growth = jnp.minimum((count + 1) / max(warmup, 1), 1.0)
         return config.learning_rate * growth * shape(count, warmup, steps)
 

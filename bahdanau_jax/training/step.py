@@ -99,10 +99,11 @@ def update(state: TrainState, grads, finite, tx, decay: float) -> TrainState:
     new = (params, opt_state, ema)
     old = (state.params, state.opt_state, state.ema)
     params, opt_state, ema = jax.tree.map(lambda n, o: jnp.where(finite, n, o), new, old)
-    return state.replace(
+    return TrainState(
         step=state.step + 1,
         params=params,
         opt_state=opt_state,
+        key=state.key,
         nonfinite=jnp.where(finite, 0, state.nonfinite + 1),
         skipped=state.skipped + jnp.where(finite, 0, 1),
         ema=ema,
@@ -113,7 +114,7 @@ def _measure(sums, batch: Batch, norm, finite, clip_norm: float, nonfinite) -> S
     def counted(value):
         return jnp.where(finite, value, 0).astype(jnp.float32)
 
-    masks = (batch.source_mask, batch.target_mask)
+    source, target = batch.source_mask, batch.target_mask
     return StepSums(
         loss=counted(sums.loss),
         nll=counted(sums.nll),
@@ -122,8 +123,8 @@ def _measure(sums, batch: Batch, norm, finite, clip_norm: float, nonfinite) -> S
         updates=counted(1.0),
         gradient_norm=counted(norm),
         clipped=counted(norm > clip_norm if clip_norm else 0.0),
-        tokens=sum((mask.sum(dtype=jnp.float32) for mask in masks), jnp.float32(0)),
-        cells=jnp.float32(sum(mask.size for mask in masks)),
+        tokens=jnp.sum(source, dtype=jnp.float32) + jnp.sum(target, dtype=jnp.float32),
+        cells=jnp.float32(source.size + target.size),
         skipped=jnp.where(finite, 0, 1).astype(jnp.float32),
         nonfinite=nonfinite.astype(jnp.float32),
     )
