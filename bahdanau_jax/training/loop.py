@@ -1,0 +1,198 @@
+"""The order of things: evaluate, save, next batch, step, write.
+
+The sums of step n are fetched while step n + 1 runs, so the devices never wait for the host.
+Everything the loop itself remembers is saved with the state: a run that was killed and resumed
+writes the lines, keeps the checkpoints and stops at the step of one that never was.
+"""
+
+import contextlib
+import dataclasses
+import enum
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import TrainingConfig
+from bahdanau_jax.training.checkpoint import Checkpointer
+from bahdanau_jax.training.monitor import Monitor
+from bahdanau_jax.training.step import StepSums, TrainState
+
+
+class Outcome(enum.StrEnum):
+    """Why a run ended."""
+
+    FINISHED = "finished"  # all steps were made
+    STOPPED_EARLY = "stopped early"  # the dev score got no better for too long
+    INTERRUPTED = "interrupted"  # a signal; run again to go on
+
+
+class Diverged(FloatingPointError):
+    """Too many non-finite gradients in a row. Nothing non-finite was saved."""
+
+
+@dataclass
+class Progress:
+    """What the loop remembers between evaluations."""
+
+    best: float | None = None  # highest dev score
+    best_step: int = 0
+    stale: int = 0  # evaluations since
+    evaluated: int = 0  # step of the last evaluation
+    score: float | None = None  # its score
+
+    def record(self, step: int, score: float) -> None:
+        self.evaluated, self.score = step, score if math.isfinite(score) else None
+        if self.score is not None and (self.best is None or score > self.best):
+            self.best, self.best_step, self.stale = score, step, 0
+        else:
+            self.stale += 1
+
+
+class Signals:
+    """SIGINT and SIGTERM raise a flag instead; a second Ctrl-C is a KeyboardInterrupt at once."""
+
+    def __init__(self):
+        self.received = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._raise_flag)
+        return self
+
+    def _raise_flag(self, number, frame) -> None:
+        self.received = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def __exit__(self, *_) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def run(
+    state: TrainState,
+    *,
+    steps: int,
+    next_batches: Iterator[Batch],
+    step_fn: Callable[[TrainState, Batch], tuple[TrainState, StepSums]],
+    evaluate: Callable[[TrainState], Mapping[str, float]] | None,
+    checkpointer: Checkpointer,
+    monitor: Monitor,
+    config: TrainingConfig,
+    max_nonfinite: int = 20,
+) -> tuple[TrainState, Outcome]:
+    """Train from state.step to `steps`. `next_batches` starts with the batch of state.step.
+
+    `evaluate` returns dev scores; the one named "score" is the higher the better, chooses the best
+    checkpoint and stops the run after `config.patience` evaluations without a better one. A state
+    that `checkpointer.restore` gave goes on exactly as the run that saved it would have.
+    Raises Diverged, ValueError where the batches end early, OSError where saving fails.
+    """
+    training = _Training(evaluate, checkpointer, monitor, config, steps)
+    step = training.start(int(state.step))
+    with Signals() as signals, contextlib.closing(monitor):
+        pending: StepSums | None = None  # sums of the last step, still on the device
+        while True:
+            interrupted = signals.received  # read once: the phases of one step must agree
+            if pending is not None and training.due(step, interrupted):
+                training.write(step, pending, max_nonfinite)
+                pending = None
+            if not interrupted:
+                training.evaluate_when_due(step, state)
+            outcome = training.outcome(step, interrupted)
+            training.save_when_due(step, state, outcome is not None)
+            if outcome is not None:
+                checkpointer.wait()
+                return state, outcome
+            batch = _next(next_batches, step, steps)
+            state, sums = step_fn(state, batch)
+            if pending is not None:
+                training.write(step, pending, max_nonfinite)
+            step, pending = step + 1, sums
+
+
+def _next(batches: Iterator[Batch], step: int, steps: int) -> Batch:
+    try:
+        return next(batches)
+    except StopIteration:
+        raise ValueError(f"the batches ended at step {step} of {steps}: repeat them") from None
+
+
+class _Training:
+    """The phases of the loop, and what they share."""
+
+    def __init__(self, evaluate, checkpointer, monitor, config: TrainingConfig, steps: int):
+        self.evaluate, self.checkpointer, self.monitor = evaluate, checkpointer, monitor
+        self.config, self.steps = config, steps
+        self.saved = -1  # step of the last checkpoint that holds all of `progress`
+
+    def start(self, step: int) -> int:
+        saved = self.checkpointer.progress(step)
+        self.progress = Progress(**saved.get("loop", {}))
+        self.saved = step if saved else -1
+        self.monitor.start(step, saved.get("monitor", {}))
+        return step
+
+    def _every(self, step: int, interval: int) -> bool:
+        return step > 0 and ((interval > 0 and step % interval == 0) or step >= self.steps)
+
+    def _evaluation_due(self, step: int) -> bool:
+        return (
+            self.evaluate is not None
+            and self.progress.evaluated != step
+            and self._every(step, self.config.evaluate_every)
+        )
+
+    def due(self, step: int, interrupted: bool) -> bool:
+        """Whether something happens before the next step for which the lines must be whole."""
+        return (
+            interrupted
+            or self._every(step, self.config.checkpoint_every)
+            or self._evaluation_due(step)
+        )
+
+    def write(self, step: int, sums: StepSums, max_nonfinite: int) -> None:
+        """The lines of `step`, once its sums arrive. Raises Diverged."""
+        host = {name: float(value) for name, value in jax.device_get(sums)._asdict().items()}
+        in_a_row = int(host.pop("nonfinite"))
+        self.monitor.update(step, host)
+        if in_a_row >= max_nonfinite:
+            raise Diverged(
+                f"the gradient was not finite {in_a_row} times in a row, up to step {step}: lower "
+                "optimizer.learning_rate or set optimizer.clip_norm; the last checkpoint is good"
+            )
+
+    def evaluate_when_due(self, step: int, state: TrainState) -> None:
+        if self.evaluate is None or not self._evaluation_due(step):
+            return
+        with self.monitor.paused():
+            scores = self.evaluate(state)
+        self.monitor.evaluation(step, scores)
+        self.progress.record(step, float(scores["score"]))
+        self.saved = -1
+
+    def outcome(self, step: int, interrupted: bool) -> Outcome | None:
+        unevaluated = self._evaluation_due(step)  # only ever so after a signal
+        if step >= self.steps and not unevaluated:
+            return Outcome.FINISHED
+        if self.config.patience and self.progress.stale >= self.config.patience:
+            return Outcome.STOPPED_EARLY
+        return Outcome.INTERRUPTED if interrupted else None
+
+    def save_when_due(self, step: int, state: TrainState, leaving: bool) -> None:
+        fresh = self.progress.evaluated == step and step > 0
+        due = leaving or fresh or self._every(step, self.config.checkpoint_every)
+        if not due or self.saved == step:
+            return
+        progress = {"loop": dataclasses.asdict(self.progress), "monitor": self.monitor.state()}
+        with self.monitor.paused():
+            score = self.progress.score if fresh else None
+            self.checkpointer.save(step, state, score, progress)
+        self.saved = step

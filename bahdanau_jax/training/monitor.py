@@ -1,0 +1,217 @@
+"""What a run says of itself: a progress bar, metrics.jsonl, TensorBoard; and the folder's lock."""
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from tensorboardX import SummaryWriter
+
+METRICS = "metrics.jsonl"
+TIMES = ("seconds", "tokens_per_second")  # fields of a line that no two runs share
+
+
+@contextlib.contextmanager
+def lock(workdir: Path) -> Iterator[None]:
+    """Hold a folder for one trainer. The kernel lets go when the process dies, however it dies.
+
+    Raises OSError where another process trains there.
+    """
+    workdir.mkdir(parents=True, exist_ok=True)
+    with (workdir / ".lock").open("a+") as file:
+        # A forked child would hold the lock beyond its parent's death.
+        os.register_at_fork(after_in_child=file.close)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise OSError(
+                f"{workdir} is in use by another training run (process {file.read().strip()}): "
+                "wait for it, stop it, or choose another folder"
+            ) from error
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def ratio(numerator: float, denominator: float) -> float | None:
+    """The quotient; None, which JSON can hold, where it is no finite number."""
+    value = numerator / denominator if denominator else math.nan
+    return value if math.isfinite(value) else None
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _jsonable(item) for name, item in value.items()}
+    if isinstance(value, (int, str)) or value is None:
+        return value
+    return float(value) if math.isfinite(value) else None
+
+
+def cut(path: Path, step: int, lines: int) -> int:
+    """Drop what a dead run wrote after it saved `step`, its first `lines` lines; returns what stay.
+
+    A torn line, and all behind it, goes too. The file is replaced in one move.
+    """
+    kept = []
+    for line in path.read_bytes().splitlines(keepends=True)[:lines] if path.exists() else []:
+        try:
+            if not line.endswith(b"\n") or json.loads(line)["step"] > step:
+                break
+        except (ValueError, KeyError, TypeError):
+            break
+        kept.append(line)
+    fresh = path.with_suffix(".tmp")
+    fresh.write_bytes(b"".join(kept))
+    fresh.replace(path)
+    return len(kept)
+
+
+class Monitor:
+    """Sums of updates in; lines, curves and a bar out.
+
+    A line covers the updates since the last one, at every `log_every` updates and at the last.
+    `state()` is all that a resumed run needs to write the very lines an unbroken one would have.
+    """
+
+    def __init__(
+        self, workdir: Path, total_steps: int, *, log_every: int = 20, epoch_steps: float = 0
+    ):
+        self.workdir, self.total_steps = Path(workdir), total_steps
+        self.log_every, self.epoch_steps = log_every, epoch_steps
+        self._window: dict[str, float] = {}  # sums since the last line
+        self._lines = 0
+        self._seconds = 0.0  # of training, of all processes
+        self._since = time.perf_counter()
+        self._file = self._board = self._progress = None
+
+    def start(self, step: int, state: Mapping[str, Any]) -> None:
+        """Open everything at `step`; `state` is what `state()` was there, {} in a new run."""
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        path = self.workdir / METRICS
+        self._lines = cut(path, step, state.get("lines", 0))
+        self._window = dict(state.get("window", {}))
+        self._seconds = state.get("seconds", 0.0)
+        self._file = path.open("a", encoding="utf-8")
+        board = str(self.workdir / "tensorboard")
+        self._board = SummaryWriter(board, purge_step=step + 1 if step else None)
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("training", total=self.total_steps, completed=step)
+        self._progress.start()
+        self._since = time.perf_counter()
+
+    def state(self) -> dict[str, Any]:
+        """JSON: the sums since the last line, and how many lines there are."""
+        self._tick()
+        return {"window": dict(self._window), "lines": self._lines, "seconds": self._seconds}
+
+    def _tick(self) -> None:
+        now = time.perf_counter()
+        self._seconds += now - self._since
+        self._window["seconds"] = self._window.get("seconds", 0.0) + now - self._since
+        self._since = now
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time that counts towards `seconds`, but not towards the rate of training."""
+        self._tick()
+        try:
+            yield
+        finally:
+            now = time.perf_counter()
+            self._seconds += now - self._since
+            self._since = now
+
+    def update(self, step: int, sums: Mapping[str, float]) -> None:
+        """The sums of one update (StepSums as floats), `step` updates having been made."""
+        for name, value in sums.items():
+            self._window[name] = self._window.get(name, 0.0) + float(value)
+        if self._progress:
+            self._progress.update(self._task, completed=step)
+        if step % self.log_every == 0 or step == self.total_steps:
+            self._tick()
+            window, self._window = self._window, {}
+            line = self._line(window)
+            self._write(step, line)
+            self._say(step, line)
+
+    def _line(self, window: Mapping[str, float]) -> dict[str, Any]:
+        total = lambda name: window.get(name, 0.0)  # noqa: E731
+        return {
+            "loss": ratio(total("loss"), total("words")),
+            "nll": ratio(total("nll"), total("words")),
+            "accuracy": ratio(total("correct"), total("words")),
+            "gradient_norm": ratio(total("gradient_norm"), total("updates")),
+            "clipped_share": ratio(total("clipped"), total("updates")),
+            "skipped": int(total("skipped")),
+            "padding_share": ratio(total("cells") - total("tokens"), total("cells")),
+            "tokens_per_second": ratio(total("words"), total("seconds")),
+        }
+
+    def evaluation(self, step: int, scores: Mapping[str, float]) -> None:
+        """A line of its own for dev scores, each with dev_ before its name."""
+        line = {f"dev_{name}": value for name, value in scores.items()}
+        self._write(step, line)
+        self._print(f"step {step}: " + ", ".join(f"{k} {_short(v)}" for k, v in line.items()))
+
+    def _write(self, step: int, values: Mapping[str, Any]) -> None:
+        head = {"step": step, "epoch": ratio(step, self.epoch_steps), "seconds": self._seconds}
+        line = _jsonable({**head, **values})
+        if self._file and self._board:
+            self._file.write(json.dumps(line, allow_nan=False) + "\n")
+            self._file.flush()
+            self._lines += 1
+            for name, value in line.items():
+                if name != "step" and isinstance(value, (int, float)):
+                    self._board.add_scalar(name, value, step)
+
+    def _say(self, step: int, line: Mapping[str, Any]) -> None:
+        rate = line["tokens_per_second"]
+        text = f"loss {_short(line['loss'])}/word, {_short(rate)} words/s"
+        if self._progress and not self._progress.disable:
+            self._progress.update(self._task, description=text)
+            return
+        left = ratio((self.total_steps - step) * self._seconds, step)
+        self._print(f"step {step}/{self.total_steps}: {text}, {_short(left)} s left")
+
+    def _print(self, text: str) -> None:
+        if self._progress and not self._progress.disable:
+            self._progress.console.print(text, highlight=False, markup=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def note(self, text: str) -> None:
+        """A message for whoever watches, which leaves the bar whole."""
+        self._print(text)
+
+    def close(self) -> None:
+        if self._progress:
+            self._progress.stop()
+        if self._file:
+            self._file.close()
+        if self._board:
+            self._board.close()
+        self._file = self._board = self._progress = None
+
+
+def _short(value: Any) -> str:
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4g}"

@@ -1,0 +1,173 @@
+"""One update: (state, batch) -> (state, sums). Sums are divided once, on the host, by the monitor.
+
+A non-finite loss or gradient changes no parameter and no accumulator: the step is counted, and the
+run goes on until too many come in a row.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Int, Key
+
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.training.optimizer import named
+from bahdanau_jax.training.parallel import by_rows, replicated
+
+# (params, batch, key or None) -> Sums of the model: loss, nll, words, correct, sentences.
+LossFn = Callable[[Any, Batch, Any], Any]
+
+
+@struct.dataclass
+class TrainState:
+    """All that an update reads and writes; every leaf is an array, so that it compiles once."""
+
+    step: Int[Array, ""]  # int32; batches consumed, which is the position in the data
+    params: Any  # weights
+    opt_state: Any  # accumulators of the optimiser
+    key: Key[Array, ""]  # of all dropout; never changes, the step is folded in
+    nonfinite: Int[Array, ""]  # int32; updates skipped in a row, up to now
+    skipped: Int[Array, ""]  # int32; updates skipped in all
+    ema: Any = ()  # average of the weights; () where there is none
+
+    @property
+    def weights(self) -> Any:
+        """What to evaluate and translate with: the average where there is one."""
+        return self.params if isinstance(self.ema, tuple) and not self.ema else self.ema
+
+
+class StepSums(NamedTuple):
+    """What one update tells the monitor; float32 scalars. A skipped update counts only itself."""
+
+    loss: Float[Array, ""]  # -Σ log p, smoothed, over the batch
+    nll: Float[Array, ""]  # -Σ log p, not smoothed
+    words: Float[Array, ""]  # target words
+    correct: Float[Array, ""]  # of these, predicted
+    updates: Float[Array, ""]  # 1, or 0 where the update was skipped
+    gradient_norm: Float[Array, ""]  # before clipping
+    clipped: Float[Array, ""]  # 1 where it was above the limit
+    tokens: Float[Array, ""]  # real positions of both sides
+    cells: Float[Array, ""]  # positions of both sides, padding included
+    skipped: Float[Array, ""]  # 1 where loss or gradient were not finite
+    nonfinite: Float[Array, ""]  # skipped in a row, up to and with this update
+
+
+LOSS_SCALES: Mapping[str, Callable[[Any], Array]] = MappingProxyType(
+    {
+        "sum": lambda sums: jnp.ones((), jnp.result_type(sums.loss)),
+        "sentence": lambda sums: jnp.maximum(sums.sentences, 1),
+        "token": lambda sums: jnp.maximum(sums.words, 1),
+    }
+)
+
+
+def init_state(params, tx: optax.GradientTransformation, key, config: OptimizerConfig):
+    """The state before the first update."""
+    zero = lambda: jnp.zeros((), jnp.int32)  # noqa: E731 (donated leaves may share no buffer)
+    ema = jax.tree.map(jnp.copy, params) if config.ema else ()
+    return TrainState(zero(), params, tx.init(params), key, zero(), zero(), ema)
+
+
+def average(ema, params, updates: Int[Array, ""], decay: float):
+    """d ema + (1 - d) params, d = min(decay, (1 + n) / (10 + n)): young averages follow faster."""
+    d = jnp.minimum(decay, (1.0 + updates) / (10.0 + updates))
+    return jax.tree.map(lambda old, new: (d * old + (1 - d) * new).astype(old.dtype), ema, params)
+
+
+def gradients(loss_fn: LossFn, scale: Callable, params, batch: Batch, key):
+    """(gradient of loss / scale, sums), scale being a constant of the batch."""
+
+    def scaled(params):
+        sums = loss_fn(params, batch, key)
+        return sums.loss / jax.lax.stop_gradient(scale(sums)), sums
+
+    return jax.grad(scaled, has_aux=True)(params)
+
+
+def update(state: TrainState, grads, finite, tx, decay: float) -> TrainState:
+    """The next state; parameters, accumulators and average stay as they are unless `finite`."""
+    changes, opt_state = tx.update(grads, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, changes)
+    made = state.step - state.skipped
+    ema = average(state.ema, params, made, decay) if decay else ()
+    new = (params, opt_state, ema)
+    old = (state.params, state.opt_state, state.ema)
+    params, opt_state, ema = jax.tree.map(lambda n, o: jnp.where(finite, n, o), new, old)
+    return TrainState(
+        step=state.step + 1,
+        params=params,
+        opt_state=opt_state,
+        key=state.key,
+        nonfinite=jnp.where(finite, 0, state.nonfinite + 1),
+        skipped=state.skipped + jnp.where(finite, 0, 1),
+        ema=ema,
+    )
+
+
+def _measure(sums, batch: Batch, norm, finite, clip_norm: float, nonfinite) -> StepSums:
+    def counted(value):
+        return jnp.where(finite, value, 0).astype(jnp.float32)
+
+    source, target = batch.source_mask, batch.target_mask
+    return StepSums(
+        loss=counted(sums.loss),
+        nll=counted(sums.nll),
+        words=counted(sums.words),
+        correct=counted(sums.correct),
+        updates=counted(1.0),
+        gradient_norm=counted(norm),
+        clipped=counted(norm > clip_norm if clip_norm else 0.0),
+        tokens=jnp.sum(source, dtype=jnp.float32) + jnp.sum(target, dtype=jnp.float32),
+        cells=jnp.float32(source.size + target.size),
+        skipped=jnp.where(finite, 0, 1).astype(jnp.float32),
+        nonfinite=nonfinite.astype(jnp.float32),
+    )
+
+
+def train_step(
+    loss_fn: LossFn,
+    tx: optax.GradientTransformation,
+    config: OptimizerConfig,
+    devices: Mesh | None = None,
+) -> Callable[[TrainState, Batch], tuple[TrainState, StepSums]]:
+    """The jitted update. It consumes the state it is given: keep the one it returns.
+
+    The key handed to the model is fold_in(state.key, state.step); a row's own key comes from
+    folding in the row, in the model. With `devices`, rows of the batch are split over the mesh.
+    Raises ValueError for an unknown loss scale.
+
+    >>> step = train_step(loss_fn, tx, config.optimizer)
+    >>> state, sums = step(state, batch)
+    """
+    scale = named(LOSS_SCALES, config.loss_scale, "optimizer.loss_scale")
+
+    def step(state: TrainState, batch: Batch) -> tuple[TrainState, StepSums]:
+        key = jax.random.fold_in(state.key, state.step)
+        grads, sums = gradients(loss_fn, scale, state.params, batch, key)
+        norm = optax.tree.norm(grads)
+        finite = jnp.isfinite(norm) & jnp.isfinite(sums.loss)
+        state = update(state, grads, finite, tx, config.ema)
+        return state, _measure(sums, batch, norm, finite, config.clip_norm, state.nonfinite)
+
+    if devices is None:
+        return jax.jit(step, donate_argnums=0)
+    whole, rows = replicated(devices), by_rows(devices)
+    return jax.jit(step, donate_argnums=0, in_shardings=(whole, rows), out_shardings=whole)
+
+
+def eval_step(loss_fn: LossFn, devices: Mesh | None = None) -> Callable:
+    """(params, batch) -> Sums of the model, jitted, without dropout."""
+
+    def step(params, batch: Batch):
+        return loss_fn(params, batch, None)
+
+    if devices is None:
+        return jax.jit(step)
+    whole, rows = replicated(devices), by_rows(devices)
+    return jax.jit(step, in_shardings=(whole, rows), out_shardings=whole)

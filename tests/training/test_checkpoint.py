@@ -1,0 +1,234 @@
+"""What is saved comes back bit for bit, or another checkpoint does; never something else."""
+
+import logging
+import resource
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import toy
+
+from bahdanau_jax import training
+
+
+@pytest.fixture
+def states():
+    """Four successive states, as host copies: donation takes the originals."""
+    state, step = toy.parts()
+    found = []
+    for i in range(4):
+        state, _ = step(state, toy.batch(i))
+        found.append(jax.tree.map(jnp.copy, state))
+    return found
+
+
+def bits(state) -> list[bytes]:
+    state = state.replace(key=jax.random.key_data(state.key))
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(state)]
+
+
+def fill(folder, states, scores=(None,) * 4, keep=4):
+    checkpoints = training.Checkpointer(folder, keep)
+    for step, (state, score) in enumerate(zip(states, scores, strict=True), 1):
+        checkpoints.save(step, state, score, {"step": step, "third": step / 3})
+    checkpoints.close()
+
+
+def restored(folder, keep=None, best=False, template=None):
+    checkpoints = training.Checkpointer(folder, keep)
+    try:
+        template = toy.parts()[0] if template is None else template
+        return (checkpoints.restore_best if best else checkpoints.restore)(template)
+    finally:
+        checkpoints.close()
+
+
+def test_newest_and_best_are_kept(states, tmp_path):
+    fill(tmp_path, states, (3.0, 9.0, float("nan"), 1.0), keep=1)
+    checkpoints = training.Checkpointer(tmp_path)
+    assert checkpoints.steps() == [2, 4]
+    assert checkpoints.scores() == {2: 9.0, 4: 1.0}
+    assert checkpoints.progress(4) == {"step": 4, "third": 4 / 3}
+    assert checkpoints.progress(3) == {}
+    checkpoints.close()
+    assert bits(restored(tmp_path)) == bits(states[3])
+    assert bits(restored(tmp_path, best=True)) == bits(states[1])
+
+
+def test_of_equal_scores_the_first_is_best(states, tmp_path):
+    fill(tmp_path, states, (3.0, 9.0, 9.0, 9.0), keep=1)
+    assert bits(restored(tmp_path, best=True)) == bits(states[1])
+
+
+def test_without_scores_the_best_is_the_newest(states, tmp_path):
+    fill(tmp_path, states)
+    assert bits(restored(tmp_path, best=True)) == bits(states[3])
+
+
+def test_nothing_yet(tmp_path):
+    assert restored(tmp_path / "new", keep=2) is None
+    with pytest.raises(FileNotFoundError, match="holds no checkpoints"):
+        training.Checkpointer(tmp_path / "none")
+
+
+def test_a_step_is_replaced(states, tmp_path):
+    checkpoints = training.Checkpointer(tmp_path, 2)
+    checkpoints.save(1, states[0])
+    checkpoints.save(1, states[1], 5.0)
+    checkpoints.close()
+    assert bits(restored(tmp_path, best=True)) == bits(states[1])
+
+
+def test_saving_does_not_see_the_next_step(tmp_path):
+    """The state is donated to the next step while it is being written."""
+    state, step = toy.parts()
+    checkpoints = training.Checkpointer(tmp_path, 3)
+    expected = {}
+    for i in range(1, 4):
+        state, _ = step(state, toy.batch(i))
+        expected[i] = bits(state)
+        checkpoints.save(i, state)
+    state, _ = step(state, toy.batch(4))
+    checkpoints.close()
+    assert bits(restored(tmp_path)) == expected[3]
+
+
+def test_a_part_by_name(states, tmp_path):
+    fill(tmp_path, states)
+    part = restored(tmp_path, template={"params": toy.init()})
+    assert jax.tree.all(jax.tree.map(np.array_equal, part["params"], states[3].params))
+
+
+def test_abstract_template(states, tmp_path):
+    fill(tmp_path, states)
+    template = jax.eval_shape(lambda: toy.parts()[0].replace(key=jax.random.key(0)))
+    assert bits(restored(tmp_path, template=template)) == bits(states[3])
+
+
+def files(folder):
+    return sorted(
+        path for path in (folder / "4").rglob("*") if path.is_file() and path.stat().st_size
+    )
+
+
+def flip(path, position):
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_whatever_file_is_damaged(states, tmp_path, caplog):
+    """Each file in turn emptied and removed: the newest as it was, or the one before it."""
+    fill(tmp_path / "whole", states, (None, None, None, 2.0))
+    names = [path.relative_to(tmp_path / "whole") for path in files(tmp_path / "whole")]
+    fallbacks = 0
+    for damage in (lambda path: path.write_bytes(b""), lambda path: path.unlink()):
+        for name in names:
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            shutil.copytree(tmp_path / "whole", tmp_path / "copy")
+            damage(tmp_path / "copy" / name)
+            found = bits(restored(tmp_path / "copy"))
+            assert found in (bits(states[3]), bits(states[2])), name
+            fallbacks += found == bits(states[2])
+    assert fallbacks >= len(names) / 2
+
+
+def test_a_flipped_bit_is_noticed(states, tmp_path, caplog):
+    """A bit anywhere in the data: never a third result."""
+    fill(tmp_path / "whole", states)
+    data = max(files(tmp_path / "whole"), key=lambda path: path.stat().st_size)
+    name, size = data.relative_to(tmp_path / "whole"), data.stat().st_size
+    noticed = 0
+    for position in np.linspace(0, size - 1, 12).astype(int):
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "copy")
+        flip(tmp_path / "copy" / name, position)
+        found = bits(restored(tmp_path / "copy"))
+        assert found in (bits(states[3]), bits(states[2]))
+        noticed += found == bits(states[2])
+    assert noticed
+
+
+def test_digests_alone_notice_a_flipped_bit(states, tmp_path, monkeypatch, caplog):
+    """As where the store returns wrong data without a word."""
+    fill(tmp_path, states)
+    checkpoints = training.Checkpointer(tmp_path)
+    load = checkpoints._orbax.load_checkpointables
+
+    def flipped(step, abstract):
+        loaded = load(step, abstract)
+        if step == 4:
+            array = np.array(loaded["state"]["params/out/W"])
+            array.view(np.uint32)[0, 0] ^= 1
+            loaded["state"]["params/out/W"] = jnp.asarray(array)
+        return loaded
+
+    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
+    with caplog.at_level(logging.WARNING, logger="bahdanau_jax"):
+        assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+    checkpoints.close()
+    assert f"{tmp_path / '4'} is damaged: params/out/W does not match its digest" in caplog.text
+
+
+def test_a_damaged_one_is_set_aside_by_a_trainer_only(states, tmp_path, caplog):
+    fill(tmp_path, states)
+    (tmp_path / "4" / "_CHECKPOINT_METADATA").write_text("{")
+    assert bits(restored(tmp_path)) == bits(states[2])
+    assert (tmp_path / "4").exists()
+    checkpoints = training.Checkpointer(tmp_path, 4)
+    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+    assert checkpoints.steps() == [1, 2, 3] and (tmp_path / "damaged-4").exists()
+    checkpoints.save(4, states[3])
+    checkpoints.close()
+    assert bits(restored(tmp_path)) == bits(states[3])
+
+
+def test_all_damaged(states, tmp_path, caplog):
+    fill(tmp_path, states)
+    for step in range(1, 5):
+        shutil.rmtree(tmp_path / str(step) / "state")
+    with pytest.raises(OSError, match="every checkpoint in .* is damaged"):
+        restored(tmp_path, keep=2)
+    assert (tmp_path / "4").exists()
+
+
+def test_another_model(states, tmp_path):
+    fill(tmp_path, states)
+    template = toy.parts()[0]
+    params = dict(template.params)
+    cases = {
+        r"params/embedding is float32\[11, 5\] there, but this configuration has float32\[12, 5\]": {
+            **params,
+            "embedding": jnp.zeros((12, 5)),
+        },
+        r"has bfloat16\[11, 5\]": {**params, "embedding": jnp.zeros((11, 5), jnp.bfloat16)},
+        r"params/bias is nothing there": {**params, "bias": jnp.zeros(3)},
+        r"params/embedding is float32\[11, 5\] there, .* has nothing": {"out": params["out"]},
+    }
+    for message, other in cases.items():
+        with pytest.raises(ValueError, match=message):
+            restored(tmp_path, template=template.replace(params=other))
+    assert restored(tmp_path, template=template) is not None
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="cannot keep checkpoints in .*file"):
+        training.Checkpointer(tmp_path / "file", 2)
+
+
+def test_a_full_disk(states, tmp_path):
+    checkpoints = training.Checkpointer(tmp_path, 2)
+    checkpoints.save(1, states[0])
+    checkpoints.wait()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+        with pytest.raises(OSError, match="cannot keep checkpoints in [^\n]*$"):
+            checkpoints.save(2, states[1])
+            checkpoints.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert bits(restored(tmp_path)) == bits(states[0])

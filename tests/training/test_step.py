@@ -1,0 +1,207 @@
+"""One update: scales, skips, averages, compilations, and the same on several devices."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import toy
+
+from bahdanau_jax import training
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.training import step as stepping
+
+
+def host(tree):
+    """A copy that outlives donation."""
+    return jax.tree.map(lambda leaf: np.array(leaf), tree)
+
+
+def filled(step: int) -> Batch:
+    """Three of its rows are filler."""
+    batch, real = toy.batch(step), np.arange(toy.ROWS) < toy.ROWS - 3
+    masks = [mask & real[:, None] for mask in (batch.source_mask, batch.target_mask)]
+    return Batch(batch.source, masks[0], batch.target, masks[1], real.astype(np.float32))
+
+
+@pytest.mark.parametrize("scale", stepping.LOSS_SCALES)
+def test_loss_scale(scale):
+    """Plain gradient descent shows the gradient: it is the sum's, divided."""
+    tx, config = optax.sgd(1.0), OptimizerConfig(loss_scale=scale)
+    batch, state = (
+        filled(0),
+        training.init_state(toy.init(), optax.sgd(1.0), jax.random.key(3), config),
+    )
+    key = jax.random.fold_in(state.key, 0)
+    whole = jax.grad(lambda p: toy.loss_fn(p, batch, key).loss)(state.params)
+    before = host(state.params)
+    state, sums = training.train_step(toy.loss_fn, tx, config)(state, batch)
+    divisor = {"sum": 1, "sentence": toy.ROWS - 3, "token": batch.target_mask.sum()}[scale]
+    for old, new, gradient in zip(
+        *map(jax.tree.leaves, (before, state.params, whole)), strict=True
+    ):
+        np.testing.assert_allclose(old - new, gradient / divisor, rtol=1e-5, atol=1e-6)
+    norm = np.sqrt(sum((np.asarray(g) ** 2).sum() for g in jax.tree.leaves(whole))) / divisor
+    assert float(sums.gradient_norm) == pytest.approx(norm, rel=1e-5)
+    assert float(sums.clipped) == (norm > config.clip_norm)
+
+
+def test_dropout_changes_from_step_to_step():
+    state, step = toy.parts(OptimizerConfig(learning_rate=1e-30))
+    losses = []
+    for _ in range(3):
+        state, sums = step(state, toy.batch(0))
+        losses.append(float(sums.loss))
+    assert len(set(losses)) == 3
+
+
+@pytest.mark.parametrize("name", ["adadelta", "adam"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_non_finite_gradient_changes_nothing(name, value):
+    config = OptimizerConfig(name=name, ema=0.9)
+    state, step = toy.parts(config)
+    for i in range(2):
+        state, _ = step(state, toy.batch(i))
+    before = host((state.params, state.opt_state, state.ema))
+    poison = Batch(*toy.batch(2)[:4], np.full(toy.ROWS, value, np.float32))
+    for count in (1, 2):
+        state, sums = step(state, poison)
+        assert (int(state.nonfinite), int(state.skipped), int(state.step)) == (
+            count,
+            count,
+            2 + count,
+        )
+        assert (float(sums.skipped), float(sums.updates), float(sums.loss)) == (1, 0, 0)
+    after = host((state.params, state.opt_state, state.ema))
+    for old, new in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        assert old.tobytes() == new.tobytes()
+    state, sums = step(state, toy.batch(4))
+    assert (int(state.nonfinite), int(state.skipped)) == (0, 2)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(host(state.opt_state)))
+    assert float(sums.updates) == 1
+
+
+def test_an_infinite_norm_of_finite_gradients_is_skipped_too():
+    """Squares overflow: clipping would divide by infinity."""
+    huge = lambda params, batch, key: toy.loss_fn(params, batch, None)._replace(  # noqa: E731
+        loss=1e25 * toy.loss_fn(params, batch, None).loss
+    )
+    state, _ = toy.parts()
+    before = host(state.params)
+    tx = training.make(toy.OPTIMIZER, 10)
+    state, sums = training.train_step(huge, tx, toy.OPTIMIZER)(state, toy.batch(0))
+    assert float(sums.skipped) == 1
+    assert jax.tree.all(jax.tree.map(np.array_equal, before, host(state.params)))
+
+
+def test_average_of_the_weights():
+    state, step = toy.parts(OptimizerConfig(ema=0.15))
+    expected = host(state.params)
+    for n in range(4):
+        state, _ = step(state, toy.batch(n))
+        d = min(0.15, (1 + n) / (10 + n))
+        expected = jax.tree.map(lambda e, p, d=d: d * e + (1 - d) * p, expected, host(state.params))
+    for ours, theirs in zip(*map(jax.tree.leaves, (state.weights, expected)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    plain, _ = toy.parts(OptimizerConfig())
+    assert plain.weights is plain.params
+
+
+def test_the_second_step_compiles_nothing():
+    counted = []
+    traced = lambda *args: counted.append(1) or toy.loss_fn(*args)  # noqa: E731
+    tx = training.make(toy.OPTIMIZER, 10)
+    step = training.train_step(traced, tx, toy.OPTIMIZER)
+    state = toy.parts()[0]
+    for i in range(4):
+        state, _ = step(state, toy.batch(i))
+        assert (step._cache_size(), len(counted)) == (1, 1)
+    state, _ = step(state, toy.batch(0, rows=5))  # another shape: one more program
+    assert (step._cache_size(), len(counted)) == (2, 2)
+
+
+def test_the_state_is_donated():
+    state, step = toy.parts()
+    step(state, toy.batch(0))
+    assert state.params["embedding"].is_deleted()
+
+
+def test_counts():
+    state, step = toy.parts()
+    batch = filled(0)
+    _, sums = step(state, batch)
+    assert float(sums.words) == batch.target_mask.sum()
+    assert float(sums.tokens) == batch.source_mask.sum() + batch.target_mask.sum()
+    assert float(sums.cells) == batch.source.size + batch.target.size
+
+
+def test_unknown_loss_scale():
+    config = dataclasses.replace(toy.OPTIMIZER, loss_scale="mean")
+    with pytest.raises(
+        ValueError, match="loss_scale 'mean' is unknown; known: sentence, sum, token"
+    ):
+        training.train_step(toy.loss_fn, optax.sgd(1.0), config)
+
+
+def test_one_device_by_mesh_equals_none():
+    devices = training.mesh()
+    tx = training.make(toy.OPTIMIZER, 10)
+    plain, step = toy.parts()
+    spread = training.replicate(toy.parts()[0], devices)
+    spread_step = training.train_step(toy.loss_fn, tx, toy.OPTIMIZER, devices)
+    for i in range(2):
+        plain, _ = step(plain, toy.batch(i))
+        spread, _ = spread_step(spread, training.shard(toy.batch(i), devices))
+    assert spread_step._cache_size() == 1
+    for ours, theirs in zip(*map(jax.tree.leaves, (plain.params, spread.params)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+EIGHT = """
+import jax
+jax.config.update("jax_num_cpu_devices", 8)
+import numpy as np, optax, pytest, toy
+from bahdanau_jax import training
+from bahdanau_jax.config import OptimizerConfig
+devices = training.mesh()
+assert devices.size == 8
+config = OptimizerConfig(clip_norm=0.0)
+tx = optax.sgd(1.0)  # neither clipped nor rescaled: the change is the raw gradient
+fresh = lambda: training.init_state(toy.init(), tx, jax.random.key(3), config)
+old = jax.tree.leaves(toy.init())
+one, _ = training.train_step(toy.loss_fn, tx, config)(fresh(), toy.batch(0, 16))
+step = training.train_step(toy.loss_fn, tx, config, devices)
+rows = training.shard(toy.batch(0, 16), devices)
+assert {s.data.shape[0] for s in rows.source.addressable_shards} == {2}
+eight, _ = step(training.replicate(fresh(), devices), rows)
+for before, a, b in zip(old, jax.tree.leaves(one.params), jax.tree.leaves(eight.params)):
+    a, b = np.asarray(before) - np.asarray(a), np.asarray(before) - np.asarray(b)
+    assert np.abs(a).max() > 0.1
+    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+eight, _ = step(eight, training.shard(toy.batch(1, 16), devices))
+assert step._cache_size() == 1
+assert eight.params["embedding"].sharding.is_fully_replicated
+with pytest.raises(ValueError, match="12 rows do not split over 8 devices: .* such as 16"):
+    training.shard(toy.batch(0, 12), devices)
+"""
+
+
+def test_eight_devices_give_the_gradient_of_one():
+    root, here = Path(training.__file__).parents[2], Path(__file__).parent
+    path = os.pathsep.join(map(str, (root, here)))
+    environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-W", "error", "-c", EIGHT]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rows_must_split_evenly():
+    training.check_batch_size(5, training.mesh())
+    assert jnp.asarray(training.shard(toy.batch(0), training.mesh()).source).shape == (8, 7)
