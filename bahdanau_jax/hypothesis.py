@@ -1,6 +1,9 @@
 """A translation with all that is known of it: text, probabilities and where the model looked."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -48,3 +51,12 @@ class Hypothesis:
             source_tokens=source,
             alpha=np.asarray(data["alpha"], np.float32).reshape(len(tokens), len(source)),
         )
+
+
+def write(folder: Path, hypotheses: Sequence[Hypothesis]) -> None:
+    """translations.txt and translations.jsonl in a folder, one line a hypothesis."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "".join(" ".join(h.text.split()) + "\n" for h in hypotheses)
+    (folder / "translations.txt").write_text(text, encoding="utf-8")
+    lines = (json.dumps(h.to_json(), ensure_ascii=False) + "\n" for h in hypotheses)
+    (folder / "translations.jsonl").write_text("".join(lines), encoding="utf-8")

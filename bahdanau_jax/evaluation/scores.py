@@ -147,6 +147,35 @@ def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hasha
     return len(first) - row.bit_count()
 
 
+def table(
+    translations: Sequence[str], references: Sequence[str], tokenize: Callable[[str], str]
+) -> dict[str, float | int | str]:
+    """All scores of a system's output by name, for text and for the integer tasks alike.
+
+    BLEU and chrF are of ordinary text; "tokenized-lowercased" is BLEU of `tokenize`d text in lower
+    case, as older tables have it. PSA and LCSR compare tokens; "-seed" counts empty targets as 0.
+    """
+    ours, theirs = ([tokenize(line) for line in side] for side in (translations, references))
+    words = [line.split() for line in ours], [line.split() for line in theirs]
+    cased, lowercased = (bleu(translations, references, lowercase=low) for low in (False, True))
+    corrected, seed = (psa_lcsr(*words, empty=rule) for rule in ("corrected", "seed"))
+    return {
+        "sentences": len(references),
+        "BLEU": cased.score,
+        "BLEU-lowercased": lowercased.score,
+        "BLEU-tokenized-lowercased": bleu(ours, theirs, "none", lowercase=True).score,
+        "chrF": chrf(translations, references).score,
+        "exact": accuracy(translations, references),
+        "PSA": corrected.psa,
+        "LCSR": corrected.lcsr,
+        "GeoMean": corrected.geo_mean,
+        "PSA-seed": seed.psa,
+        "LCSR-seed": seed.lcsr,
+        "GeoMean-seed": seed.geo_mean,
+        "signature": cased.signature,
+    }
+
+
 def _check_counts(name: str, items: Sequence, other_name: str, others: Sequence) -> None:
     if len(items) != len(others):
         raise ValueError(

@@ -1,7 +1,7 @@
 """The network as pure functions of (parameters, arrays)."""
 
 from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
-from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, step, teacher_force
+from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, stepper, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.loss import Sums, alignment, sums
@@ -29,7 +29,7 @@ __all__ = [
     "encode",
     "score_named",
     "start",
-    "step",
+    "stepper",
     "sums",
     "teacher_force",
 ]

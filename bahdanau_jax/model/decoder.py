@@ -205,25 +205,27 @@ def teacher_force(
     return project(params, t), alpha
 
 
-def step(
-    config: ModelConfig, params: Params, memory: Memory, tokens: Int[Array, " B"], state: State
-) -> tuple[Float[Array, "B V"], State, Float[Array, "B S"]]:
-    """Log-probabilities of the next word after `tokens` (START at first), the new state, and α.
+Stepper = Callable[
+    [Int[Array, " B"], State], tuple[Float[Array, "B V"], State, Float[Array, "B S"]]
+]
 
-    >>> log_p, state, alpha = step(config, params, memory, tokens, start(memory))
+
+def stepper(config: ModelConfig, params: Params, memory: Memory) -> Stepper:
+    """(tokens, state) -> (log-probabilities of the next word, new state, α); START is first.
+
+    >>> step = stepper(config, params, memory)
+    >>> log_p, state, alpha = step(jnp.full(B, START), start(memory))
     """
-    y = embed(params["target_embedding"], tokens)
-    weights = _weights(config, params, memory)
-    state, (_, alpha) = _step(config, "W_a" in weights)(
-        recurrence.times(weights),
-        (params["attention"], memory.keys, memory.mask),
-        state,
-        _inputs(config, params, y, tokens),
-    )
-    t = project(params, readout(config, params, state, y))
-    logits = add_bias(t @ params["output"]["W_o"], params["output"]["b_w"])
-    return (
-        jax.nn.log_softmax(logits.astype(jnp.promote_types(logits.dtype, jnp.float32))),
-        state,
-        alpha,
-    )
+    weights, output = _weights(config, params, memory), params["output"]
+    move, dot = _step(config, "W_a" in weights), recurrence.times(weights)
+    rest = (params["attention"], memory.keys, memory.mask)
+
+    def step(tokens, state):
+        y = embed(params["target_embedding"], tokens)
+        state, (_, alpha) = move(dot, rest, state, _inputs(config, params, y, tokens))
+        t = project(params, readout(config, params, state, y))
+        logits = add_bias(t @ output["W_o"], output["b_w"])
+        logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+        return jax.nn.log_softmax(logits), state, alpha
+
+    return step

@@ -60,8 +60,8 @@ class Seq2Seq(nn.Module):
     def step(
         self, memory: Memory, tokens: Int[Array, " B"], state: decoder.State
     ) -> tuple[Float[Array, "B V"], decoder.State, Float[Array, "B S"]]:
-        """`decoder.step`: one word of a translation."""
-        return decoder.step(self.config, self.parts, memory, tokens, state)
+        """One call of `decoder.stepper`: one word of a translation."""
+        return decoder.stepper(self.config, self.parts, memory)(tokens, state)
 
 
 def count(params: Params) -> int:

@@ -1,0 +1,299 @@
+"""Composition: a configuration and a folder become a trained model, and a folder becomes a model.
+
+The run folder holds all that is known of a model: config.json, vocabulary/, checkpoints/,
+metrics.jsonl. Everything with a side effect is reached from here.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, overload
+
+import jax
+
+from bahdanau_jax import data, decoding, hypothesis, model, training
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import Config, faults
+from bahdanau_jax.data import Codec, Prepared
+from bahdanau_jax.data.names import choose
+from bahdanau_jax.evaluation import scores
+from bahdanau_jax.hypothesis import Hypothesis
+
+CONFIG = "config.json"
+CHECKPOINTS = "checkpoints"
+
+# What chooses the best checkpoint: from dev scores to a number that is the higher, the better.
+DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
+    {
+        "bleu": lambda dev: dev["bleu"],
+        "accuracy": lambda dev: dev["accuracy"],
+        "exact": lambda dev: dev["exact"],
+        "loss": lambda dev: -dev["loss"],
+    }
+)
+
+# Fields that name a variant, and the table that knows it.
+VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "model.order": model.ORDERS,
+        "model.cell": model.CELLS,
+        "model.encoder_directions": model.DIRECTIONS,
+        "model.initial_state": model.INITIAL_STATES,
+        "model.readout": model.READOUTS,
+        "model.init": model.INITS,
+        "model.gradients": model.GRADIENTS,
+        "data.tokenizer": data.TOKENIZERS,
+        "data.vocabulary": data.VOCABULARIES,
+        "optimizer.name": training.OPTIMIZERS,
+        "optimizer.schedule": training.SCHEDULES,
+        "optimizer.loss_scale": training.LOSS_SCALES,
+        "training.dev_metric": DEV_METRICS,
+        "decoding.length_normalization": decoding.NORMALIZATIONS,
+    }
+)
+
+
+def check(config: Config) -> None:
+    """Raise ValueError with all that is wrong with the settings, one line a fault."""
+    found = faults(config)
+    for field, table in VARIANTS.items():
+        section, name = field.split(".")
+        try:
+            choose(table, getattr(getattr(config, section), name), field)
+        except ValueError as error:
+            found.append(str(error))
+    try:
+        model.score_named(config.model.attention)
+    except ValueError as error:
+        found.append(str(error))
+    needs = model.INITIAL_STATES.get(config.model.initial_state)
+    has = model.DIRECTIONS.get(config.model.encoder_directions, ())
+    if needs and has and needs not in has:
+        found.append(
+            f"model.initial_state is {needs}, but model.encoder_directions has only "
+            f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
+        )
+    if found:
+        raise ValueError("\n".join(found))
+
+
+def prepare(config: Config, workdir: Path) -> dict[str, Any]:
+    """Learn the vocabulary and encode the training pairs; returns what was counted on the way."""
+    check(config)
+    with training.lock(workdir):
+        _same_experiment(config, workdir)
+        return _prepared(config, workdir)[1].statistics
+
+
+def train(config: Config, workdir: Path) -> "Run":
+    """Train in `workdir`, or go on there, until the configured steps; returns the best model.
+
+    Ctrl-C and SIGTERM save and leave. Raises ValueError or OSError for what the user can mend:
+    wrong settings or data, a folder of another experiment, a second trainer on the same folder.
+    """
+    check(config)
+    workdir = Path(workdir)
+    with training.lock(workdir):
+        _same_experiment(config, workdir)
+        config, prepared = _prepared(config, workdir)
+        devices = training.mesh()
+        training.check_batch_size(config.data.batch_size, devices)
+        (workdir / CONFIG).write_text(config.to_json(), encoding="utf-8")
+        _optimize(config, prepared, workdir, devices)
+    return load(workdir)
+
+
+def _prepared(config: Config, workdir: Path) -> tuple[Config, Prepared]:
+    """The data, and the configuration with the sizes that only the data knows."""
+    prepared = data.prepare(config.data, workdir)
+    sizes = {}
+    for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
+        field, entries = f"{side}_vocabulary", len(codec.vocabulary)
+        if (rows := getattr(config.model, field)) not in (0, entries):
+            raise ValueError(
+                f"model.{field} is {rows}, but vocabulary/{side} has {entries} entries: leave the "
+                "field out, or set it to that number"
+            )
+        sizes[field] = entries
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, **sizes)), prepared
+
+
+def _same_experiment(config: Config, workdir: Path) -> None:
+    """Refuse a folder whose run had another model, other data or another optimiser."""
+    path = Path(workdir) / CONFIG
+    if not path.exists():
+        return
+    before = Config.load(path)
+    sizes = {
+        side: getattr(before.model, side)
+        for side in ("source_vocabulary", "target_vocabulary")
+        if not getattr(config.model, side)
+    }
+    now = dataclasses.replace(
+        config,
+        model=dataclasses.replace(config.model, **sizes),
+        data=dataclasses.replace(config.data, root=before.data.root),
+    )
+    for section in ("model", "data", "optimizer"):
+        old, new = getattr(before, section), getattr(now, section)
+        for field in dataclasses.fields(old):
+            was, is_now = getattr(old, field.name), getattr(new, field.name)
+            if was != is_now:
+                raise ValueError(
+                    f"{workdir} holds another run: its {section}.{field.name} is {was!r}, not "
+                    f"{is_now!r}; choose another folder, or the settings it was made with"
+                )
+
+
+def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> None:
+    network = model.Seq2Seq(config.model)
+    smoothing = config.optimizer.label_smoothing
+
+    def loss_fn(params, batch: Batch, key):
+        return network.apply({"params": params}, batch, key, smoothing if key is not None else 0.0)
+
+    seed, key = jax.random.split(jax.random.key(config.training.seed))
+    steps = config.training.steps
+    optimizer = training.make(config.optimizer, steps)
+    params = jax.jit(network.init)(seed, _example())["params"]
+    state = training.init_state(params, optimizer, key, config.optimizer)
+    state = training.replicate(state, devices)
+    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, config.training.keep_checkpoints)
+    try:
+        state = checkpoints.restore(state) or state
+        update = training.train_step(loss_fn, optimizer, config.optimizer, devices)
+        epoch = data.steps_per_epoch(len(prepared.train), config.data)
+        training.run(
+            state,
+            steps=steps,
+            next_batches=data.train_batches(
+                prepared.train, config.data, config.training.seed, int(state.step)
+            ),
+            step_fn=lambda state, batch: update(state, training.shard(batch, devices)),
+            evaluate=_evaluator(config, prepared, loss_fn) if prepared.dev else None,
+            checkpointer=checkpoints,
+            monitor=training.Monitor(
+                workdir, steps, log_every=config.training.log_every, epoch_steps=epoch
+            ),
+            config=config.training,
+            max_nonfinite=config.optimizer.max_nonfinite,
+        )
+    finally:
+        checkpoints.close()
+
+
+def _example() -> Batch:
+    """The smallest batch: parameters do not depend on its shape."""
+    ids, mask = jax.numpy.zeros((1, 1), int), jax.numpy.ones((1, 1), bool)
+    return Batch(ids, mask, ids, mask, jax.numpy.ones(1))
+
+
+def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:
+    """Dev scores of a training state: nll and accuracy per word, BLEU and exact matches of greedy
+    translations, and the one of them that counts."""
+    codecs, pairs = prepared.codecs, prepared.dev
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    encoded = ((codecs[0].encode(p.source), codecs[1].encode(p.target)) for p in pairs)
+    batches = data.dev_batches(data.Pairs.of(encoded), config.data)
+    step = training.eval_step(loss_fn)
+    greedy = dataclasses.replace(config.decoding, beam_size=1)
+    rank = DEV_METRICS[config.training.dev_metric]
+
+    def evaluate(state) -> dict[str, float]:
+        sums = [jax.device_get(step(state.weights, batch)) for batch in batches]
+        words = sum(float(s.words) for s in sums)
+        found = decoding.translate(config.model, state.weights, codecs, greedy, sources, 1)
+        texts = [best.text for (best,) in found]
+        dev = {
+            "loss": sum(float(s.nll) for s in sums) / words,
+            "accuracy": sum(float(s.correct) for s in sums) / words,
+            "bleu": scores.bleu(texts, references).score,
+            "exact": scores.accuracy(texts, references),
+        }
+        return {**dev, "score": rank(dev)}
+
+    return evaluate
+
+
+def load(folder: str | Path) -> "Run":
+    """The best model of a run folder.
+
+    >>> run = load("runs/quickstart")
+    >>> run.translate(["The man saw the European Economic Area ."])[0].text
+
+    Raises FileNotFoundError or ValueError where the folder holds no run or is damaged.
+    """
+    folder = Path(folder)
+    if not (folder / CONFIG).exists():
+        raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
+    config = Config.load(folder / CONFIG)
+    check(config)
+    codecs = data.load(folder / "vocabulary", config.data)
+    for side, codec in zip(("source", "target"), codecs, strict=True):
+        rows, entries = getattr(config.model, f"{side}_vocabulary"), len(codec.vocabulary)
+        if rows != entries:
+            raise ValueError(
+                f"{folder}/vocabulary/{side} has {entries} entries, but the model's {side} "
+                f"embedding has {rows} rows: this run folder was mixed from two runs"
+            )
+    init = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), _example())
+    part = "ema" if config.optimizer.ema else "params"
+    checkpoints = training.Checkpointer(folder / CHECKPOINTS)
+    try:
+        restored = checkpoints.restore_best({part: init["params"]})
+    finally:
+        checkpoints.close()
+    if restored is None:
+        raise FileNotFoundError(f"{folder}/{CHECKPOINTS} is empty: train the run first")
+    return Run(folder, config, codecs, restored[part])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model with all that it needs to translate."""
+
+    folder: Path
+    config: Config
+    codecs: tuple[Codec, Codec]  # of the source and of the target
+    params: model.Params
+
+    @overload
+    def translate(
+        self, lines: Sequence[str], beam_size: int | None = None, n_best: None = None
+    ) -> list[Hypothesis]: ...
+    @overload
+    def translate(
+        self, lines: Sequence[str], beam_size: int | None = None, *, n_best: int
+    ) -> list[list[Hypothesis]]: ...
+    def translate(self, lines, beam_size=None, n_best=None):
+        """The best hypothesis of each line; with `n_best`, a list of so many for each, best first.
+
+        >>> run.translate(["The man sleeps ."], beam_size=12)[0].text
+        """
+        settings = self.config.decoding
+        if beam_size is not None:
+            settings = dataclasses.replace(settings, beam_size=beam_size)
+        found = decoding.translate(
+            self.config.model, self.params, self.codecs, settings, lines, n_best or 1
+        )
+        return found if n_best else [hypotheses[0] for hypotheses in found]
+
+    def force(self, sources: Sequence[str], targets: Sequence[str]) -> list[Hypothesis]:
+        """Forced decoding: each target with the model's probabilities and alignment."""
+        settings = self.config.decoding
+        return decoding.force(
+            self.config.model, self.params, self.codecs, settings.batch_size, sources, targets
+        )
+
+    def evaluate(
+        self, sources: Sequence[str], references: Sequence[str], output: Path | None = None
+    ) -> dict[str, float | int | str]:
+        """Translate and score (`scores.table`); translations go into the folder `output`."""
+        found = self.translate(sources)
+        if output is not None:
+            hypothesis.write(Path(output), found)
+        return scores.table(
+            [best.text for best in found], references, self.codecs[1].tokenizer.tokenize
+        )

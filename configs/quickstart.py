@@ -1,0 +1,34 @@
+"""The built-in English-French corpus, for a first look."""
+
+from bahdanau_jax.config import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainingConfig,
+)
+
+config = Config(
+    model=ModelConfig(embedding_size=128, hidden_size=192, alignment_size=128, maxout_size=128),
+    data=DataConfig(
+        train="builtin:en-fr/train?pairs=40000&max=30",
+        dev="builtin:en-fr/dev?pairs=200",
+        test="builtin:en-fr/test?pairs=500",
+        source_vocabulary_size=4000,
+        target_vocabulary_size=4000,
+        max_tokens=40,
+        batch_size=64,
+        shapes=4,
+    ),
+    optimizer=OptimizerConfig(
+        name="adam",
+        learning_rate=3e-3,
+        schedule="cosine",
+        warmup_steps=100,
+        loss_scale="token",
+        epsilon=1e-8,
+    ),
+    training=TrainingConfig(steps=1200, evaluate_every=400, checkpoint_every=400),
+    decoding=DecodingConfig(beam_size=5),
+)
