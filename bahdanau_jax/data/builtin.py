@@ -58,7 +58,8 @@ def _sentence_texts(pair: "AlignedPair") -> tuple[str, str]:
 def _grammar_files() -> list[Path]:
     from bahdanau_jax.data import grammar
 
-    return [Path(inspect.getfile(grammar))]
+    # Its lexicon and rules are files beside it.
+    return sorted(Path(inspect.getfile(grammar)).parent.glob("*.py"))
 
 
 def _distinct(stream: "Iterator[AlignedPair]") -> "Iterator[AlignedPair]":

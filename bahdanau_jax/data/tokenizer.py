@@ -35,8 +35,7 @@ class Moses:
         self._detokenizer = MosesDetokenizer(language)
 
     def tokenize(self, text: str) -> str:
-        tokens = self._tokenizer.tokenize(text, escape=False)
-        return " ".join(" ".join(tokens).split())  # its own split leaves some Unicode spaces
+        return " ".join(self._tokenizer.tokenize(text, escape=False))
 
     def detokenize(self, tokenised: str) -> str:
         return str(self._detokenizer.detokenize(tokenised.split(), unescape=False))
