@@ -53,10 +53,15 @@ class Hypothesis:
         )
 
 
+def write_lines(path: Path, hypotheses: Sequence[Hypothesis]) -> None:
+    """One JSON object a line."""
+    lines = (json.dumps(h.to_json(), ensure_ascii=False) + "\n" for h in hypotheses)
+    path.write_text("".join(lines), encoding="utf-8")
+
+
 def write(folder: Path, hypotheses: Sequence[Hypothesis]) -> None:
     """translations.txt and translations.jsonl in a folder, one line a hypothesis."""
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(" ".join(h.text.split()) + "\n" for h in hypotheses)
     (folder / "translations.txt").write_text(text, encoding="utf-8")
-    lines = (json.dumps(h.to_json(), ensure_ascii=False) + "\n" for h in hypotheses)
-    (folder / "translations.jsonl").write_text("".join(lines), encoding="utf-8")
+    write_lines(folder / "translations.jsonl", hypotheses)
