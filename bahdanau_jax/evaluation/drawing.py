@@ -168,4 +168,4 @@ def _script(character: str) -> str:
     """The script's name as Unicode's name of the character begins: CJK, HANGUL, DEVANAGARI."""
     if unicodedata.category(character)[0] == "S":
         return "symbols"
-    return unicodedata.name(character, "unnamed characters").split(maxsplit=1)[0]
+    return unicodedata.name(character, "unnamed").split(maxsplit=1)[0]
