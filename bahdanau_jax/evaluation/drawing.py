@@ -26,7 +26,7 @@ FONTS = (
     *("PingFang SC", "Heiti TC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei"),
     *("SimHei", "Yu Gothic", "Malgun Gothic", "Noto Sans JP", "Noto Sans KR", "NanumGothic"),
     *("Noto Sans Arabic", "Noto Naskh Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
-    *("Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu", "Noto Sans Thai", "Lohit"),
+    *("Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu", "Noto Sans Thai"),
     *("Nirmala UI", "Leelawadee UI", "Noto Sans Ethiopic", "Noto Sans Georgian"),
     *("Arial Unicode MS", "Noto Emoji", "Segoe UI Symbol", "Unifont"),
 )

@@ -4,6 +4,7 @@ import itertools
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,7 @@ def curves(metrics: Sequence[Mapping[str, Any]]) -> Drawing:
 def _points(metrics: Sequence[Mapping[str, Any]], key: str) -> list[tuple[int, float]]:
     """(step, value) of every line that has a finite number under the key."""
     pairs = ((line.get("step"), line.get(key)) for line in metrics)
-    return [(n, y) for n, y in pairs if n is not None and y is not None and math.isfinite(y)]
+    return [(n, y) for n, y in pairs if n is not None and isinstance(y, Real) and math.isfinite(y)]
 
 
 def _words(key: str) -> str:

@@ -216,6 +216,7 @@ def test_fonts_are_chosen_by_the_characters_they_have(monkeypatch):
     assert families == [["cmss10", "DejaVu Sans"]]
     rendered(figure)
     hide_fonts(monkeypatch, "cmss10")
+    figure = figures.alignment(translation(["ab"], ["яблоки"]))
     with pytest.warns(MissingFont, match="CYRILLIC"):
         rendered(figure)
 
@@ -255,6 +256,12 @@ def test_steps_has_a_bar_chart_for_each_output_word():
     rendered(figure)
 
 
+@pytest.mark.parametrize(("words", "outputs"), [(1, 1), (30, 1), (1, 30), (2, 3)])
+def test_steps_has_room_for_any_shape(words, outputs):
+    long = ["antidisestablishmentarianism" * 2, "。" * 40]
+    rendered(figures.steps(translation((long * words)[:words], (long * outputs)[:outputs])), "svg")
+
+
 def test_bleu_by_length_draws_each_model_in_the_order_of_length():
     scores = {"RNNsearch": {20: 27.0, 10: 25.0, 50: 26.5}, "RNNenc": {10: 22.0, 50: 5.0}}
     figure = figures.bleu_by_length(scores)
@@ -272,7 +279,7 @@ def test_curves_draws_losses_together_and_each_dev_score_apart():
     metrics = [
         {"step": 10, "loss": 5.0, "seconds": 1.0},
         {"step": 20, "loss": float("nan"), "seconds": 2.0},
-        {"step": 20, "dev_loss": 4.0, "dev_bleu": 11.0, "dev_note": None},
+        {"step": 20, "dev_loss": 4.0, "dev_bleu": 11.0, "dev_note": None, "dev_tag": "x"},
         {"step": 30, "loss": 3.0, "seconds": 3.0},
     ]
     figure = figures.curves(metrics)
