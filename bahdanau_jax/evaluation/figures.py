@@ -2,9 +2,7 @@
 
 import itertools
 import math
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -81,7 +79,8 @@ def steps(hypothesis: Hypothesis) -> Drawing:
     height = 0.95
     columns = min(count, max(1, round(math.sqrt(1.1 * count * height / width))))
     rows = math.ceil(count / columns)
-    drawing = Drawing(columns * width + 0.5, rows * height + _longest(hypothesis.source_tokens))
+    below = _longest(hypothesis.source_tokens)
+    drawing = Drawing(columns * width + 0.5, rows * height + below)
     panels = list(drawing.subplots(rows, columns, squeeze=False).flat)
     for axes, token, weights in zip(panels, hypothesis.tokens, alpha, strict=False):
         bars = axes.bar(range(words), weights, width=0.8, color=BAR)
@@ -149,8 +148,8 @@ def curves(metrics: Sequence[Mapping[str, Any]]) -> Drawing:
 
 def _points(metrics: Sequence[Mapping[str, Any]], key: str) -> list[tuple[int, float]]:
     """(step, value) of every line that has a finite number under the key."""
-    pairs = ((line.get("step"), line.get(key)) for line in metrics)
-    return [(n, y) for n, y in pairs if n is not None and isinstance(y, Real) and math.isfinite(y)]
+    pairs = [(line["step"], line[key]) for line in metrics if "step" in line and key in line]
+    return [(n, y) for n, y in pairs if isinstance(y, (int, float)) and math.isfinite(y)]
 
 
 def _words(key: str) -> str:
@@ -191,12 +190,12 @@ def _label_words(axis: Axis, tokens: Sequence[str], rotation: float = 0) -> None
 
 
 def _longest(tokens: Sequence[str]) -> float:
-    """The length of the longest label in inches, roughly."""
-    wide = (
-        sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.65 for c in label(token))
-        for token in tokens
-    )
-    return max(wide) * FONT_SIZE / 72
+    """The length of the longest label in inches."""
+    probe = Drawing()
+    texts = [probe.text(0, 0, label(token), fontsize=FONT_SIZE, **PLAIN) for token in set(tokens)]
+    dress(probe)
+    with ignoring_glyphs():
+        return max(text.get_window_extent().width for text in texts) / probe.dpi
 
 
 def _fit(drawing: Drawing, axes: Axes, width: float, height: float) -> None:

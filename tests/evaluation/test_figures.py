@@ -258,7 +258,7 @@ def test_steps_has_a_bar_chart_for_each_output_word():
 
 @pytest.mark.parametrize(("words", "outputs"), [(1, 1), (30, 1), (1, 30), (2, 3)])
 def test_steps_has_room_for_any_shape(words, outputs):
-    long = ["antidisestablishmentarianism" * 2, "。" * 40]
+    long = ["antidisestablishmentarianism" * 2, "W" * 40, "。" * 40]
     rendered(figures.steps(translation((long * words)[:words], (long * outputs)[:outputs])), "svg")
 
 
