@@ -26,7 +26,7 @@ FONTS = (
     *("PingFang SC", "Heiti TC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei"),
     *("SimHei", "Yu Gothic", "Malgun Gothic", "Noto Sans JP", "Noto Sans KR", "NanumGothic"),
     *("Noto Sans Arabic", "Noto Naskh Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari"),
-    *("Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu", "Noto Sans Thai", "Lohit"),
+    *("Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Telugu", "Noto Sans Thai"),
     *("Nirmala UI", "Leelawadee UI", "Noto Sans Ethiopic", "Noto Sans Georgian"),
     *("Arial Unicode MS", "Noto Emoji", "Segoe UI Symbol", "Unifont"),
 )
@@ -168,4 +168,4 @@ def _script(character: str) -> str:
     """The script's name as Unicode's name of the character begins: CJK, HANGUL, DEVANAGARI."""
     if unicodedata.category(character)[0] == "S":
         return "symbols"
-    return unicodedata.name(character, "unnamed characters").split(maxsplit=1)[0]
+    return unicodedata.name(character, "unnamed").split(maxsplit=1)[0]

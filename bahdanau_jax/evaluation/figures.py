@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,17 +50,17 @@ def alignment(hypothesis: Hypothesis, gold: Iterable[Link] | None = None) -> Dra
     cell = min(max(6 / max(rows, columns), 0.25), 0.42)  # inches
     drawing = Drawing(columns * cell + 6, rows * cell + 6)
     axes = drawing.add_subplot()
-    axes.imshow(alpha, cmap="gray_r", vmin=0, vmax=1, interpolation="none", aspect="equal")
+    axes.imshow(alpha, cmap="gray_r", vmin=0, vmax=1, interpolation="none", aspect="auto")
     axes.xaxis.tick_top()
-    upright = max(map(_width, hypothesis.source_tokens)) * FONT_SIZE / 72 < cell
+    upright = _longest(hypothesis.source_tokens) < cell
     _label_words(axes.xaxis, hypothesis.source_tokens, rotation=0 if upright else 90)
     _label_words(axes.yaxis, hypothesis.tokens)
     axes.set_xticks(np.arange(1, columns) - 0.5, minor=True)
     axes.set_yticks(np.arange(1, rows) - 0.5, minor=True)
-    axes.grid(which="minor", color=FAINT, linewidth=0.5)
+    axes.grid(which="minor", color=FAINT, linewidth=0.8)
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_color(INK)
-    axes.spines[:].set_linewidth(0.6)
+    axes.spines[:].set_linewidth(0.8)
     for link in gold or ():
         axes.add_patch(_outline(link, rows, columns))
     _fit(drawing, axes, columns * cell, rows * cell)
@@ -76,11 +75,13 @@ def steps(hypothesis: Hypothesis) -> Drawing:
     """
     alpha = _checked(hypothesis)
     count, words = alpha.shape
-    width, height = max(words * 0.17, 1.2), 0.9  # inches of one panel
-    columns = min(count, max(1, round(1.3 * math.sqrt(count * height / width))))
+    width = max(words * 0.17, _longest(hypothesis.tokens), 1.2)  # inches of one panel
+    height = 0.95
+    columns = min(count, max(1, round(math.sqrt(1.1 * count * height / width))))
     rows = math.ceil(count / columns)
-    drawing = Drawing(columns * width + 1, rows * height + 3)
-    panels = drawing.subplots(rows, columns, squeeze=False).flat
+    below = _longest(hypothesis.source_tokens)
+    drawing = Drawing(columns * width + 0.5, rows * height + below)
+    panels = list(drawing.subplots(rows, columns, squeeze=False).flat)
     for axes, token, weights in zip(panels, hypothesis.tokens, alpha, strict=False):
         bars = axes.bar(range(words), weights, width=0.8, color=BAR)
         bars[int(weights.argmax())].set_color(MARK)
@@ -147,8 +148,8 @@ def curves(metrics: Sequence[Mapping[str, Any]]) -> Drawing:
 
 def _points(metrics: Sequence[Mapping[str, Any]], key: str) -> list[tuple[int, float]]:
     """(step, value) of every line that has a finite number under the key."""
-    pairs = ((line.get("step"), line.get(key)) for line in metrics)
-    return [(n, y) for n, y in pairs if n is not None and y is not None and math.isfinite(y)]
+    pairs = [(line["step"], line[key]) for line in metrics if "step" in line and key in line]
+    return [(n, y) for n, y in pairs if isinstance(y, (int, float)) and math.isfinite(y)]
 
 
 def _words(key: str) -> str:
@@ -188,9 +189,13 @@ def _label_words(axis: Axis, tokens: Sequence[str], rotation: float = 0) -> None
     )
 
 
-def _width(token: str) -> float:
-    """Of its label, roughly, in units of the font size."""
-    return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.65 for c in label(token))
+def _longest(tokens: Sequence[str]) -> float:
+    """The length of the longest label in inches."""
+    probe = Drawing()
+    texts = [probe.text(0, 0, label(token), fontsize=FONT_SIZE, **PLAIN) for token in set(tokens)]
+    dress(probe)
+    with ignoring_glyphs():
+        return max(text.get_window_extent().width for text in texts) / probe.dpi
 
 
 def _fit(drawing: Drawing, axes: Axes, width: float, height: float) -> None:
@@ -200,7 +205,7 @@ def _fit(drawing: Drawing, axes: Axes, width: float, height: float) -> None:
         drawing.draw_without_rendering()
         inner, outer = axes.get_window_extent(), axes.get_tightbbox()
     assert outer is not None  # None is for axes that are not visible
-    margin = 2 * PADDING + 0.05
+    margin = 2 * PADDING
     drawing.set_size_inches(
         width + (outer.width - inner.width) / drawing.dpi + margin,
         height + (outer.height - inner.height) / drawing.dpi + margin,
