@@ -254,6 +254,17 @@ def test_search_stops_when_no_live_hypothesis_can_win():
     assert counted(lattice, [50], 50, 2, "average")[1] == 39
 
 
+def test_a_long_way_up_is_waited_for():
+    # EOS = .9: average -.105. a, 23 sure words and EOS = .1: average log(.1) / 25 = -.092, though
+    # log(.1) / 2 after the first step is far below.
+    nodes = [[0.9, 0, 0.1, 0]] + [[0, 0, 1, 0]] * 23 + [[1, 0, 0, 0]]
+    found = run(
+        by_hand(nodes, [[n + 1] * 4 for n in range(24)] + [[0] * 4]), [30], 30, 1, "average"
+    )
+    assert found.length[0, 0] == 25
+    assert found.score[0, 0] == pytest.approx(math.log(0.1) / 25)
+
+
 def test_the_batch_stops_when_all_its_sentences_have():
     log_p = np.log(np.array([[[0.6, 0.1, 0.3]], [[0.01, 0.01, 0.98]]], np.float32))
     lattice = Lattice(log_p, np.zeros((1, 3), np.int32))
