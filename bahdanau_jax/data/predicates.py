@@ -146,9 +146,8 @@ class Predicates(Writer):
             finite = [(to_have.present[person], (-mark,))]
             participle = [(forms[NUMBER[agreeing.person] if agreeing else 0], (mark,))]
         en = middle.en + ([(main, (mark,))] if main else [])
-        return Predicate(
-            front, en, no + clitic.fr + finite + middle.fr[len(no) :] + participle + time.fr
-        )
+        fr = no + clitic.fr + finite + middle.fr[len(no) :] + participle + time.fr
+        return Predicate(front, en, fr)
 
     # -- Kinds of predicates.
 
@@ -184,9 +183,8 @@ class Predicates(Writer):
         singular = "it" if thing.kind != "person" else ("him", "her")[thing.gender]
         pair = ("them", "les") if thing.person == THEY else (singular, ("le", "la")[thing.gender])
         clitic = self._words(pair, thing.person, thing.gender)
-        said = self._verb(
-            self._pick(others), setting._replace(adverb=None, time=EMPTY), clitic, clitic
-        )
+        setting = setting._replace(adverb=None, time=EMPTY)
+        said = self._verb(self._pick(others), setting, clitic, clitic)
         return Phrase(said.front + said.en + clitic.en, said.fr)
 
     def _clitic(self, setting: Setting, indirect: bool = False) -> Phrase:
@@ -207,17 +205,18 @@ class Predicates(Writer):
     def _modal(self, size: int, setting: Setting) -> Predicate:
         """ "cannot see the house": the clitic stands before the French infinitive."""
         bare = setting.tense == PRESENT and self._random() < 0.7
-        said = self._verb(
-            self._pick((lexicon.CAN, lexicon.MUST) if bare else lexicon.WANTING), setting
-        )
+        modal = self._pick((lexicon.CAN, lexicon.MUST) if bare else lexicon.WANTING)
+        said = self._verb(modal, setting._replace(time=EMPTY))
         kind = self._pick(_OBJECTS[setting.subject.kind])
         verb = self._pick(lexicon.VERBS[kind])
         infinitive = self._words((("" if bare else "~to ") + verb.base, verb.infinitive))
         if kind == "person" and self._random() < 0.5:
             clitic = self._clitic(setting._replace(tense=PRESENT))
-            return said.then(Phrase(infinitive.en + clitic.en, clitic.fr + infinitive.fr))
+            fr = clitic.fr + infinitive.fr + setting.time.fr
+            return said.then(Phrase(infinitive.en + clitic.en, fr))
         left = size - said.size() - len(infinitive.en)
-        return said.then(infinitive, self._object(left, kind, setting))
+        time = Phrase([], setting.time.fr)
+        return said.then(infinitive, time, self._object(left, kind, setting))
 
     def _giving(self, size: int, setting: Setting) -> Predicate:
         """ "gives the book to the man", "gives the book to him"."""
@@ -241,7 +240,7 @@ class Predicates(Writer):
     def _copula(self, size: int, setting: Setting) -> Predicate:
         """ "is very important", "are clear and useful"."""
         subject = setting.subject
-        said = self._verb(lexicon.BE, setting)
+        said = self._verb(lexicon.BE, setting._replace(time=EMPTY))
         left = size - said.size()
         agreement = lexicon.ADJECTIVES[subject.kind], subject.gender, NUMBER[subject.person]
         adjective = self._adjective(*agreement)
@@ -251,15 +250,14 @@ class Predicates(Writer):
             other = self._adjective(*agreement)
             if other.fr[0][0] != adjective.fr[-1][0]:
                 adjective = join(adjective, self._words(("and", "et")), other)
-        return said.then(adjective)
+        return said.then(adjective, Phrase([], setting.time.fr))
 
     def _passive(self, size: int, setting: Setting) -> Predicate:
         """ "was adopted by the parliament"."""
         verb, subject = self._pick(lexicon.VERBS["measure"]), setting.subject
         participle = verb.participle[subject.gender][NUMBER[subject.person]]
-        said = self._verb(lexicon.BECOMING_PASSIVE, setting).then(
-            self._words((verb.past, participle))
-        )
+        said = self._verb(lexicon.BECOMING_PASSIVE, setting._replace(time=EMPTY))
+        said = said.then(self._words((verb.past, participle)), Phrase([], setting.time.fr))
         left = size - said.size() - 1
         if left < 1:
             return said
