@@ -133,7 +133,7 @@ class Derivation(Predicates):
         noun, number = self._pick(lexicon.NOUNS[kind]), int(self._random() < 0.4)
         agreement = noun.gender, number
         start, owner = self._determiner(size - 1, *agreement), EMPTY
-        if size > 3 and self._random() < 0.25:
+        if size > 3 and self._random() < 0.3:
             start, owner = self._genitive(size - 2, *agreement)
         slots = _SLOTS[kind in _COMPOUNDING][min(max(size - 1 - len(start.en), 0), 3)]
         slots = self._pick(slots)

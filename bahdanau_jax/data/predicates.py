@@ -104,7 +104,7 @@ class Predicates(Writer):
     def _predicate(self, size: int, setting: Setting, timed: bool) -> Predicate:
         """A verb with all that belongs to it; `timed` if a time is said elsewhere."""
         rule = self._pick(_frames(size, setting.subject.kind))
-        if size > 1 and rule != "_saying" and not timed and self._random() < 0.4:
+        if size > 1 and rule != "_saying" and not timed and self._random() < 0.45:
             setting = setting._replace(time=self._words(self._pick(closed.TIMES[setting.tense])))
             size -= len(setting.time.en)
         aside = EMPTY
@@ -118,7 +118,7 @@ class Predicates(Writer):
         return said.then(aside, Phrase(setting.time.en, []))
 
     def _adjunct(self, size: int, setting: Setting) -> Phrase:
-        if size < 3 or self._random() < 0.1:
+        if size < 3:
             return self._words(self._pick(lexicon.IN_NAMES))
         kind = self._pick(_WHERE.get(setting.subject.kind, ("domain", "place")))
         preposition = self._words(self._pick(closed.PREPOSITIONS[kind]))
