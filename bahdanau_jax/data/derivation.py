@@ -161,7 +161,7 @@ class Derivation(Predicates):
         return self._words((english, forms[gender][number]))
 
     def _determiner(self, room: int, gender: int, number: int) -> Phrase:
-        if number and self._random() < 0.2:
+        if number and self._random() < 0.25:
             return self._number(room)
         english, *french = self._pick(closed.DETERMINERS[number])
         return self._words((english, french[gender]))
@@ -190,7 +190,7 @@ class Derivation(Predicates):
         if chance < 0.65:
             thousand = self._words(("thousand", "mille"))
             return join(self._words(self._pick(closed.DIGITS + closed.TENS)), thousand)
-        if room < 5 or chance < 0.8:
+        if room < 4 or chance < 0.8:
             return join(self._words(low), self._words(("hundred", "cents")))
         hundred = self._words(("hundred ~and", "cent"))
         return join(self._words(low), hundred, self._words(self._pick(closed.DIGITS + closed.TENS)))

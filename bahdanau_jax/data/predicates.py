@@ -32,8 +32,8 @@ _FRAMES = (  # rule, smallest and largest number of words, kinds of subject, wei
     ("_intransitive", 1, 9, AGENTS, 2),
     ("_transitive", 2, 99, AGENTS, 9),
     ("_copula", 2, 12, (*AGENTS, "measure", "domain", "thing", "place"), 2),
-    ("_modal", 4, 99, AGENTS, 3),
-    ("_giving", 5, 99, AGENTS, 2),
+    ("_modal", 3, 99, AGENTS, 5),
+    ("_giving", 5, 99, AGENTS, 3),
     ("_saying", 6, 99, AGENTS, 3),
     ("_passive", 2, 99, ("measure",), 4),
 )

@@ -56,9 +56,7 @@ def test_word_for_word_translates_badly(pairs):
 
 
 def test_word_for_word_keeps_place_and_unknown_words():
-    assert word_for_word(("the", "xyzzy", "European", "house")) == (
-        *("la", "xyzzy", "européenne", "maison"),
-    )
+    assert word_for_word(("xyzzy", "red", "house")) == ("xyzzy", "rouge", "maison")
 
 
 def test_the_diagonal_aligns_badly(pairs):
@@ -139,11 +137,10 @@ def test_links_follow_the_conventions(pairs):
                     found[(i, j) in pair.sure] += 1
         return found
 
-    for english, french in [("not", "pas"), ("of", "du"), ("the", "du"), ("him", "l'")]:
+    for english, french in [("not", "pas"), ("of", "du"), ("the", "du"), ("him", "lui")]:
         assert kinds(english, french)[True] and not kinds(english, french)[False]
-    for english, french in [("not", "ne"), ("saw", "a"), ("will", "sera"), ("him", "lui")]:
-        assert kinds(english, french)[True] == (french == "lui")
-        assert kinds(english, french)[False] == 0 or french != "lui"
+    for english, french in [("not", "ne"), ("will", "sera"), ("France", "la"), ("to", "lui")]:
+        assert kinds(english, french)[False] and not kinds(english, french)[True]
 
 
 def test_a_compound_is_linked_backwards(pairs):
@@ -151,7 +148,7 @@ def test_a_compound_is_linked_backwards(pairs):
     for pair in pairs:
         for i in range(len(pair.source) - 2):
             if pair.source[i : i + 3] == ("European", "Economic", "Area"):
-                j = pair.target.index("zone")
+                j = next(j for k, j in pair.sure if k == i + 2)
                 assert pair.target[j : j + 3] == ("zone", "économique", "européenne")
                 assert {(i, j + 2), (i + 1, j + 1), (i + 2, j)} <= pair.sure
                 found += 1
@@ -249,17 +246,15 @@ def test_participles_agree_with_an_object_before_them(pairs):
         for number, form in enumerate(forms)
         if verb.participle[0][0] != verb.participle[0][1]
     }
-    clitics = {"him": (0, 0), "her": (1, 0), "me": (0, 0), "us": (0, 1), "you": (0, 1)}
+    clitics = {"him": (0, 0), "her": (1, 0), "me": (0, 0), "us": (0, 1)}
     checked = 0
     for pair in pairs:
         for i, j in pair.sure:
             word = pair.source[i]
             after = [t for t in pair.target[j + 1 : j + 4] if t in participles]
             if word in clitics and after and pair.target[j + 1] in ("a", "ont", "ai", "avez"):
-                if pair.target[j] in ("lui", "m'") and pair.source[i - 1] == "to":
-                    continue
-                if word in ("him", "her") and "and" in pair.source[i - 3 : i]:
-                    continue  # "sees the hero and invites him" is about the hero
+                if pair.source[i - 1] == "to":
+                    continue  # indirect
                 assert participles[after[0]] == clitics[word], text(pair.target, "fr")
                 checked += 1
     assert checked > 10
