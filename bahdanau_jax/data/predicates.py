@@ -83,7 +83,7 @@ def _frames(size: int, kind: str) -> tuple[str, ...]:
 class Predicates(Writer):
     """Rules for everything but the subject; noun phrases and clauses come from the subclass."""
 
-    def _noun(self, size: int, kind: str, simple: bool = False) -> Phrase:
+    def _noun(self, size: int, kind: str, simple: bool = False, single: bool = False) -> Phrase:
         raise NotImplementedError
 
     def _adjective(self, table, gender: int, number: int, wanted: bool = True) -> Phrase:
@@ -122,7 +122,9 @@ class Predicates(Writer):
             return self._words(self._pick(lexicon.IN_NAMES))
         kind = self._pick(_WHERE.get(setting.subject.kind, ("domain", "place")))
         preposition = self._words(self._pick(closed.PREPOSITIONS[kind]))
-        return join(preposition, self._noun(max(size - len(preposition.en), 2), kind))
+        single = preposition.fr[-1][0] == "de"
+        left = max(size - len(preposition.en), 2)
+        return join(preposition, self._noun(left, kind, single=single))
 
     def _verb(self, verb: Verb, setting: Setting, clitic=EMPTY, agreeing=None) -> Predicate:
         """A finite verb with auxiliary, negation, adverb and, in French, the clitic before it.
@@ -229,7 +231,8 @@ class Predicates(Writer):
         said = self._verb(verb, setting)
         gift = self._object(min(size - said.size() - 3, 5), kind, setting, simple=True)
         left = size - said.size() - len(gift.en) - 1
-        return said.then(gift, self._words(("to", "à")), self._noun(left, self._pick(AGENTS)))
+        receiver = self._noun(left, self._pick(AGENTS), single=True)
+        return said.then(gift, self._words(("to", "à")), receiver)
 
     def _saying(self, size: int, setting: Setting) -> Predicate:
         said = self._verb(self._pick(lexicon.SAYING), setting._replace(denial=None))
