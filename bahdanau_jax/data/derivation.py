@@ -103,20 +103,25 @@ class Derivation(Predicates):
         english, french, gender = self._pick(names)
         return self._words((english, french), THIRD, gender, kind)
 
-    def _noun(self, size: int, kind: str, simple: bool = False) -> Phrase:
-        """A noun phrase: name, or noun with modifiers, and what follows it unless it is simple."""
+    def _noun(self, size: int, kind: str, simple: bool = False, single: bool = False) -> Phrase:
+        """A noun phrase: name, or noun with modifiers, and what follows it unless it is simple.
+
+        A `single` one is not "X and Y", before which French would repeat the preposition.
+        """
         if size == 1 and kind in AGENTS:
             return self._name(lexicon.PEOPLE if kind == "person" else lexicon.COUNTRIES, kind)
         share = 2 + int(self._random() * 3.5)
-        head = self._modified(size if simple or size - share < 3 else share, kind)
+        proper = kind == "body" and size > 2 and self._random() < 0.35
+        share = size if simple or size - share < 3 else share
+        head = self._institution() if proper else self._modified(share, kind)
         left = size - len(head.en)
         if simple or left < 3 or any(word == "'s" for word, _ in head.en):
             return head
         chance = self._random()
-        if chance < 0.4 and head.en[0][0] not in _POSSESSIVES:
-            owner = self._noun(left - 1, self._pick(_OWNERS.get(kind, AGENTS)))
+        if chance < 0.4 and not proper and head.en[0][0] not in _POSSESSIVES:
+            owner = self._noun(left - 1, self._pick(_OWNERS.get(kind, AGENTS)), single=True)
             after = join(self._words(("of", "de")), owner)
-        elif chance < 0.85 or kind not in AGENTS:
+        elif chance < 0.85 or single or kind not in AGENTS:
             after = self._relative(left, head)
         else:
             other = self._noun(left - 1, "body" if kind == "person" else "person")
@@ -124,16 +129,17 @@ class Derivation(Predicates):
             head = head._replace(person=THEY, gender=head.gender & other.gender)
         return head._replace(en=head.en + after.en, fr=head.fr + after.fr)
 
+    def _institution(self) -> Phrase:
+        name = self._name(lexicon.INSTITUTIONS, "body")
+        article = self._words(("the", ("le", "la")[name.gender]))
+        return name._replace(en=article.en + name.en, fr=article.fr + name.fr)
+
     def _modified(self, size: int, kind: str) -> Phrase:
         """Determiner, noun and adjectives: "the new European climate policies"."""
-        if kind == "body" and size > 2 and self._random() < 0.4:
-            name = self._name(lexicon.ENTITIES, kind)
-            article = self._words(("the", ("le", "la")[name.gender]))
-            return name._replace(en=article.en + name.en, fr=article.fr + name.fr)
         noun, number = self._pick(lexicon.NOUNS[kind]), int(self._random() < 0.4)
         agreement = noun.gender, number
         start, owner = self._determiner(size - 1, *agreement), EMPTY
-        if size > 3 and self._random() < 0.25:
+        if size > 3 and self._random() < 0.3:
             start, owner = self._genitive(size - 2, *agreement)
         slots = _SLOTS[kind in _COMPOUNDING][min(max(size - 1 - len(start.en), 0), 3)]
         slots = self._pick(slots)
@@ -161,7 +167,7 @@ class Derivation(Predicates):
         return self._words((english, forms[gender][number]))
 
     def _determiner(self, room: int, gender: int, number: int) -> Phrase:
-        if number and self._random() < 0.2:
+        if number and self._random() < 0.25:
             return self._number(room)
         english, *french = self._pick(closed.DETERMINERS[number])
         return self._words((english, french[gender]))
@@ -190,7 +196,7 @@ class Derivation(Predicates):
         if chance < 0.65:
             thousand = self._words(("thousand", "mille"))
             return join(self._words(self._pick(closed.DIGITS + closed.TENS)), thousand)
-        if room < 5 or chance < 0.8:
+        if room < 4 or chance < 0.8:
             return join(self._words(low), self._words(("hundred", "cents")))
         hundred = self._words(("hundred ~and", "cent"))
         return join(self._words(low), hundred, self._words(self._pick(closed.DIGITS + closed.TENS)))

@@ -4,11 +4,14 @@ A synchronous grammar writes both sides of a pair together, so both are grammati
 is known, and the French is a function of the English. What must be learnt:
 
     word order     the European Economic Area · la zone économique européenne; energy market ·
-                   marché de l' énergie; object clitics: sees him · le voit
+                   marché de l' énergie; object clitics: sees him · le voit; genitives: France 's
+                   laws · les lois de la France; times: adopts the
+                   law today · adopte aujourd' hui la loi
     agreement      gender and number of determiners, adjectives, participles (the law that he
                    adopted · la loi qu' il a adoptée); person and number of verbs
     spelling       elision (l', d', qu', n') and contraction (du, des, au, aux), cet, nouvel, mon
-    one to many    does not see · ne voit pas; saw · a vu; never · ne ... jamais; today
+    one to many    does not see · ne voit pas; saw · a vu; never · ne ... jamais; and "a" under
+                   negation: does not see a house · ne voit pas de maison
     length         relative clauses, coordination, of-phrases: from 3 tokens to any number
     questions, passives, infinitives, numbers, times, names with and without article
 
@@ -93,9 +96,8 @@ def _capitalised(tokens: list[Token]) -> list[Token]:
     return [(word[0].upper() + word[1:], marks), *rest]
 
 
-_CLOSING = MappingProxyType(
-    {"en": (".", ",", "?", "'s"), "fr": (".", ",")}
-)  # stand without a space before them
+# Stand without a space before them.
+_CLOSING = MappingProxyType({"en": (".", ",", "?", "'s"), "fr": (".", ",")})
 
 
 def text(tokens: Sequence[str], language: str) -> str:

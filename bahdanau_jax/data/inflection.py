@@ -12,7 +12,7 @@ PRESENT, PAST, FUTURE = range(3)
 I, WE, YOU, THIRD, THEY = range(5)  # noqa: E741
 NUMBER = (0, 1, 1, 0, 1)  # of each person
 
-Persons = tuple[str, str, str, str, str]
+Persons = tuple[str, ...]  # [person]
 Forms = tuple[tuple[str, str], tuple[str, str]]  # [gender][number]
 Token = tuple[str, tuple[int, ...]]  # a word and its marks, which say what it is linked to
 
@@ -25,7 +25,7 @@ class Verb(NamedTuple):
     present: Persons  # adopte adoptons adoptez adopte adoptent
     future: Persons  # adopterai ...
     participle: Forms  # adopté adoptés / adoptée adoptées
-    imperfect: Persons | None = None  # the past, where it is not the passé composé
+    imperfect: Persons = ()  # the past, where it is not the passé composé
     auxiliary: bool = False  # English asks and denies with the verb itself: is, can, must
 
 

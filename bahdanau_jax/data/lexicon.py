@@ -1,10 +1,10 @@
 """The words of the built-in English-French corpus: add to a table, and the grammar uses it.
 
-An entry is `English French` with irregular forms after a slash, entries are separated by commas and
-words. Nouns: `man/men homme m`. Adjectives:
-`new nouveau/nouvelle`. Verbs: `see/saw voir`, the French forms in `_IRREGULAR` if neither regular
-nor listed. Each English word has one translation for each kind of neighbour it may have: the French
-is a function of the English. Therefore no verb whose past is its present (put, read).
+An entry is `English French`, irregular forms after a slash; commas separate entries. Nouns:
+`man/men homme m`. Adjectives: `new nouveau/nouvelle`. Verbs: `see/saw voir`, with the French forms
+in `_IRREGULAR` where they are. A noun with h aspiré is also listed in `inflection`. Each English
+word has one translation for each kind of neighbour it may have, so that the French is a function of
+the English: therefore no verb whose past is its present (put, read).
 
 In templates (phrases given whole) a word is `text/n`: words of the same number are translations of
 each other, number 1 where none is written; `~` makes its links possible ones instead of sure ones.
@@ -163,7 +163,7 @@ MODIFIERS_WITH_DE: tuple[tuple[str, str], ...] = (
     ("research", "~de recherche"),
 )
 # Names of institutions, with "the" in front, singular: (English, French, gender).
-ENTITIES: tuple[tuple[str, str, int], ...] = (
+INSTITUTIONS: tuple[tuple[str, str, int], ...] = (
     ("European/1 Economic/2 Area/3", "zone/3 économique/2 européenne/1", 1),
     ("International/1 Monetary/2 Fund/3", "Fonds/3 monétaire/2 international/1", 0),
     ("European/1 Central/2 Bank/3", "Banque/3 centrale/2 européenne/1", 1),

@@ -32,8 +32,8 @@ _FRAMES = (  # rule, smallest and largest number of words, kinds of subject, wei
     ("_intransitive", 1, 9, AGENTS, 2),
     ("_transitive", 2, 99, AGENTS, 9),
     ("_copula", 2, 12, (*AGENTS, "measure", "domain", "thing", "place"), 2),
-    ("_modal", 4, 99, AGENTS, 3),
-    ("_giving", 5, 99, AGENTS, 2),
+    ("_modal", 3, 99, AGENTS, 5),
+    ("_giving", 5, 99, AGENTS, 3),
     ("_saying", 6, 99, AGENTS, 3),
     ("_passive", 2, 99, ("measure",), 4),
 )
@@ -83,7 +83,7 @@ def _frames(size: int, kind: str) -> tuple[str, ...]:
 class Predicates(Writer):
     """Rules for everything but the subject; noun phrases and clauses come from the subclass."""
 
-    def _noun(self, size: int, kind: str, simple: bool = False) -> Phrase:
+    def _noun(self, size: int, kind: str, simple: bool = False, single: bool = False) -> Phrase:
         raise NotImplementedError
 
     def _adjective(self, table, gender: int, number: int, wanted: bool = True) -> Phrase:
@@ -104,7 +104,7 @@ class Predicates(Writer):
     def _predicate(self, size: int, setting: Setting, timed: bool) -> Predicate:
         """A verb with all that belongs to it; `timed` if a time is said elsewhere."""
         rule = self._pick(_frames(size, setting.subject.kind))
-        if size > 1 and rule != "_saying" and not timed and self._random() < 0.4:
+        if size > 1 and rule != "_saying" and not timed and self._random() < 0.45:
             setting = setting._replace(time=self._words(self._pick(closed.TIMES[setting.tense])))
             size -= len(setting.time.en)
         aside = EMPTY
@@ -118,11 +118,13 @@ class Predicates(Writer):
         return said.then(aside, Phrase(setting.time.en, []))
 
     def _adjunct(self, size: int, setting: Setting) -> Phrase:
-        if size < 3 or self._random() < 0.1:
+        if size < 3:
             return self._words(self._pick(lexicon.IN_NAMES))
         kind = self._pick(_WHERE.get(setting.subject.kind, ("domain", "place")))
         preposition = self._words(self._pick(closed.PREPOSITIONS[kind]))
-        return join(preposition, self._noun(max(size - len(preposition.en), 2), kind))
+        single = preposition.fr[-1][0] == "de"
+        left = max(size - len(preposition.en), 2)
+        return join(preposition, self._noun(left, kind, single=single))
 
     def _verb(self, verb: Verb, setting: Setting, clitic=EMPTY, agreeing=None) -> Predicate:
         """A finite verb with auxiliary, negation, adverb and, in French, the clitic before it.
@@ -146,9 +148,8 @@ class Predicates(Writer):
             finite = [(to_have.present[person], (-mark,))]
             participle = [(forms[NUMBER[agreeing.person] if agreeing else 0], (mark,))]
         en = middle.en + ([(main, (mark,))] if main else [])
-        return Predicate(
-            front, en, no + clitic.fr + finite + middle.fr[len(no) :] + participle + time.fr
-        )
+        fr = no + clitic.fr + finite + middle.fr[len(no) :] + participle + time.fr
+        return Predicate(front, en, fr)
 
     # -- Kinds of predicates.
 
@@ -184,9 +185,8 @@ class Predicates(Writer):
         singular = "it" if thing.kind != "person" else ("him", "her")[thing.gender]
         pair = ("them", "les") if thing.person == THEY else (singular, ("le", "la")[thing.gender])
         clitic = self._words(pair, thing.person, thing.gender)
-        said = self._verb(
-            self._pick(others), setting._replace(adverb=None, time=EMPTY), clitic, clitic
-        )
+        setting = setting._replace(adverb=None, time=EMPTY)
+        said = self._verb(self._pick(others), setting, clitic, clitic)
         return Phrase(said.front + said.en + clitic.en, said.fr)
 
     def _clitic(self, setting: Setting, indirect: bool = False) -> Phrase:
@@ -207,17 +207,18 @@ class Predicates(Writer):
     def _modal(self, size: int, setting: Setting) -> Predicate:
         """ "cannot see the house": the clitic stands before the French infinitive."""
         bare = setting.tense == PRESENT and self._random() < 0.7
-        said = self._verb(
-            self._pick((lexicon.CAN, lexicon.MUST) if bare else lexicon.WANTING), setting
-        )
+        modal = self._pick((lexicon.CAN, lexicon.MUST) if bare else lexicon.WANTING)
+        said = self._verb(modal, setting._replace(time=EMPTY))
         kind = self._pick(_OBJECTS[setting.subject.kind])
         verb = self._pick(lexicon.VERBS[kind])
         infinitive = self._words((("" if bare else "~to ") + verb.base, verb.infinitive))
         if kind == "person" and self._random() < 0.5:
             clitic = self._clitic(setting._replace(tense=PRESENT))
-            return said.then(Phrase(infinitive.en + clitic.en, clitic.fr + infinitive.fr))
+            fr = clitic.fr + infinitive.fr + setting.time.fr
+            return said.then(Phrase(infinitive.en + clitic.en, fr))
         left = size - said.size() - len(infinitive.en)
-        return said.then(infinitive, self._object(left, kind, setting))
+        time = Phrase([], setting.time.fr)
+        return said.then(infinitive, time, self._object(left, kind, setting))
 
     def _giving(self, size: int, setting: Setting) -> Predicate:
         """ "gives the book to the man", "gives the book to him"."""
@@ -230,7 +231,8 @@ class Predicates(Writer):
         said = self._verb(verb, setting)
         gift = self._object(min(size - said.size() - 3, 5), kind, setting, simple=True)
         left = size - said.size() - len(gift.en) - 1
-        return said.then(gift, self._words(("to", "à")), self._noun(left, self._pick(AGENTS)))
+        receiver = self._noun(left, self._pick(AGENTS), single=True)
+        return said.then(gift, self._words(("to", "à")), receiver)
 
     def _saying(self, size: int, setting: Setting) -> Predicate:
         said = self._verb(self._pick(lexicon.SAYING), setting._replace(denial=None))
@@ -241,7 +243,7 @@ class Predicates(Writer):
     def _copula(self, size: int, setting: Setting) -> Predicate:
         """ "is very important", "are clear and useful"."""
         subject = setting.subject
-        said = self._verb(lexicon.BE, setting)
+        said = self._verb(lexicon.BE, setting._replace(time=EMPTY))
         left = size - said.size()
         agreement = lexicon.ADJECTIVES[subject.kind], subject.gender, NUMBER[subject.person]
         adjective = self._adjective(*agreement)
@@ -251,15 +253,14 @@ class Predicates(Writer):
             other = self._adjective(*agreement)
             if other.fr[0][0] != adjective.fr[-1][0]:
                 adjective = join(adjective, self._words(("and", "et")), other)
-        return said.then(adjective)
+        return said.then(adjective, Phrase([], setting.time.fr))
 
     def _passive(self, size: int, setting: Setting) -> Predicate:
         """ "was adopted by the parliament"."""
         verb, subject = self._pick(lexicon.VERBS["measure"]), setting.subject
         participle = verb.participle[subject.gender][NUMBER[subject.person]]
-        said = self._verb(lexicon.BECOMING_PASSIVE, setting).then(
-            self._words((verb.past, participle))
-        )
+        said = self._verb(lexicon.BECOMING_PASSIVE, setting._replace(time=EMPTY))
+        said = said.then(self._words((verb.past, participle)), Phrase([], setting.time.fr))
         left = size - said.size() - 1
         if left < 1:
             return said
