@@ -4,21 +4,26 @@ Beside every checkpoint stand the name, type, shape and SHA-256 of each of its a
 restores a flipped bit without a word, and casts a wrong type in silence.
 """
 
-import hashlib
-import json
 import logging
 import math
 import shutil
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from orbax.checkpoint import v1 as orbax
+
+from bahdanau_jax.training.digest import (
+    abstract,
+    difference,
+    digests,
+    flatten,
+    seal,
+    signature,
+    unflatten,
+)
 
 log = logging.getLogger(__name__)
 
@@ -30,68 +35,26 @@ class Damaged(Exception):
     """A checkpoint that cannot be read back as it was written; the message says what is wrong."""
 
 
-def _name(path) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
+def _best(scores: dict[int, float]) -> int | None:
+    """The step with the highest score; of equal ones the first, as early stopping has it."""
+    return min(scores, key=lambda step: (-scores[step], step), default=None)
 
 
-def _is_key(leaf) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+@dataclass(frozen=True)
+class NewestAndBest:
+    """Orbax's protocol of a preservation policy: the newest `keep`, and the best.
 
+    Orbax's own BestN needs its metrics files, and one damaged metrics file shuts the whole folder.
+    """
 
-def _flatten(tree) -> dict[str, Any]:
-    """name -> array, as saved: random keys as their data, empty arrays left out."""
-    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
-    return {
-        _name(path): jax.random.key_data(leaf) if _is_key(leaf) else leaf
-        for path, leaf in leaves
-        if leaf.size
-    }
+    keep: int
+    scores: dict[int, float]
 
-
-def _unflatten(template: State, flat: dict[str, Any]) -> State:
-    def leaf(path, like):
-        if not like.size:
-            return jnp.zeros(like.shape, like.dtype)
-        value = flat[_name(path)]
-        if _is_key(like):
-            return jax.random.wrap_key_data(value, impl=jax.random.key_impl(like))
-        return value
-
-    return jax.tree_util.tree_map_with_path(leaf, template)
-
-
-def _signature(array) -> list:
-    return [str(array.dtype), list(array.shape)]
-
-
-def _digest(array) -> str:
-    host = np.ascontiguousarray(array).reshape(-1)
-    return hashlib.sha256(host.view(np.uint8)).hexdigest()
-
-
-def digests(flat: dict[str, Any]) -> dict[str, str]:
-    """SHA-256 of the bytes of each array, several at a time."""
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(flat, pool.map(_digest, flat.values()), strict=True))
-
-
-def _seal(note: dict) -> str:
-    return hashlib.sha256(json.dumps(note, sort_keys=True).encode()).hexdigest()
-
-
-def _difference(expected: dict, saved: dict) -> str | None:
-    """The first leaf in which this program's state and the saved one differ, in words."""
-    for name in sorted(expected.keys() | saved.keys()):
-        ours, theirs = expected.get(name), saved.get(name)
-        if ours != theirs:
-            shown = [f"{x[0]}{x[1]}" if x else "nothing" for x in (theirs, ours)]
-            return f"{name} is {shown[0]} there, but this configuration has {shown[1]}"
-    return None
-
-
-def _rank(metrics: dict) -> tuple[float, int]:
-    """Orders checkpoints by score; of equal ones the first is the best, as in early stopping."""
-    return metrics["score"], -metrics["step"]
+    def should_preserve(self, checkpoints: Sequence, *, context: Any) -> list[bool]:
+        steps = [checkpoint.step for checkpoint in checkpoints]
+        present = {step: self.scores[step] for step in steps if step in self.scores}
+        kept = {*sorted(steps)[-self.keep :], _best(present)}
+        return [step in kept for step in steps]
 
 
 class Checkpointer:
@@ -107,20 +70,27 @@ class Checkpointer:
         self.folder, self._keep, self._pending = Path(folder).absolute(), keep, None
         if keep is None and not self.folder.is_dir():
             raise FileNotFoundError(f"{folder} holds no checkpoints: train a model there first")
-        policies = orbax.training.preservation_policies
-        best = policies.BestN(get_metric_fn=_rank, n=1, keep_checkpoints_without_metrics=False)
+        self._scores: dict[int, float] = {}
         options = orbax.Context()
         options.pytree.loading.partial_load = True
+        policy: Any = NewestAndBest(keep or 1, self._scores)
         with self._disk():
+            if keep is not None:
+                self.folder.mkdir(parents=True, exist_ok=True)
             self._orbax = orbax.training.Checkpointer(
-                self.folder,
+                str(self.folder),
                 context=options,
                 cleanup_tmp_directories=keep is not None,
-                lightweight_initialize=False,
-                preservation_policy=policies.AnyPreservationPolicy(
-                    [policies.LatestN(keep or 1), best]
-                ),
+                preservation_policy=policy,
             )
+        self._read_scores()
+
+    def _read_scores(self) -> None:
+        self._scores.clear()
+        for step in self.steps():
+            with suppress(Damaged):
+                if (score := self._note(step)["score"]) is not None:
+                    self._scores[step] = score
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
@@ -143,38 +113,44 @@ class Checkpointer:
         never the best. `progress` is any JSON that the training loop needs to go on.
         Raises OSError where this save, or the one before it, cannot be written.
         """
-        flat = _flatten(state)
+        flat = flatten(state)
         note = {
-            "leaves": {name: _signature(leaf) for name, leaf in flat.items()},
+            "leaves": {name: signature(leaf) for name, leaf in flat.items()},
             "digests": digests(flat),
+            "score": score if score is not None and math.isfinite(score) else None,
             "progress": progress or {},
         }
-        scored = score is not None and math.isfinite(score)
-        metrics = {"score": score, "step": step} if scored else None
         self.wait()
+        self._scores.pop(step, None)
+        if note["score"] is not None:
+            self._scores[step] = note["score"]
         with self._disk():
             self._pending = self._orbax.save_checkpointables_async(
                 step,
                 {ITEM: flat},
                 force=True,
                 overwrite=step in self.steps(),
-                metrics=metrics,
-                custom_metadata={"note": note, "seal": _seal(note)},
+                custom_metadata={"note": note, "seal": seal(note)},
             )
+
+    def _finish(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+        self._orbax.wait()
 
     def wait(self) -> None:
         """Until the last save is on disk. Raises OSError where it could not be written."""
-        pending, self._pending = self._pending, None
         with self._disk():
-            if pending is not None:
-                pending.result()
-            self._orbax.wait()
+            self._finish()
 
     def close(self) -> None:
-        try:
-            self.wait()
-        finally:
-            self._orbax.close()
+        """Likewise, and for good."""
+        with self._disk():
+            try:
+                self._finish()
+            finally:
+                self._orbax.close()
 
     def steps(self) -> list[int]:
         """Steps that have a checkpoint, oldest first."""
@@ -182,8 +158,8 @@ class Checkpointer:
 
     def scores(self) -> dict[int, float]:
         """Step -> score, where one was given."""
-        found: dict[int, Any] = {c.step: c.metrics for c in self._orbax.checkpoints}
-        return {step: metrics["score"] for step, metrics in found.items() if metrics}
+        present = self.steps()
+        return {step: score for step, score in self._scores.items() if step in present}
 
     def progress(self, step: int) -> dict:
         """What was saved with that step's state; {} for a step without a checkpoint."""
@@ -234,42 +210,36 @@ class Checkpointer:
                 shutil.rmtree(aside, ignore_errors=True)
                 (self.folder / str(step)).rename(aside)
             self._orbax.reload()
+        self._read_scores()
 
     def _note(self, step: int) -> dict:
         try:
             metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
-            note, seal = metadata["note"], metadata["seal"]
+            note, sealed = metadata["note"], metadata["seal"]
         except Exception as error:  # by the kind of damage, Orbax raises almost anything
             raise Damaged(f"its metadata cannot be read ({type(error).__name__})") from error
-        if _seal(note) != seal:
+        if seal(note) != sealed:
             raise Damaged("its metadata do not match their digest")
         return note
 
     def _load(self, step: int, template: State) -> State:
-        note, wanted = self._note(step), _flatten(template)
+        note, wanted = self._note(step), flatten(template)
         saved = note["leaves"]
         if isinstance(template, dict):  # a part of the state
             saved = {n: v for n, v in saved.items() if n.split("/")[0] in template}
-        expected = {name: _signature(leaf) for name, leaf in wanted.items()}
-        if difference := _difference(expected, saved):
+        expected = {name: signature(leaf) for name, leaf in wanted.items()}
+        if fault := difference(expected, saved):
             raise ValueError(
-                f"{self.folder / str(step)} is of another model: {difference}; use the "
+                f"{self.folder / str(step)} is of another model: {fault}; use the "
                 "configuration it was trained with, or another folder"
             )
         try:
-            abstract = {name: _abstract(leaf) for name, leaf in wanted.items()}
-            flat = self._orbax.load_checkpointables(step, {ITEM: abstract})[ITEM]
+            wanted_leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
+            flat = self._orbax.load_checkpointables(step, {ITEM: wanted_leaves})[ITEM]
             found = digests(flat)
         except Exception as error:
             raise Damaged(f"it cannot be read ({type(error).__name__})") from error
         for name in wanted:
             if found[name] != note["digests"][name]:
                 raise Damaged(f"{name} does not match its digest")
-        return _unflatten(template, flat)
-
-
-def _abstract(leaf) -> jax.ShapeDtypeStruct:
-    sharding = getattr(leaf, "sharding", None)
-    if sharding is None:
-        sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+        return unflatten(template, flat)

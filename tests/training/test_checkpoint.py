@@ -12,8 +12,11 @@ import toy
 
 from bahdanau_jax import training
 
+# Where loading fails, Orbax's own threads complain to a loop that is closed by then.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-@pytest.fixture
+
+@pytest.fixture(scope="module")
 def states():
     """Four successive states, as host copies: donation takes the originals."""
     state, step = toy.parts()
@@ -199,7 +202,7 @@ def test_another_model(states, tmp_path):
     template = toy.parts()[0]
     params = dict(template.params)
     cases = {
-        r"params/embedding is float32\[11, 5\] there, but this configuration has float32\[12, 5\]": {
+        r"params/embedding is float32\[11, 5\] there, but this .* has float32\[12, 5\]": {
             **params,
             "embedding": jnp.zeros((12, 5)),
         },

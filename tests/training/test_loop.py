@@ -90,8 +90,11 @@ def test_broken_off_after_any_step(at, step, unbroken, tmp_path):
     assert kept(tmp_path) == kept(unbroken[0])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("at", [1, 4, 7, 12, 14])
+@pytest.mark.parametrize(
+    "at, number",
+    [(1, signal.SIGTERM), (4, signal.SIGTERM), (7, signal.SIGINT), (12, signal.SIGTERM)]
+    + [(14, signal.SIGTERM)],
+)
 def test_a_signal_saves_and_leaves(at, number, step, unbroken, tmp_path):
     def signalled(state, batch):
         result = step(state, batch)

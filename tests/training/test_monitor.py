@@ -1,0 +1,190 @@
+"""metrics.jsonl, the bar, TensorBoard, and one trainer a folder."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bahdanau_jax import training
+from bahdanau_jax.training.monitor import Monitor, cut, lock
+
+SUMS = {
+    "loss": 30.0,
+    "nll": 24.0,
+    "words": 12.0,
+    "correct": 3.0,
+    "updates": 1.0,
+    "gradient_norm": 5.0,
+    "clipped": 1.0,
+    "tokens": 20.0,
+    "cells": 25.0,
+    "skipped": 0.0,
+}
+
+
+def lines(workdir: Path) -> list[dict]:
+    strict = lambda name: pytest.fail(f"{name} is no JSON")  # noqa: E731
+    text = (workdir / training.METRICS).read_text()
+    return [json.loads(line, parse_constant=strict) for line in text.splitlines()]
+
+
+@pytest.fixture
+def monitor(tmp_path):
+    monitor = Monitor(tmp_path, 6, log_every=2, epoch_steps=4)
+    monitor.start(0, {})
+    yield monitor
+    monitor.close()
+
+
+def test_sums_are_divided_once(monitor, tmp_path):
+    """Unequal batches: the mean of the sums, not of the means."""
+    monitor.update(1, SUMS)
+    monitor.update(2, {**SUMS, "loss": 2.0, "words": 4.0, "clipped": 0.0, "gradient_norm": 0.0})
+    (line,) = lines(tmp_path)
+    assert line["step"] == 2 and line["epoch"] == 0.5
+    assert line["loss"] == 32 / 16 and line["nll"] == 48 / 16 and line["accuracy"] == 6 / 16
+    assert line["gradient_norm"] == 2.5 and line["clipped_share"] == 0.5
+    assert line["padding_share"] == pytest.approx(0.2) and line["skipped"] == 0
+    assert line["tokens_per_second"] > 0 and line["seconds"] > 0
+
+
+def test_what_is_not_finite_is_null(monitor, tmp_path):
+    nothing = dict.fromkeys(SUMS, 0.0) | {"skipped": 1.0}
+    monitor.update(1, nothing)
+    monitor.update(2, nothing)
+    monitor.evaluation(2, {"loss": float("nan"), "bleu": float("inf"), "chrf": 1.5})
+    train, dev = lines(tmp_path)
+    assert train["loss"] is None and train["gradient_norm"] is None and train["skipped"] == 2
+    assert (dev["dev_loss"], dev["dev_bleu"], dev["dev_chrf"]) == (None, None, 1.5)
+
+
+def test_plain_lines_where_stderr_is_no_terminal(monitor, capfd):
+    for step in range(1, 7):
+        monitor.update(step, SUMS)
+    monitor.evaluation(6, {"bleu": 12.5})
+    out, err = capfd.readouterr()
+    assert out == "" and "\x1b" not in err
+    assert "step 2/6: loss 2.5/word" in err and "words/s" in err and "s left" in err
+    assert "step 6: dev_bleu 12.5" in err
+
+
+def test_tensorboard(monitor, tmp_path):
+    monitor.update(1, SUMS)
+    monitor.update(2, SUMS)
+    monitor.close()
+    (file,) = (tmp_path / "tensorboard").iterdir()
+    assert b"gradient_norm" in file.read_bytes()
+
+
+def test_time_of_evaluation_is_not_training(monitor, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    monitor._since = 0.0
+    now[0] = 2.0
+    with monitor.paused():
+        now[0] = 10.0
+    now[0] = 11.0
+    state = monitor.state()
+    assert state["window"]["seconds"] == 3.0 and state["seconds"] == pytest.approx(11.0, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "text, step, count, kept",
+    [
+        ('{"step": 1}\n{"step": 2}\n', 2, 2, 2),
+        ('{"step": 1}\n{"step": 2}\n', 1, 1, 1),
+        ('{"step": 1}\n{"step": 2}\n', 1, 5, 1),  # more lines promised than there are
+        ('{"step": 1}\n{"step": 1, "dev": 2}\n', 1, 1, 1),  # an evaluation after the save
+        ('{"step": 1}\n{"st', 2, 2, 1),  # torn by SIGKILL
+        ('{"step": 1}\n{"step": 2}', 2, 2, 1),  # so is this
+        ('{"step": 1}\nrubbish\n{"step": 2}\n', 2, 3, 1),
+        ('{"step": 1}\n[]\n', 2, 3, 1),
+        ("", 2, 3, 0),
+    ],
+)
+def test_cut(text, step, count, kept, tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(text)
+    assert cut(path, step, count) == kept
+    assert path.read_text() == "".join(text.splitlines(keepends=True)[:kept])
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_resumed_window(monitor, tmp_path):
+    monitor.update(1, SUMS)
+    saved = json.loads(json.dumps(monitor.state()))
+    monitor.update(2, {**SUMS, "loss": 1 / 3})
+    before = lines(tmp_path)
+    monitor.close()
+    again = Monitor(tmp_path, 6, log_every=2, epoch_steps=4)
+    again.start(1, saved)
+    assert lines(tmp_path) == []
+    again.update(2, {**SUMS, "loss": 1 / 3})
+    again.close()
+    for line in (*before, *lines(tmp_path)):
+        for name in training.TIMES:
+            del line[name]
+    assert lines(tmp_path)[0] | {n: 0 for n in training.TIMES} == before[0] | {
+        n: 0 for n in training.TIMES
+    }
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from bahdanau_jax.training.monitor import lock
+with lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_one_trainer_a_folder(tmp_path):
+    root = str(Path(training.__file__).parents[2])
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "run")],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": root, "JAX_PLATFORMS": "cpu"},
+        text=True,
+    )
+    try:
+        assert holder.stdout and holder.stdout.readline() == "held\n"
+        with (
+            pytest.raises(OSError, match=f"another training run .process {holder.pid}.: wait"),
+            lock(tmp_path / "run"),
+        ):
+            pass
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        holder.stdout.close()
+    for _ in range(2):  # never stale after a kill, and free again afterwards
+        with lock(tmp_path / "run"):
+            pass
+
+
+def wait_in_child(ready, release) -> None:
+    ready.set()
+    release.wait(60)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+def test_a_child_does_not_hold_the_lock(tmp_path):
+    """A forked worker that outlives its parent must not keep the folder shut."""
+    context = multiprocessing.get_context("fork")
+    ready, release = context.Event(), context.Event()
+    with lock(tmp_path):
+        child = context.Process(target=wait_in_child, args=(ready, release))
+        child.start()
+        assert ready.wait(60)
+    try:
+        with lock(tmp_path):
+            pass
+    finally:
+        release.set()
+        child.join()
