@@ -42,11 +42,10 @@ def read(path: Path | None) -> Iterator[list[str]]:
     try:
         with opened(path) as stream:
             for window in _windows(_chunks(path, stream)):
-                for offset, line in enumerate(window if not warned else []):
-                    if not _valid(line):
-                        warned = True
-                        _warn(name, number + offset + 1)
-                        break
+                wrong = [] if warned else [i for i, line in enumerate(window) if not _valid(line)]
+                if wrong:
+                    warned = True
+                    _warn(name, number + wrong[0] + 1)
                 number += len(window)
                 yield [line.decode("utf-8", "replace") for line in window]
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:

@@ -149,10 +149,12 @@ HELP = {"train": "--workdir", "prepare": "--workdir", "translate": "--run", "eva
 def test_a_closed_pipe_is_no_error(arguments):
     reading, writing = os.pipe()
     os.close(reading)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with os.fdopen(writing, "w") as closed:
         done = subprocess.run(
             [sys.executable, "-m", "bahdanau_jax.cli.main", *arguments],
             stdout=closed,
+            env=buffered,
             stderr=subprocess.PIPE,
             text=True,
             timeout=60,
