@@ -1,0 +1,49 @@
+"""Multi30k, English to French: image captions, 29,000 pairs."""
+
+from bahdanau_jax.config import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainingConfig,
+)
+
+config = Config(
+    model=ModelConfig(
+        embedding_size=256,
+        hidden_size=384,
+        alignment_size=384,
+        maxout_size=384,
+        embedding_dropout=0.3,
+        annotation_dropout=0.4,
+        readout_dropout=0.4,
+    ),
+    data=DataConfig(
+        train="text:multi30k/train.en.gz,multi30k/train.fr.gz",
+        dev="text:multi30k/val.en.gz,multi30k/val.fr.gz",
+        test="text:multi30k/test_2016_flickr.en.gz,multi30k/test_2016_flickr.fr.gz",
+        lowercase=True,
+        vocabulary="sentencepiece",
+        source_vocabulary_size=8000,
+        target_vocabulary_size=8000,
+        joint_vocabulary=True,
+        max_tokens=60,
+        batch_size=128,
+        shapes=8,
+    ),
+    optimizer=OptimizerConfig(
+        name="adam",
+        learning_rate=2e-3,
+        schedule="cosine",
+        warmup_steps=200,
+        epsilon=1e-8,
+        loss_scale="token",
+        label_smoothing=0.1,
+        ema=0.999,
+    ),
+    training=TrainingConfig(
+        steps=18 * 227, log_every=50, evaluate_every=2 * 227, checkpoint_every=2 * 227
+    ),
+    decoding=DecodingConfig(beam_size=5, length_normalization="wu", alpha=1.0),
+)
