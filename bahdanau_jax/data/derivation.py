@@ -37,7 +37,7 @@ class Derivation(Predicates):
     """Writes sentences at random, from one stream of random numbers.
 
     >>> [word for word, _ in Derivation(Random(1)).sentence(5).en]
-    ['he', 'will', 'hear', 'them', '.']
+    ['will', 'he', 'return', 'in', 'eight', 'days', '?']
     """
 
     def sentence(self, size: int) -> Phrase:

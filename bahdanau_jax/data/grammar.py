@@ -61,7 +61,7 @@ def generate(
     sentence, whatever their seeds. Raises ValueError for an unknown split or an impossible range.
 
     >>> next(generate("train", min_words=3, max_words=5)).source
-    ('You', 'published', 'it', '.')
+    ('You', 'travel', '.')
     """
     if split not in SPLITS:
         raise ValueError(f"no split {split!r} of the built-in corpus; known: {', '.join(SPLITS)}")
@@ -133,7 +133,7 @@ def word_for_word(source: Sequence[str]) -> tuple[str, ...]:
     """The baseline without context or order: every English token's one commonest French form.
 
     >>> word_for_word(("The", "European", "Union", "."))
-    ('La', 'européenne', 'Union', '.')
+    ('Le', 'européenne', 'Union', '.')
     """
     dictionary = _dictionary()
     return tuple(dictionary.get(word, word) for word in source)
