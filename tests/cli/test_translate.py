@@ -81,6 +81,12 @@ def test_n_best_in_text(call, run, stdin):
     )
 
 
+def test_lines_are_numbered_through_all_windows(call, run, stdin):
+    stdin(b"x\n" * 1500)
+    _, out, _ = call("translate", "--run", "x", "--n-best", 2)
+    assert [int(line.split()[0]) for line in out.splitlines()[::2]] == list(range(1500))
+
+
 def test_jsonl_is_one_object_a_hypothesis(call, run, stdin):
     stdin("é\u2028\x85x\n\nb\n".encode())
     code, out, _ = call("translate", "--run", "x", "--format", "jsonl", "--n-best", 2)
