@@ -13,8 +13,8 @@ config = Config(
     model=ModelConfig(
         embedding_size=256,
         hidden_size=384,
-        alignment_size=384,
-        maxout_size=384,
+        alignment_size=256,
+        maxout_size=256,
         embedding_dropout=0.3,
         annotation_dropout=0.4,
         readout_dropout=0.4,
@@ -25,12 +25,12 @@ config = Config(
         test="text:multi30k/test_2016_flickr.en.gz,multi30k/test_2016_flickr.fr.gz",
         lowercase=True,
         vocabulary="sentencepiece",
-        source_vocabulary_size=8000,
-        target_vocabulary_size=8000,
+        source_vocabulary_size=6000,
+        target_vocabulary_size=6000,
         joint_vocabulary=True,
         max_tokens=60,
         batch_size=128,
-        shapes=8,
+        shapes=10,
     ),
     optimizer=OptimizerConfig(
         name="adam",
@@ -43,7 +43,7 @@ config = Config(
         ema=0.999,
     ),
     training=TrainingConfig(
-        steps=18 * 227, log_every=50, evaluate_every=2 * 227, checkpoint_every=2 * 227
+        steps=15 * 227, log_every=50, evaluate_every=3 * 227, checkpoint_every=3 * 227
     ),
     decoding=DecodingConfig(beam_size=5, length_normalization="wu", alpha=1.0),
 )

@@ -1,8 +1,9 @@
-"""What every command asks of JAX, unless the environment says otherwise.
+"""What every command asks of JAX and of the C library, unless the environment says otherwise.
 
 Set through JAX's own environment variables, so that nothing here has to import JAX.
 """
 
+import ctypes
 import os
 import sys
 from pathlib import Path
@@ -24,3 +25,24 @@ def apply() -> None:
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
+    _keep_memory()
+
+
+# glibc's mallopt: parameter -> value. See mallopt(3).
+_MALLOC = {
+    -4: 0,  # M_MMAP_MAX: no block of its own for large arrays, which would go back at every free
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: keep what is freed
+    -2: 2**28,  # M_TOP_PAD: ask for much at a time
+    -8: 1,  # M_ARENA_MAX: one heap, for the others are small
+}
+
+
+def _keep_memory() -> None:
+    """Let every update reuse the memory of the one before instead of asking the kernel for it.
+
+    On two CPU cores the page faults of a fresh gigabyte cost an eighth of an update.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        for parameter, value in _MALLOC.items():
+            mallopt(parameter, value)

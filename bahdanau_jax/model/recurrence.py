@@ -51,7 +51,8 @@ def _record(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any, ta
         carry, output = step(dot, rest, carry, x)
         return carry, (output, operands)
 
-    carry, (outputs, operands) = lax.scan(body, carry, (inputs, taps))
+    saved = jax.checkpoint(body, prevent_cse=False, policy=jax.checkpoint_policies.dots_saveable)
+    carry, (outputs, operands) = lax.scan(saved, carry, (inputs, taps))
     return (carry, outputs), operands
 
 
