@@ -16,8 +16,7 @@ import jax
 from bahdanau_jax import data, decoding, hypothesis, model, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, faults
-from bahdanau_jax.data import Codec, Prepared
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.data import Codec, Prepared, choose
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 
