@@ -3,7 +3,7 @@
 B sentences, S source positions, T target positions; both sides end in EOS.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -16,13 +16,16 @@ RESERVED = 2  # ids below this are the special ones; words follow
 
 
 class Batch(NamedTuple):
-    """Sentence pairs, one rectangle a side. Rows of weight 0 are filler and count for nothing."""
+    """Sentence pairs, one rectangle a side. Rows of weight 0 are filler and count for nothing.
 
-    source: Int[np.ndarray, "B S"]  # word ids, EOS last, then PAD
-    source_mask: Bool[np.ndarray, "B S"]  # True at words and at EOS
-    target: Int[np.ndarray, "B T"]  # word ids, EOS last, then PAD
-    target_mask: Bool[np.ndarray, "B T"]  # True at words and at EOS
-    weight: Float[np.ndarray, " B"]  # float32; 1 a real pair, 0 a filler row
+    NumPy arrays where they are made, JAX arrays inside a compiled function.
+    """
+
+    source: Int[Any, "B S"]  # word ids, EOS last, then PAD
+    source_mask: Bool[Any, "B S"]  # True at words and at EOS
+    target: Int[Any, "B T"]  # word ids, EOS last, then PAD
+    target_mask: Bool[Any, "B T"]  # True at words and at EOS
+    weight: Float[Any, " B"]  # float32; 1 a real pair, 0 a filler row
 
 
 def pad(sentences, length: int) -> tuple[Int[np.ndarray, "B S"], Bool[np.ndarray, "B S"]]:

@@ -16,8 +16,7 @@ import jax
 from bahdanau_jax import data, decoding, hypothesis, model, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, faults
-from bahdanau_jax.data import Codec, Prepared
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.data import Codec, Prepared, choose
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 
@@ -193,9 +192,10 @@ def _example() -> Batch:
 
 def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:
     """Dev scores of a training state: nll and accuracy per word, BLEU and exact matches of greedy
-    translations, and the one of them that counts."""
+    translations, tokenised and in the case of the vocabulary, and the one of them that counts."""
     codecs, pairs = prepared.codecs, prepared.dev
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    tokenize = codecs[1].tokenize
+    sources, references = [p.source for p in pairs], [tokenize(p.target) for p in pairs]
     encoded = ((codecs[0].encode(p.source), codecs[1].encode(p.target)) for p in pairs)
     batches = data.dev_batches(data.Pairs.of(encoded), config.data)
     step = training.eval_step(loss_fn)
@@ -206,11 +206,11 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:
         sums = [jax.device_get(step(state.weights, batch)) for batch in batches]
         words = sum(float(s.words) for s in sums)
         found = decoding.translate(config.model, state.weights, codecs, greedy, sources, 1)
-        texts = [best.text for (best,) in found]
+        texts = [tokenize(best.text) for (best,) in found]
         dev = {
             "loss": sum(float(s.nll) for s in sums) / words,
             "accuracy": sum(float(s.correct) for s in sums) / words,
-            "bleu": scores.bleu(texts, references).score,
+            "bleu": scores.bleu(texts, references, "none").score,
             "exact": scores.accuracy(texts, references),
         }
         return {**dev, "score": rank(dev)}

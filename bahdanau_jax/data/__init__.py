@@ -1,6 +1,9 @@
 """From text to padded batches: sources, tokens, vocabularies, the store, the plan of batches."""
 
+from bahdanau_jax.data import grammar
 from bahdanau_jax.data.codec import Codec, learn, load, save
+from bahdanau_jax.data.grammar import AlignedPair
+from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.pipeline import (
     dev_batches,
     plan,
@@ -20,6 +23,7 @@ __all__ = [
     "TASKS",
     "TOKENIZERS",
     "VOCABULARIES",
+    "AlignedPair",
     "Codec",
     "Pair",
     "Pairs",
@@ -27,7 +31,9 @@ __all__ = [
     "Store",
     "Vocabulary",
     "aligned_pairs",
+    "choose",
     "dev_batches",
+    "grammar",
     "key",
     "learn",
     "load",

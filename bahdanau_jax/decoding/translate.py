@@ -154,7 +154,7 @@ def _search(
 
 def _hypothesis(codec: Codec, piece: Piece, found: Found, row: int, k: int) -> Hypothesis:
     length = int(found.length[row, k])
-    ids = found.tokens[row, k, :length]
+    ids = found.tokens[row, k, :length].tolist()
     return Hypothesis(
         text=codec.decode(ids),
         tokens=codec.tokens(ids),

@@ -9,8 +9,7 @@ import numpy as np
 
 from bahdanau_jax import data
 from bahdanau_jax import run as runs
-from bahdanau_jax.data import grammar
-from bahdanau_jax.data.grammar import AlignedPair
+from bahdanau_jax.data import AlignedPair, grammar
 from bahdanau_jax.evaluation import alignment, figures, save, scores
 from bahdanau_jax.hypothesis import Hypothesis, write_lines
 from bahdanau_jax.run import Run

@@ -1,5 +1,6 @@
 """The network as pure functions of (parameters, arrays)."""
 
+from bahdanau_jax.model import attention, loss
 from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, stepper, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
@@ -25,8 +26,10 @@ __all__ = [
     "State",
     "Sums",
     "alignment",
+    "attention",
     "count",
     "encode",
+    "loss",
     "score_named",
     "start",
     "stepper",

@@ -3,9 +3,9 @@
 B sentences, S source positions, H decoder units, A alignment units, C annotation size.
 """
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -84,7 +84,7 @@ def additive(activation: Callable[[Array], Array]) -> Score:
         init=init_additive,
         keys=lambda config, params, annotations, mask: annotations @ params["U_a"],
         query=lambda params: params["W_a"],
-        score=partial(additive_score, activation),
+        score=functools.partial(additive_score, activation),
     )
 
 
@@ -102,7 +102,8 @@ def sum_of_directions(
 ) -> Float[Array, "B S H"]:
     """→h_j + ←h_j, as wide as a decoder state; h_j itself where there is one direction."""
     size = config.hidden_size
-    return sum(annotations[..., i : i + size] for i in range(0, annotations.shape[-1], size))
+    directions = [annotations[..., i : i + size] for i in range(0, annotations.shape[-1], size)]
+    return functools.reduce(jnp.add, directions)
 
 
 def dot_score(

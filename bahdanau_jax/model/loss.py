@@ -147,12 +147,13 @@ def sums(
         jnp.promote_types(t.dtype, jnp.float32)
     )
     output = params["output"]
-    totals = cross_entropy(smoothing, t, output["W_o"], output["b_w"], batch.target.T, weight)
+    target = batch.target.T
+    loss, nll, correct = cross_entropy(smoothing, t, output["W_o"], output["b_w"], target, weight)  # pyright: ignore
     return Sums(
-        loss=totals[0],
-        nll=totals[1],
+        loss=loss,
+        nll=nll,
         words=jnp.sum(weight),
-        correct=totals[2],
+        correct=correct,
         sentences=jnp.sum(batch.weight > 0).astype(weight.dtype),
     )
 

@@ -51,8 +51,9 @@ def _record(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any, ta
         carry, output = step(dot, rest, carry, x)
         return carry, (output, operands)
 
-    saved = jax.checkpoint(body, prevent_cse=False, policy=jax.checkpoint_policies.dots_saveable)
-    carry, (outputs, operands) = lax.scan(saved, carry, (inputs, taps))
+    # Products are kept for the backward pass; gates cost less to compute again than to store.
+    body = jax.checkpoint(body, prevent_cse=False, policy=jax.checkpoint_policies.dots_saveable)
+    carry, (outputs, operands) = lax.scan(body, carry, (inputs, taps))
     return (carry, outputs), operands
 
 
