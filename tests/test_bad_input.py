@@ -104,7 +104,10 @@ def test_a_corpus_that_cannot_be_used(refused, corpus, tmp_path, case, verb):
         ("txt:a,b", "no kind of corpus 'txt'; known: builtin, text (did you mean 'text'?)"),
         ("builtin:en-fr/trian", "no split of builtin:en-fr 'trian'; known: dev, test, train"),
         ("builtin:en-de/train", "no built-in corpus 'en-de'; known: "),
-        ("builtin:en-fr/train?pears=3", "no option of builtin:en-fr 'pears'; known: max, min, pairs, seed"),
+        (
+            "builtin:en-fr/train?pears=3",
+            "no option of builtin:en-fr 'pears'; known: max, min, pairs, seed",
+        ),
     ],
 )
 def test_a_corpus_that_does_not_exist(refused, tmp_path, spec, message):
