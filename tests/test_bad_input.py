@@ -12,6 +12,9 @@ import pytest
 
 from tests import small
 
+# Orbax's threads, still reading damaged files, when their loop is gone.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 FILES = {
     "three.en": b"one\ntwo\nthree\n",
     "three.fr": b"un\ndeux\ntrois\n",
@@ -266,7 +269,6 @@ def truncate(checkpoint):
         path.write_bytes(path.read_bytes()[:100])
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Orbax's threads
 def test_truncated_checkpoints(translate, refused, copy):
     steps = sorted((copy / "checkpoints").iterdir())
     assert len(steps) == 3
