@@ -7,7 +7,7 @@ import pytest
 
 from bahdanau_jax.model import encode, start, stepper, sums, teacher_force
 from bahdanau_jax.model.loss import loss
-from tests.model.worlds import CONFIGS, batch, compiled, pairs, parameters
+from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
 CONFIG = CONFIGS["groundhog"]  # with every bias and layer but the gates' biases
 TOKENS = np.array([-1, 0, 3, 5, 8, 2], np.int32)
@@ -24,7 +24,9 @@ def step(params, b):
 
 FUNCTIONS = {
     "encode": memory_of,
-    "teacher_force": lambda params, b: teacher_force(CONFIG, params, memory_of(params, b), b.target),
+    "teacher_force": lambda params, b: teacher_force(
+        CONFIG, params, memory_of(params, b), b.target
+    ),
     "step": step,
     "sums": lambda params, b: sums(CONFIG, params, b, smoothing=0.1),
     "loss": lambda params, b: loss(CONFIG, params, b),
@@ -33,7 +35,7 @@ COMPILED = {name: compiled(f) for name, f in FUNCTIONS.items()}
 
 
 def world(dtype=np.float32, seed=0):
-    b = jax.tree.map(jnp.asarray, batch(pairs(), 2, 1, fillers=1))
+    b = on_device(batch(pairs(), 2, 1, fillers=1))
     return jax.tree.map(jnp.asarray, parameters(CONFIG, dtype, seed)), b
 
 
@@ -82,7 +84,9 @@ def bfloat16_is_finite_and_of_the_same_structure(name):
 
 def dtypes_are_those_of_the_parameters(name):
     def dtypes(dtype):
-        return [leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(FUNCTIONS[name], *world(dtype)))]
+        return [
+            leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(FUNCTIONS[name], *world(dtype)))
+        ]
 
     single = dtypes(np.float32)
     assert jnp.float32 in single

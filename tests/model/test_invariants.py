@@ -155,9 +155,7 @@ def test_backward_direction_starts_at_zero_at_the_last_real_word(name):
         first = oracles.CELLS[config.cell](
             weights["encoder"]["backward"], np.zeros(config.hidden_size), W=x
         )
-        assert np.allclose(
-            h[row, len(source) - 1, config.hidden_size :], first, rtol=0, atol=1e-12
-        )
+        assert np.allclose(h[row, len(source) - 1, config.hidden_size :], first, rtol=0, atol=1e-12)
 
 
 @every_precision

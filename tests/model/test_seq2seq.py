@@ -9,7 +9,7 @@ import pytest
 
 from bahdanau_jax.config import PRESETS, ModelConfig
 from bahdanau_jax.model import Score, Seq2Seq, count, encode, score_named, start, stepper, sums
-from tests.model.worlds import CONFIGS, batch, compiled, pairs, parameters
+from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
 
 def shapes(config):
@@ -37,7 +37,7 @@ def test_parameter_count_at_the_size_of_the_paper():
 @pytest.mark.parametrize("name", ["default", "groundhog"])
 def test_the_module_is_its_functions(name):
     config, b = CONFIGS[name], batch(pairs(), 2, 1, fillers=1)
-    params, model, tokens = parameters(config), Seq2Seq(config), np.zeros(6, np.int32)
+    params, model, tokens = parameters(config), Seq2Seq(config), jnp.zeros(6, jnp.int32)
 
     @compiled
     def functions(params, b):
@@ -83,7 +83,7 @@ def scale_of(init, path, shape):
 @pytest.mark.parametrize("init", ["paper", "scaled"])
 def test_initial_weights(init):
     config = ModelConfig(**LARGE, init=init, embedding_bias=True, output_size=113)
-    model, b = Seq2Seq(config), batch(pairs())
+    model, b = Seq2Seq(config), on_device(batch(pairs()))
     params = compiled(lambda key: model.init(key, b)["params"])(jax.random.key(5))
     seen = set()
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
@@ -104,7 +104,7 @@ def test_initial_weights(init):
 
 
 def test_init_under_vmap():
-    model, b = Seq2Seq(CONFIGS["tanh"]), batch(pairs())
+    model, b = Seq2Seq(CONFIGS["tanh"]), on_device(batch(pairs()))
     keys = jax.random.split(jax.random.key(0), 10)
     init = compiled(lambda key: model.init(key, b)["params"])
     many = compiled(jax.vmap(lambda key: model.init(key, b)["params"]))(keys)
@@ -123,7 +123,7 @@ def cosine(params, query, keys):
 COSINE = Score(
     init=lambda key, config: {
         "W": jax.random.normal(key, (config.hidden_size, 2 * config.hidden_size)),
-        "scale": jnp.ones(1),
+        "scale": jnp.ones((1, 1)),
     },
     keys=lambda config, params, annotations, mask: annotations,
     query=lambda params: params["W"],
@@ -133,7 +133,7 @@ COSINE = Score(
 
 def test_a_score_of_your_own_trains():
     config = dataclasses.replace(CONFIGS["default"], attention=f"{__name__}:COSINE")
-    params, b = parameters(config, scale=0.3), batch(pairs())
+    params, b = parameters(config, scale=0.3), on_device(batch(pairs()))
     assert set(params["attention"]) == {"W", "scale"}
     step = compiled(jax.value_and_grad(lambda params: sums(config, params, b).loss))
     first, gradient = step(params)

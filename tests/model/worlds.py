@@ -6,6 +6,7 @@ import itertools
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -71,6 +72,11 @@ def batch(pairs, extra_source: int = 0, extra_target: int = 0, fillers: int = 0)
     target = pad([*targets, *empty], max(map(len, targets)) + extra_target)
     weight = np.array([1.0] * len(pairs) + [0.0] * fillers, np.float32)
     return Batch(*source, *target, weight)
+
+
+def on_device(b: Batch):
+    """The batch as a compiled function receives it."""
+    return jax.tree.map(jnp.asarray, b)
 
 
 @functools.cache
