@@ -71,8 +71,8 @@ class Readout(NamedTuple):
     apply: Callable[[Array], Array]  # t̃ [..., width·L] -> t [..., L]
 
 
-def maxout(t: Float[Array, "*X 2L"]) -> Float[Array, "*X L"]:
-    """The larger of each adjacent pair (A.2.2)."""
+def maxout(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2"]:
+    """The larger of each adjacent pair (A.2.2); P = 2L in, L out."""
     return jnp.max(t.reshape(*t.shape[:-1], -1, 2), axis=-1)
 
 

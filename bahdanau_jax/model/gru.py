@@ -45,12 +45,12 @@ def init_gru(
     return draw(key, shapes)
 
 
-def gru_inputs(params: Params, name: str) -> Float[Array, "I 3H"]:
+def gru_inputs(params: Params, name: str) -> Float[Array, "I G"]:
     """The matrices of update gate, reset gate and candidate side by side."""
     return jnp.concatenate([params[f"{name}_z"], params[f"{name}_r"], params[name]], axis=-1)
 
 
-def gru_bias(params: Params) -> Float[Array, " 3H"]:
+def gru_bias(params: Params) -> Float[Array, " G"]:
     b = params["b"]
     return jnp.concatenate([params.get("b_z", jnp.zeros_like(b)), params.get("b_r", b * 0), b])
 
@@ -60,7 +60,7 @@ def gru_weights(params: Params) -> Weights:
 
 
 def gru_step(
-    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B 3H"]
+    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B 3*H"]
 ) -> Float[Array, "*D B H"]:
     """h' = (1 − z) ∘ h + z ∘ tanh(x + U[r ∘ h]), with z = σ(x_z + U_z h), r = σ(x_r + U_r h)."""
     size = h.shape[-1]
