@@ -151,11 +151,18 @@ class Config:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
+    def save(self, path: Path) -> None:
+        """The file appears, or is replaced, whole."""
+        draft = path.with_suffix(".tmp")
+        draft.write_text(self.to_json(), encoding="utf-8")
+        draft.replace(path)
+
 
 def _build(cls, data: Any, path: str):
     """A dataclass from parsed JSON; every field given must exist and have its default's type."""
     if not isinstance(data, dict):
-        raise ValueError(f"{path or 'the configuration'} should be an object, not {data!r}")
+        name = path.removesuffix(".") or "the configuration"
+        raise ValueError(f"{name} should be an object, not {data!r}")
     known = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(known)):
         raise ValueError(f"no field {path}{unknown[0]}; known: {', '.join(sorted(known))}")

@@ -81,7 +81,7 @@ def check(config: Config) -> None:
 def prepare(config: Config, workdir: Path) -> dict[str, Any]:
     """Learn the vocabulary and encode the training pairs; returns what was counted on the way."""
     check(config)
-    with training.lock(workdir):
+    with training.lock(Path(workdir)):
         _same_experiment(config, workdir)
         return _prepared(config, workdir)[1].statistics
 
@@ -89,8 +89,8 @@ def prepare(config: Config, workdir: Path) -> dict[str, Any]:
 def train(config: Config, workdir: Path) -> "Run":
     """Train in `workdir`, or go on there, until the configured steps; returns the best model.
 
-    Ctrl-C and SIGTERM save and leave. Raises ValueError or OSError for what the user can mend:
-    wrong settings or data, a folder of another experiment, a second trainer on the same folder.
+    Ctrl-C and SIGTERM save and raise training.Interrupted. Raises ValueError or OSError for wrong
+    settings or data, and for a folder of another experiment or with another trainer.
     """
     check(config)
     workdir = Path(workdir)
@@ -99,8 +99,10 @@ def train(config: Config, workdir: Path) -> "Run":
         config, prepared = _prepared(config, workdir)
         devices = training.mesh()
         training.check_batch_size(config.data.batch_size, devices)
-        (workdir / CONFIG).write_text(config.to_json(), encoding="utf-8")
-        _optimize(config, prepared, workdir, devices)
+        config.save(workdir / CONFIG)
+        outcome = _optimize(config, prepared, workdir, devices)
+    if outcome is training.Outcome.INTERRUPTED:
+        raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     return load(workdir)
 
 
@@ -120,11 +122,10 @@ def _prepared(config: Config, workdir: Path) -> tuple[Config, Prepared]:
 
 
 def _same_experiment(config: Config, workdir: Path) -> None:
-    """Refuse a folder whose run had another model, other data or another optimiser."""
-    path = Path(workdir) / CONFIG
-    if not path.exists():
+    """Refuse a folder whose run had another model, other data, optimiser or seed."""
+    if not (Path(workdir) / CONFIG).exists():
         return
-    before = Config.load(path)
+    before = Config.load(Path(workdir) / CONFIG)
     sizes = {
         side: getattr(before.model, side)
         for side in ("source_vocabulary", "target_vocabulary")
@@ -135,18 +136,18 @@ def _same_experiment(config: Config, workdir: Path) -> None:
         model=dataclasses.replace(config.model, **sizes),
         data=dataclasses.replace(config.data, root=before.data.root),
     )
-    for section in ("model", "data", "optimizer"):
+    for section in ("model", "data", "optimizer", "training"):
         old, new = getattr(before, section), getattr(now, section)
         for field in dataclasses.fields(old):
             was, is_now = getattr(old, field.name), getattr(new, field.name)
-            if was != is_now:
+            if was != is_now and (section != "training" or field.name == "seed"):
                 raise ValueError(
                     f"{workdir} holds another run: its {section}.{field.name} is {was!r}, not "
                     f"{is_now!r}; choose another folder, or the settings it was made with"
                 )
 
 
-def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> None:
+def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> training.Outcome:
     network = model.Seq2Seq(config.model)
     smoothing = config.optimizer.label_smoothing
 
@@ -164,7 +165,7 @@ def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> Non
         state = checkpoints.restore(state) or state
         update = training.train_step(loss_fn, optimizer, config.optimizer, devices)
         epoch = data.steps_per_epoch(len(prepared.train), config.data)
-        training.run(
+        return training.run(
             state,
             steps=steps,
             next_batches=data.train_batches(
@@ -178,7 +179,7 @@ def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> Non
             ),
             config=config.training,
             max_nonfinite=config.optimizer.max_nonfinite,
-        )
+        )[1]
     finally:
         checkpoints.close()
 

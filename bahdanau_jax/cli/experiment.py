@@ -4,6 +4,7 @@ A configuration file is a Python file that defines `config = Config(...)`.
 """
 
 import difflib
+import re
 import runpy
 import sys
 import traceback
@@ -15,8 +16,12 @@ from typing import Annotated
 import tyro
 
 import bahdanau_jax
+from bahdanau_jax import config as settings
 from bahdanau_jax.cli import options
 from bahdanau_jax.config import Config
+
+# What Python says of ModelConfig(hiden_size=3).
+UNKNOWN_FIELD = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 
 
 @dataclass(frozen=True)
@@ -82,23 +87,38 @@ def locate(name: str) -> Path:
 def load(name: str) -> Config:
     """Run a configuration file and take its `config`.
 
-    Raises ValueError with file and line where the file itself fails.
+    Raises ValueError with file and line where the file itself fails, or with the field of a value
+    of the wrong type.
     """
     path = locate(name)
     try:
         found = runpy.run_path(str(path)).get("config")
     except SyntaxError as error:
         raise ValueError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(sys.exc_info()[2])
         lines = [frame.lineno for frame in frames if frame.filename == str(path)]
         line = lines[-1] if lines else 1
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{path}:{line}: {type(error).__name__}: {reason}") from error
+        raise ValueError(f"{path}:{line}: {_reason(error)}") from error
     if not isinstance(found, Config):
         got = "nothing" if found is None else f"a {type(found).__name__}"
         raise ValueError(
             f"{path} defines {got} of the name config; expected config = Config(...),"
             " with Config from bahdanau_jax.config"
         )
-    return found
+    try:
+        return Config.from_json(found.to_json())  # where the types of all values are checked
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """In one line; a misspelt field with what may have been meant."""
+    message = " ".join(str(error).split())
+    if wrong := UNKNOWN_FIELD.match(message):
+        section, name = wrong.groups()
+        fields = getattr(getattr(settings, section, None), "__dataclass_fields__", {})
+        near = difflib.get_close_matches(name, fields, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(fields)}"
+        return f"{section} has no field {name}; {hint}"
+    return f"{type(error).__name__}: {message}"

@@ -1,5 +1,6 @@
 """bahdanau train CONFIG --workdir DIR"""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,15 +12,19 @@ class Train(experiment.Experiment):
     """Train a model, then score it on the test pairs and draw what it looks at.
 
     On a folder that holds a run already, training goes on from its last checkpoint. Any field of
-    the configuration can be set here, for example --training.steps 500.
+    the configuration can be set here, for example --training.steps 500. Ctrl-C saves and leaves.
     """
 
 
 def main(arguments: Sequence[str]) -> None:
     options = experiment.parse(Train, arguments, "train")
-    from bahdanau_jax import run
+    from bahdanau_jax import run, training
     from bahdanau_jax.experiments import report
 
     run.check(options.settings)
-    run.train(options.settings, options.workdir)
+    try:
+        run.train(options.settings, options.workdir)
+    except training.Interrupted as interrupted:  # whoever stopped it waits for no report
+        print(f"bahdanau: {interrupted}", file=sys.stderr)
+        return
     print(report.write(options.workdir))

@@ -64,9 +64,15 @@ def translate(
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each line, best first, in the order of the lines.
 
-    Fewer where the beam holds fewer. A line above `decoding.max_source` tokens is split; its pieces
-    are translated and joined, and then there is one hypothesis.
+    Fewer where there are no more. A line above `decoding.max_source` tokens is split; its pieces
+    are translated and joined, and then there is one hypothesis. Raises ValueError where the beam
+    holds fewer than `n_best`.
     """
+    if n_best > decoding.beam_size:
+        raise ValueError(
+            f"{n_best} translations of each line cannot come from a beam of {decoding.beam_size}: "
+            f"set the beam size to at least {n_best}"
+        )
     cut = [_cut(codecs[0], line, decoding.max_source) for line in lines]
     pieces = [piece for parts in cut for piece in parts]
     found: list[list[Hypothesis]] = [[] for _ in pieces]
@@ -139,7 +145,7 @@ def _search(
     return [
         [
             _hypothesis(codec, piece, found, row, k)
-            for k in range(min(n_best, decoding.beam_size))
+            for k in range(n_best)
             if k == 0 or found.length[row, k]
         ]
         for row, piece in enumerate(pieces)

@@ -1,7 +1,7 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
 from bahdanau_jax.training.checkpoint import Checkpointer
-from bahdanau_jax.training.loop import Diverged, Outcome, run
+from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
 from bahdanau_jax.training.parallel import check_batch_size, mesh, replicate, shard
@@ -22,6 +22,7 @@ __all__ = [
     "TIMES",
     "Checkpointer",
     "Diverged",
+    "Interrupted",
     "Monitor",
     "Outcome",
     "StepSums",

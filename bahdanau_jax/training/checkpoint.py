@@ -40,6 +40,18 @@ def _best(scores: dict[int, float]) -> int | None:
     return min(scores, key=lambda step: (-scores[step], step), default=None)
 
 
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Orbax logs pages about a file it cannot read; what we say of it is one line."""
+    theirs = logging.getLogger("absl")
+    level = theirs.level
+    theirs.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        theirs.setLevel(level)
+
+
 @dataclass(frozen=True)
 class NewestAndBest:
     """Orbax's protocol of a preservation policy: the newest `keep`, and the best.
@@ -214,7 +226,8 @@ class Checkpointer:
 
     def _note(self, step: int) -> dict:
         try:
-            metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
+            with _alone():
+                metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
             note, sealed = metadata["note"], metadata["seal"]
         except Exception as error:  # by the kind of damage, Orbax raises almost anything
             raise Damaged(f"its metadata cannot be read ({type(error).__name__})") from error
@@ -235,7 +248,8 @@ class Checkpointer:
             )
         try:
             wanted_leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
-            flat = self._orbax.load_checkpointables(step, {ITEM: wanted_leaves})[ITEM]
+            with _alone():
+                flat = self._orbax.load_checkpointables(step, {ITEM: wanted_leaves})[ITEM]
             found = digests(flat)
         except Exception as error:
             raise Damaged(f"it cannot be read ({type(error).__name__})") from error

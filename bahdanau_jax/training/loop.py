@@ -32,6 +32,10 @@ class Outcome(enum.StrEnum):
     INTERRUPTED = "interrupted"  # a signal; run again to go on
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal ended a run, which is saved and can go on."""
+
+
 class Diverged(FloatingPointError):
     """Too many non-finite gradients in a row. Nothing non-finite was saved."""
 

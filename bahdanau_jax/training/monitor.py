@@ -23,10 +23,16 @@ TIMES = ("seconds", "tokens_per_second")  # fields of a line that no two runs sh
 def lock(workdir: Path) -> Iterator[None]:
     """Hold a folder for one trainer. The kernel lets go when the process dies, however it dies.
 
-    Raises OSError where another process trains there.
+    Raises OSError where another process trains there, or where there can be no such folder.
     """
-    workdir.mkdir(parents=True, exist_ok=True)
-    with (workdir / ".lock").open("a+") as file:
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        opened = (workdir / ".lock").open("a+")
+    except OSError as error:
+        raise OSError(
+            f"{workdir} cannot be a run folder ({error.strerror}): choose another folder"
+        ) from error
+    with opened as file:
         # A forked child would hold the lock beyond its parent's death.
         os.register_at_fork(after_in_child=file.close)
         try:

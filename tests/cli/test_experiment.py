@@ -76,7 +76,15 @@ FAULTY = {
     "x = 1\nconfig = Config(\n": (2, "'(' was never closed"),
     "x = 1\n\nconfig = x.size\n": (3, "AttributeError: 'int' object has no attribute 'size'"),
     "import no_such_module\n": (1, "ModuleNotFoundError: No module named 'no_such_module'"),
-    SMALL + "config = Config(model=ModelConfig(hidden=3))\n": (3, "TypeError: "),
+    SMALL + "config = Config(model=ModelConfig(hidden=3))\n": (
+        3,
+        "ModelConfig has no field hidden; did you mean hidden_size?",
+    ),
+    SMALL + "config = Config(attention='dot')\n": (
+        3,
+        "Config has no field attention; known: model, data, optimizer, training, decoding",
+    ),
+    "raise SystemExit(0)\n": (1, "SystemExit: 0"),
     SMALL + "def make():\n    raise ValueError('no\\nway')\n\nconfig = make()\n": (
         4,
         "ValueError: no way",
@@ -93,6 +101,33 @@ def test_a_fault_in_a_configuration_names_file_and_line(call, tmp_path, text):
     assert (code, out) == (2, "")
     assert err.startswith(f"bahdanau: {path}:{line}: {message}")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("ModelConfig(hidden_size='many')", "model.hidden_size should be int, not 'many'"),
+        ("ModelConfig(hidden_size=True)", "model.hidden_size should be int, not True"),
+        ("Config()", "no field model.data; known: "),
+        ("3", "model should be an object, not 3"),
+        ("ModelConfig(hidden_size={1, 2})", "Object of type set is not JSON serializable"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(call, tmp_path, section, message):
+    path = tmp_path / "faulty.py"
+    path.write_text(SMALL + f"config = Config(model={section})\n")
+    code, out, err = call("train", path, "--workdir", tmp_path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"bahdanau: {path}: {message}")
+    assert err.count("\n") == 1
+
+
+def test_an_integer_serves_where_a_number_is_meant(tmp_path):
+    path = tmp_path / "whole.py"
+    path.write_text(
+        "from bahdanau_jax.config import *\nconfig = Config(optimizer=OptimizerConfig(epsilon=1))"
+    )
+    assert type(experiment.load(str(path)).optimizer.epsilon) is float
 
 
 @pytest.mark.parametrize(("text", "got"), [("x = 1\n", "nothing"), ("config = {}\n", "a dict")])

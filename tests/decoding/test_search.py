@@ -6,15 +6,15 @@ import math
 
 import jax
 import jax.numpy as jnp
-import lattice as oracle
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lattice import Lattice
 
 from bahdanau_jax.decoding import search
 from bahdanau_jax.decoding.search import NORMALIZATIONS
+from tests.decoding import lattice as oracle
+from tests.decoding.lattice import Lattice
 
 A, B_ = 2, 3  # two ordinary words
 SCORES = {

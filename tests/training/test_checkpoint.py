@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import toy
 
 from bahdanau_jax import training
+from tests.training import toy
 
 # Where loading fails, Orbax's own threads complain to a loop that is closed by then.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -11,10 +11,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-import toy
 
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
+from tests.training import toy
 
 
 class Killed(BaseException):

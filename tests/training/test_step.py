@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-import toy
 
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import OptimizerConfig
 from bahdanau_jax.training import step as stepping
+from tests.training import toy
 
 
 def host(tree):

@@ -1,0 +1,30 @@
+"""The whole way in seconds: a configuration that the command line takes as it takes any other."""
+
+from pathlib import Path
+
+from bahdanau_jax.config import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainingConfig,
+)
+
+FILE = Path(__file__)
+
+config = Config(
+    model=ModelConfig(embedding_size=11, hidden_size=17, alignment_size=13, maxout_size=7),
+    data=DataConfig(
+        train="builtin:en-fr/train?pairs=300&max=6",
+        dev="builtin:en-fr/dev?pairs=12&max=6",
+        test="builtin:en-fr/test?pairs=12&max=6",
+        batch_size=20,
+        shapes=1,
+    ),
+    optimizer=OptimizerConfig(
+        name="adam", learning_rate=1e-2, warmup_steps=5, loss_scale="token", epsilon=1e-8
+    ),
+    training=TrainingConfig(steps=30, log_every=4, evaluate_every=10, checkpoint_every=7),
+    decoding=DecodingConfig(beam_size=3, batch_size=12),
+)
