@@ -1,12 +1,15 @@
 """Dropout: whose mask it is, and how it is distributed."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from bahdanau_jax.model.dropout import dropout, row_keys
-from tests.model.worlds import compiled
+from bahdanau_jax.model.loss import sums
+from tests.model.worlds import CONFIGS, batch, compiled, pairs, parameters
 
 TIME, FEATURES = 7, 5  # an odd number of units
 KEY = jax.random.key(3)
@@ -78,3 +81,13 @@ def test_dtype_and_gradient_are_those_of_the_mask(dtype):
     (gradient,) = pullback(out)
     assert out.dtype == gradient.dtype == dtype
     assert np.array_equal(gradient, out * 2)
+
+
+def test_padding_and_fillers_leave_the_loss_of_a_key():
+    config = dataclasses.replace(
+        CONFIGS["default"], embedding_dropout=0.2, annotation_dropout=0.3, readout_dropout=0.4
+    )
+    params, total = parameters(config), compiled(sums, static_argnums=0)
+    alone = total(config, params, batch(pairs()), KEY)
+    assert np.allclose(total(config, params, batch(pairs(), 2, 1, fillers=1), KEY), alone, 1e-5)
+    assert abs(total(config, params, batch(pairs()), jax.random.key(4)).loss - alone.loss) > 0.1

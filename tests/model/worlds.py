@@ -104,9 +104,9 @@ class Everything(NamedTuple):
     memory: Memory
     log_p: Array
     alpha: Array
-    sums: Sums
     smoothed: Sums  # with label smoothing of 0.1
-    gradients: dict[str, Any]  # of the loss, by each way to differentiate that was asked for
+    sums: dict[str, Sums]  # as they come with the gradient, by each way that was asked for
+    gradients: dict[str, Any]  # of the loss
 
 
 @functools.partial(compiled, static_argnums=(0, 3))
@@ -114,17 +114,23 @@ def everything(config: ModelConfig, params, batch: Batch, gradients: tuple[str, 
     """One program for many tests; the batches of one shape share it."""
     log_p, alpha, _ = alignment(config, params, batch)
 
-    def gradient(name):
-        changed = dataclasses.replace(config, gradients=name)
-        return jax.grad(lambda params: sums(changed, params, batch).loss)(params)
+    def gradient(way):
+        changed = dataclasses.replace(config, gradients=way)
 
+        def loss(params):
+            found = sums(changed, params, batch)
+            return found.loss, found
+
+        return jax.grad(loss, has_aux=True)(params)
+
+    found = {way: gradient(way) for way in gradients}
     return Everything(
         memory=encode(config, params, batch.source, batch.source_mask),
         log_p=log_p,
         alpha=alpha,
-        sums=sums(config, params, batch),
         smoothed=sums(config, params, batch, smoothing=0.1),
-        gradients={name: gradient(name) for name in gradients},
+        sums={way: totals for way, (_, totals) in found.items()},
+        gradients={way: grads for way, (grads, _) in found.items()},
     )
 
 
