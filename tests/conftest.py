@@ -39,3 +39,27 @@ def data_root() -> Path:
     if not Path(named).is_dir():
         pytest.skip(f"BAHDANAU_DATA is {named}, which is no folder")
     return Path(named)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """(a run folder that `bahdanau train` made, the finished process); to change it, copy it."""
+    from tests import small
+
+    workdir = tmp_path_factory.mktemp("trained") / "run"
+    done = small.bahdanau(*small.train(workdir))
+    assert done.returncode == 0, done.stderr
+    return workdir, done
+
+
+@pytest.fixture
+def command_line(capfd):
+    """Runs a command line in this process: (exit code, stdout, stderr)."""
+    from bahdanau_jax.cli.main import main
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run

@@ -1,5 +1,7 @@
 """The whole way in seconds: a configuration that the command line takes as it takes any other."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from bahdanau_jax.config import (
@@ -11,7 +13,8 @@ from bahdanau_jax.config import (
     TrainingConfig,
 )
 
-FILE = Path(__file__)
+FILE = Path(__file__).resolve()
+ROOT = FILE.parents[1]
 
 config = Config(
     model=ModelConfig(embedding_size=11, hidden_size=17, alignment_size=13, maxout_size=7),
@@ -28,3 +31,17 @@ config = Config(
     training=TrainingConfig(steps=30, log_every=4, evaluate_every=10, checkpoint_every=7),
     decoding=DecodingConfig(beam_size=3, batch_size=12),
 )
+
+
+def bahdanau(*arguments, **options) -> subprocess.CompletedProcess:
+    """The command line in a process of its own."""
+    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, **options)
+
+
+def command(*arguments) -> list[str]:
+    return [sys.executable, "-m", "bahdanau_jax.cli.main", *map(str, arguments)]
+
+
+def train(workdir: Path, *overrides) -> list[str]:
+    """The arguments that train this configuration."""
+    return ["train", str(FILE), "--workdir", str(workdir), *map(str, overrides)]

@@ -4,10 +4,12 @@ Beside every checkpoint stand the name, type, shape and SHA-256 of each of its a
 restores a flipped bit without a word, and casts a wrong type in silence.
 """
 
+import gc
 import logging
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,7 @@ from bahdanau_jax.training.digest import (
 log = logging.getLogger(__name__)
 
 State = TypeVar("State")
+Value = TypeVar("Value")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
 
 
@@ -40,16 +43,24 @@ def _best(scores: dict[int, float]) -> int | None:
     return min(scores, key=lambda step: (-scores[step], step), default=None)
 
 
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Orbax logs pages about a file it cannot read; what we say of it is one line."""
-    theirs = logging.getLogger("absl")
-    level = theirs.level
-    theirs.setLevel(logging.CRITICAL)
+def _reading(what: str, read: Callable[[], Value]) -> Value:
+    """`read()`; whatever Orbax raises becomes Damaged, and the pages that it logs are dropped."""
+    theirs = {logging.getLogger(name): 0 for name in ("absl", "asyncio")}
+    for logger in theirs:
+        theirs[logger] = logger.level
+        logger.setLevel(logging.CRITICAL + 1)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return read()
+            except Exception as error:  # by the kind of damage, Orbax raises almost anything
+                reason = type(error).__name__
+            gc.collect()  # here, where the complaints of its unfinished tasks are not heard
     finally:
-        theirs.setLevel(level)
+        for logger, level in theirs.items():
+            logger.setLevel(level)
+    raise Damaged(f"{what} cannot be read ({reason})")
 
 
 @dataclass(frozen=True)
@@ -225,12 +236,11 @@ class Checkpointer:
         self._read_scores()
 
     def _note(self, step: int) -> dict:
-        try:
-            with _alone():
-                metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
-            note, sealed = metadata["note"], metadata["seal"]
-        except Exception as error:  # by the kind of damage, Orbax raises almost anything
-            raise Damaged(f"its metadata cannot be read ({type(error).__name__})") from error
+        def read() -> tuple[dict, str]:
+            metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
+            return metadata["note"], metadata["seal"]
+
+        note, sealed = _reading("its metadata", read)
         if seal(note) != sealed:
             raise Damaged("its metadata do not match their digest")
         return note
@@ -246,13 +256,13 @@ class Checkpointer:
                 f"{self.folder / str(step)} is of another model: {fault}; use the "
                 "configuration it was trained with, or another folder"
             )
-        try:
-            wanted_leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
-            with _alone():
-                flat = self._orbax.load_checkpointables(step, {ITEM: wanted_leaves})[ITEM]
-            found = digests(flat)
-        except Exception as error:
-            raise Damaged(f"it cannot be read ({type(error).__name__})") from error
+
+        def read() -> tuple[dict, dict]:
+            leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
+            flat = self._orbax.load_checkpointables(step, {ITEM: leaves})[ITEM]
+            return flat, digests(flat)
+
+        flat, found = _reading("it", read)
         for name in wanted:
             if found[name] != note["digests"][name]:
                 raise Damaged(f"{name} does not match its digest")

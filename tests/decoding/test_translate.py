@@ -1,0 +1,248 @@
+"""Lines through real models with random weights, against loops, brute force and forced decoding."""
+
+import dataclasses
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import jaxprs_in_params
+
+from bahdanau_jax import data, model
+from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
+from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
+from bahdanau_jax.decoding import force, translate
+from bahdanau_jax.decoding.translate import normalization, search
+from tests.model import worlds
+
+SOURCE, TARGET = "a b c d e f g", "p q r s t u"
+SIZES = worlds.SIZES | {"source_vocabulary": 9, "target_vocabulary": 8}
+CODECS = data.learn(DataConfig(tokenizer="none"), [data.Pair(SOURCE, TARGET)])
+MODELS = {
+    "paper": ModelConfig(**SIZES),
+    "groundhog": dataclasses.replace(PRESETS["groundhog"], **SIZES | {"output_size": 13}),
+    "luong": ModelConfig(**SIZES, order="luong", attention="general"),
+    "rnnencdec": ModelConfig(**SIZES, order="groundhog", attention="none"),
+}
+DECODING = DecodingConfig(beam_size=3, batch_size=8, max_ratio=2.0)
+LINES = ["a b c", "", "g", "f e d c b a", "a x a", "d d", "b c d e", "g g g g g", "x"]
+
+
+def weights(config, eos: float = 2.0, unk: float = 0.0):
+    """Weights at random, where the word before counts; EOS and UNK as probable as asked for."""
+    params = worlds.parameters(config, seed=2)
+    params["target_embedding"]["E"] *= 3
+    for bias in (params["decoder"]["b"], params["readout"]["b_o"], params["output"]["b_w"]):
+        bias[:] = 0
+    params["output"]["b_w"][[EOS, UNK]] = eos, unk
+    return jax.tree.map(jnp.asarray, params)
+
+
+def translated(config, params, lines, n_best=1, **settings):
+    decoding = dataclasses.replace(DECODING, **settings)
+    return translate(config, params, CODECS, decoding, lines, n_best)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def world(request):
+    config = MODELS[request.param]
+    return config, weights(config)
+
+
+def assert_same(ours, theirs):
+    """Equal n-best lists; only hypotheses that score alike may change places."""
+    assert len(ours) == len(theirs)
+    np.testing.assert_allclose([h.score for h in ours], [h.score for h in theirs], atol=1e-5)
+    for h in ours:
+        (twin,) = (t for t in theirs if t.tokens == h.tokens)
+        assert abs(twin.score - h.score) < 1e-5
+        assert twin == dataclasses.replace(
+            h, score=twin.score, log_probabilities=twin.log_probabilities
+        )
+        np.testing.assert_allclose(h.log_probabilities, twin.log_probabilities, atol=1e-5)
+        np.testing.assert_allclose(h.alpha, twin.alpha, atol=1e-5)
+
+
+def test_batch_size_order_and_neighbours_change_nothing(world):
+    together = translated(*world, LINES, 3)
+    alone = [translated(*world, [line], 3, batch_size=1)[0] for line in LINES]
+    backwards = translated(*world, LINES[::-1], 3, batch_size=5)[::-1]
+    for all_ways in zip(together, alone, backwards, strict=True):
+        assert_same(all_ways[0], all_ways[1])
+        assert_same(all_ways[0], all_ways[2])
+
+
+def test_n_best_lists_are_sorted_and_repeat_nothing(world):
+    for hypotheses in translated(*world, LINES, 3):
+        scores = [h.score for h in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert len({h.tokens for h in hypotheses}) == len(hypotheses)
+        for h in hypotheses:
+            assert math.isclose(h.score, sum(h.log_probabilities), abs_tol=1e-5)
+            assert h.finished == (h.tokens[-1] == "</s>")
+            np.testing.assert_allclose(h.alpha.sum(1), 1, atol=1e-5)
+    assert translated(*world, LINES, 1) == [row[:1] for row in translated(*world, LINES, 3)]
+
+
+def test_forced_decoding_gives_the_same_score_and_alignment(world):
+    sources, found = [], []
+    for line, hypotheses in zip(LINES, translated(*world, LINES, 3), strict=True):
+        kept = [h for h in hypotheses if h.finished]
+        sources, found = sources + [line] * len(kept), found + kept
+    assert len(found) > 3
+    forced = force(*world, CODECS, 8, sources, [h.text for h in found])
+    for ours, theirs in zip(found, forced, strict=True):
+        assert ours.tokens == theirs.tokens and ours.source_tokens == theirs.source_tokens
+        assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
+        np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, atol=1e-4)
+        np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
+
+
+def greedy(config, params, line):
+    """(ids, log-probabilities, α) by the likeliest word at every step."""
+    source, mask = pad([CODECS[0].encode(line)], 8)
+    memory = jax.jit(model.encode, static_argnums=0)(config, params, source, mask)
+    step = jax.jit(lambda memory, *inputs: model.stepper(config, params, memory)(*inputs))
+    token, state, made = START, model.start(memory), []
+    for _ in range(math.ceil(DECODING.max_ratio * mask.sum())):
+        log_p, state, alpha = step(memory, jnp.full(1, token), state)
+        token = int(log_p[0].argmax())
+        made.append((token, float(log_p[0, token]), alpha[0, : mask.sum()]))
+        if token == EOS:
+            break
+    return zip(*made, strict=True)
+
+
+def test_a_beam_of_one_is_greedy(world):
+    for line, (h,) in zip(LINES[:5], translated(*world, LINES[:5], beam_size=1), strict=True):
+        ids, log_p, alpha = greedy(*world, line)
+        assert h.tokens == CODECS[1].tokens(ids)
+        np.testing.assert_allclose(h.log_probabilities, log_p, atol=1e-5)
+        np.testing.assert_allclose(h.alpha, np.stack(alpha), atol=1e-5)
+
+
+def everything(config, params, line, limit):
+    """(score, ids) of every finished translation of at most `limit` words, best first."""
+    words = range(1, config.target_vocabulary)
+    targets = [[*ids, EOS] for n in range(limit) for ids in itertools.product(words, repeat=n)]
+    ids = CODECS[0].encode(line)
+    source = pad([ids] * len(targets), len(ids))
+    batch = Batch(*source, *pad(targets, limit), np.ones(len(targets), np.float32))
+    log_p, _, real = jax.jit(model.alignment, static_argnums=0)(config, params, batch)
+    scores = np.where(real, log_p, 0).sum(1)
+    return sorted(zip(scores.tolist(), map(tuple, targets), strict=True), reverse=True)
+
+
+@pytest.mark.parametrize("name", ["paper", "groundhog"])
+def test_a_beam_that_holds_everything_finds_what_brute_force_finds(name):
+    config = dataclasses.replace(MODELS[name], target_vocabulary=4)
+    params = weights(config)
+    expected = everything(config, params, "b", limit=4)
+    (found,) = translated(config, params, ["b"], 50, beam_size=4 * 27)
+    assert len(found) == len(expected) == 1 + 3 + 9 + 27
+    np.testing.assert_allclose([h.score for h in found], [s for s, _ in expected], atol=1e-4)
+    scores = {CODECS[1].tokens(ids): score for score, ids in expected}
+    for h in found:
+        assert math.isclose(h.score, scores.pop(h.tokens), abs_tol=1e-4)
+    assert not scores
+
+
+@pytest.fixture(scope="module")
+def endless():
+    """A model that never ends a sentence, and likes unknown words."""
+    return MODELS["groundhog"], weights(MODELS["groundhog"], eos=-50)
+
+
+def test_what_has_not_ended_at_the_limit_is_flagged(endless):
+    for line, (h,) in zip(LINES, translated(*endless, LINES), strict=True):
+        assert not h.finished
+        assert len(h.tokens) == math.ceil(DECODING.max_ratio * len(CODECS[0].encode(line)))
+        assert "</s>" not in h.tokens and len(h.text.split()) == len(h.tokens)
+
+
+def test_banned_unknown_words(endless):
+    likes = MODELS["groundhog"], weights(MODELS["groundhog"])
+    free, banned = ([h for (h,) in translated(*likes, LINES, ban_unk=ban)] for ban in (False, True))
+    assert any("<unk>" in h.tokens for h in free)
+    for h, was in zip(banned, free, strict=True):
+        # Where the ban leaves nothing that ends, it is lifted.
+        assert (h.finished and "<unk>" not in h.tokens) or h == was
+    assert any("<unk>" in was.tokens and h != was for h, was in zip(banned, free, strict=True))
+    assert translated(*endless, LINES, ban_unk=True) == translated(*endless, LINES)
+
+
+def test_an_empty_line_is_the_end_of_a_sentence_alone():
+    config = MODELS["paper"]
+    ((h,),) = translated(config, weights(config), [""])
+    assert h.source_tokens == ("</s>",)
+    np.testing.assert_allclose(h.alpha, np.ones((len(h.tokens), 1)), atol=1e-6)
+
+
+def test_a_long_line_is_split_and_joined():
+    config, line = MODELS["paper"], "a b c d e f g a"
+    params = weights(config)
+    pieces = ["a b c", "d e f", "g a"]
+    ((joined,),) = translated(config, params, [line], n_best=2, max_source=3)
+    parts = [h for (h,) in translated(config, params, pieces, max_source=3)]
+    assert len({h.tokens for h in parts}) > 1 and all(h.finished for h in parts)
+    assert joined.tokens == (*(t for h in parts for t in h.tokens[:-1]), "</s>")
+    assert joined.text == " ".join(h.text for h in parts if h.text)
+    assert joined.source_tokens == (*line.split(), "</s>")
+    assert math.isclose(joined.score, sum(h.score for h in parts), abs_tol=1e-5)
+    assert len(joined.log_probabilities) == len(joined.tokens)
+    left, i, j = joined.alpha.copy(), 0, 0
+    for h, last in zip(parts, (False, False, True), strict=True):
+        rows, columns = len(h.tokens) - (not last), len(h.source_tokens) - (not last)
+        block = np.s_[i : i + rows, j : j + columns]
+        np.testing.assert_allclose(left[block], h.alpha[:rows, :columns], atol=1e-5)
+        left[block] = 0
+        i, j = i + rows, j + columns
+    assert left.shape == (i, j) and not left.any()
+
+
+def test_a_line_of_just_the_longest_length_stays_whole():
+    config = MODELS["paper"]
+    params = weights(config)
+    assert translated(config, params, ["a b c"], max_source=3) == translated(
+        config, params, ["a b c"]
+    )
+
+
+def test_a_beam_too_small_for_the_list_is_refused():
+    with pytest.raises(ValueError, match="set the beam size to at least 4"):
+        translated(MODELS["paper"], {}, ["a"], n_best=4)
+
+
+def loops(jaxpr):
+    """All while loops of a program, inner ones too."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "while":
+            yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from loops(inner)
+
+
+@pytest.mark.parametrize("name", ["paper", "luong", "rnnencdec"])
+def test_all_hypotheses_share_one_memory(name):
+    config, B, K, S = MODELS[name], 2, 31, 8
+    params = weights(config)
+    mask, limits = np.ones((B, S), bool), np.full(B, 3, np.int32)
+    program = jax.make_jaxpr(search, static_argnums=(0, 5, 6, 7, 8))(
+        config,
+        params,
+        mask.astype(np.int32),
+        mask,
+        limits,
+        3,
+        K,
+        normalization(DECODING),
+        False,
+    )
+    found = list(loops(program.jaxpr))
+    assert found
+    widest = min(config.alignment_size, config.hidden_size)
+    for equation in found:
+        for variable in (*equation.invars, *equation.outvars):
+            assert variable.aval.size < B * K * S * widest, variable.aval

@@ -1,0 +1,338 @@
+"""Whatever is wrong with files, settings or folders: exit code 2 and a line that helps."""
+
+import hashlib
+import io
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests import small
+
+FILES = {
+    "three.en": b"one\ntwo\nthree\n",
+    "three.fr": b"un\ndeux\ntrois\n",
+    "two.fr": b"un\ndeux\n",
+    "latin.fr": "un\ndéux\ntrois\n".encode("latin1"),
+    "empty": b"",
+    "blank": b"\n\n\n",
+}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+@pytest.fixture
+def refused(command_line):
+    """Runs a command line that must fail; returns its complaint, without the name before it."""
+
+    def run(*arguments):
+        code, out, err = command_line(*arguments)
+        assert (code, out) == (2, "")
+        assert "Traceback" not in err
+        lines = err.splitlines()
+        assert all(line.startswith("bahdanau: ") for line in lines), err
+        return "\n".join(line.removeprefix("bahdanau: ") for line in lines)
+
+    return run
+
+
+# The training corpus, further settings, and what is said of them; {} is the folder of the files.
+CORPORA = {
+    "missing": ("no.en,three.fr", [], "no file {}/no.en (relative files lie in the folder set by"),
+    "unequal": (
+        "three.en,two.fr",
+        [],
+        "{}/three.en has 3 lines, but {}/two.fr has 2: line n of one should",
+    ),
+    "no UTF-8": ("three.en,latin.fr", [], "{}/latin.fr, line 2: not valid UTF-8 (byte 2 of"),
+    "empty": ("empty,empty", [], "the corpus text:empty,empty is empty: it has no sentence pair"),
+    "blank": ("blank,blank", [], "no training pair is left of 3: "),
+    "one side": ("three.en", [], "text:three.en should be text:SOURCE_FILE,TARGET_FILE"),
+    "all too long": (
+        "three.en,three.fr",
+        ["--data.max-tokens", 1, "--data.vocabulary", "characters"],
+        "no training pair is left of 3: 3 have more than data.max_tokens = 1 tokens on a side",
+    ),
+    "vocabulary too large": (
+        "three.en,three.fr",
+        ["--data.vocabulary", "sentencepiece"],
+        "data.source_vocabulary_size is 30000, but this text gives at most 29 pieces: lower it to",
+    ),
+    "vocabulary too small": (
+        "three.en,three.fr",
+        ["--data.vocabulary", "sentencepiece", "--data.source-vocabulary-size", 5],
+        "data.source_vocabulary_size is 5, but the characters of this text alone need 10: raise",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CORPORA)
+@pytest.mark.parametrize("verb", ["train", "prepare"])
+def test_a_corpus_that_cannot_be_used(refused, corpus, tmp_path, case, verb):
+    files, settings, message = CORPORA[case]
+    told = refused(
+        verb,
+        small.FILE,
+        "--workdir",
+        tmp_path / "run",
+        "--data.root",
+        corpus,
+        "--data.dev",
+        "",
+        "--data.test",
+        "",
+        "--data.train",
+        f"text:{files}",
+        *settings,
+    )
+    assert told.startswith(message.replace("{}", str(corpus)))
+    assert "\n" not in told
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("txt:a,b", "no kind of corpus 'txt'; known: builtin, text (did you mean 'text'?)"),
+        ("builtin:en-fr/trian", "no split of builtin:en-fr 'trian'; known: dev, test, train"),
+        ("builtin:en-de/train", "no built-in corpus 'en-de'; known: "),
+        (
+            "builtin:en-fr/train?pears=3",
+            "no option of builtin:en-fr 'pears'; known: max, min, pairs, seed",
+        ),
+    ],
+)
+def test_a_corpus_that_does_not_exist(refused, tmp_path, spec, message):
+    assert refused(*small.train(tmp_path / "run", "--data.train", spec)).startswith(message)
+
+
+def test_all_wrong_settings_are_told_at_once(refused, tmp_path):
+    told = refused(
+        *small.train(
+            tmp_path / "run",
+            "--model.hidden-size",
+            0,
+            "--data.batch-size",
+            -1,
+            "--optimizer.learning-rate",
+            "nan",
+            "--optimizer.name",
+            "adm",
+            "--model.attention",
+            "aditive",
+        )
+    ).splitlines()
+    assert told[:3] == [
+        "model.hidden_size is 0, but should be at least 1",
+        "data.batch_size is -1, but should be at least 1",
+        "optimizer.learning_rate is nan, but should be positive and finite",
+    ]
+    assert told[3].startswith("no optimizer.name 'adm'; known: ")
+    assert told[4].startswith("model.attention is 'aditive'; known: additive, ")
+    assert len(told) == 5
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:score", "but No module named 'no_such_module'"),
+        ("math:tau", "which is a float, no Score"),
+        ("math:taau", "but module 'math' has no attribute 'taau'"),
+    ],
+)
+def test_an_attention_of_ones_own_that_is_none(refused, tmp_path, name, message):
+    told = refused(*small.train(tmp_path / "run", "--model.attention", name))
+    assert told == f"model.attention is '{name}', {message}"
+
+
+def test_a_misspelt_flag_and_a_misspelt_field(refused, tmp_path):
+    told = refused(*small.train(tmp_path / "run", "--model.hiden-size", 3))
+    assert told == "no option --model.hiden-size; did you mean --model.hidden-size?"
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from bahdanau_jax.config import *\n\nconfig = Config(model=ModelConfig(hiden_size=3))\n"
+    )
+    told = refused("train", path, "--workdir", tmp_path / "run")
+    assert told == f"{path}:3: ModelConfig has no field hiden_size; did you mean hidden_size?"
+
+
+@pytest.mark.parametrize("verb", ["train", "prepare"])
+def test_a_folder_that_cannot_be_one(refused, tmp_path, verb):
+    file = tmp_path / "file"
+    file.write_text("")
+    for workdir in (file, file / "below", "/proc/below"):
+        told = refused(verb, small.FILE, "--workdir", workdir)
+        assert told.startswith(f"{workdir} cannot be a run folder (")
+        assert told.endswith("): choose another folder")
+
+
+@pytest.fixture
+def copy(trained, tmp_path):
+    """A trained run that may be broken."""
+    return shutil.copytree(trained[0], tmp_path / "copy")
+
+
+@pytest.fixture
+def translate(monkeypatch, command_line):
+    """Runs `translate` on these bytes."""
+
+    def run(folder, text: bytes = b"We sleep.\n", *options):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        return command_line("translate", "--run", folder, *options)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "was"),
+    [("--model.hidden-size", 18, 17), ("--data.lowercase", True, False), ("--training.seed", 2, 1)],
+)
+def test_a_folder_that_holds_another_model(refused, trained, option, value, was):
+    before = (trained[0] / "config.json").read_bytes()
+    told = refused(*small.train(trained[0], option, value))
+    field = option.strip("-").replace("-", "_")
+    assert told.startswith(f"{trained[0]} holds another run: its {field} is {was}, not {value}; ")
+    assert (trained[0] / "config.json").read_bytes() == before
+
+
+def test_folders_without_a_model(translate, copy, tmp_path):
+    def told(folder):
+        code, out, err = translate(folder)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        return err.removeprefix("bahdanau: ")
+
+    missing = tmp_path / "missing"
+    assert told(missing) == f"{missing} holds no run: there is no config.json in it\n"
+    shutil.rmtree(copy / "checkpoints")
+    assert told(copy).startswith(f"{copy}/checkpoints holds no checkpoints: train")
+    (copy / "checkpoints").mkdir()
+    assert told(copy) == f"{copy}/checkpoints is empty: train the run first\n"
+    shutil.rmtree(copy / "vocabulary")
+    assert told(copy).startswith(f"no file {copy}/vocabulary/settings.json: the vocabulary folder")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "Expecting value: line 1 column 1"),
+        ('{"model": {', "Expecting property name enclosed in double quotes: line 1"),
+        ("\udcff", "'utf-8' codec can't decode byte 0xff"),
+        ('{"model": 3}', "model should be an object, not 3"),
+        ('{"model": {"hiden_size": 3}}', "no field model.hiden_size; known: alignment_size, "),
+        ('{"model": {"hidden_size": "x"}}', "model.hidden_size should be int, not 'x'"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["translate", "train"])
+def test_a_damaged_config_json(translate, refused, copy, text, message, verb):
+    (copy / "config.json").write_text(text, errors="surrogateescape")
+    if verb == "train":
+        told = refused(*small.train(copy))
+    else:
+        code, _, err = translate(copy)
+        told = err.removeprefix("bahdanau: ")
+        assert (code, err.count("\n")) == (2, 1)
+    assert told.startswith(f"{copy}/config.json: {message}")
+
+
+def test_a_folder_mixed_from_two_runs(translate, copy):
+    entries = (copy / "vocabulary/source.txt").read_text() + "another\n"
+    settings = json.loads((copy / "vocabulary/settings.json").read_text())
+    settings["sha256"]["source"] = hashlib.sha256(entries.encode()).hexdigest()
+    (copy / "vocabulary/source.txt").write_text(entries)
+    count = entries.count("\n")
+    code, _, err = translate(copy)  # the file is not the one that was saved
+    assert code == 2
+    assert err.startswith(f"bahdanau: {copy}/vocabulary/source.txt is damaged: ")
+    (copy / "vocabulary/settings.json").write_text(json.dumps(settings))
+    assert translate(copy) == (
+        2,
+        "",
+        f"bahdanau: {copy}/vocabulary/source has {count} entries, but the model's source embedding "
+        f"has {count - 1} rows: this run folder was mixed from two runs\n",
+    )
+
+
+def truncate(checkpoint):
+    for path in checkpoint.rglob("d/*"):
+        path.write_bytes(path.read_bytes()[:100])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Orbax's threads
+def test_truncated_checkpoints(translate, refused, copy):
+    steps = sorted((copy / "checkpoints").iterdir())
+    assert len(steps) == 3
+    for checkpoint in steps[:-1]:
+        truncate(checkpoint)
+    code, out, err = translate(copy)
+    assert (code, out.count("\n")) == (0, 1)
+    truncate(steps[-1])
+    code, out, err = translate(copy)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"bahdanau: every checkpoint in {copy}/checkpoints is damaged: ")
+    assert err.count("\n") == 1
+    assert "is damaged: " in refused(*small.train(copy))
+
+
+ODD = {
+    "empty": b"",
+    "spaces": b" \t ",
+    "ideographic space": "\u3000".encode(),
+    "zero-width space": "\u200b".encode(),
+    "NUL": b"\x00",
+    "NUL inside": b"We\x00sleep.",
+    "carriage return": b"We sleep.\r",
+    "carriage return inside": b"We\rsleep.",
+    "next line": "We\x85sleep.".encode(),
+    "line separator": "We\u2028sleep.".encode(),
+    "form feed": b"\x0c\x0b\x1c\x1d\x1e",
+    "bell and escape": b"\x07\x1b[31mred\x1b[0m",
+    "invalid UTF-8": b"We \xff\xfe sleep.",
+    "torn UTF-8": b"\xe6\x88",
+    "surrogate": b"\xed\xa0\x80",
+    "10,000 words": b"We sleep. " * 5_000,
+    "one long word": b"x" * 20_000,
+    "symbols": b"</s> <unk> ||| \\n %s {}",
+    "no line's end": b"We sleep.",
+}
+
+
+def test_one_line_out_for_one_line_in_whatever_it_holds(translate, trained):
+    code, out, err = translate(trained[0], b"\n".join(ODD.values()))
+    assert code == 0
+    assert out.count("\n") == len(ODD)
+    assert len(out.splitlines()) == len(ODD)
+    number = list(ODD).index("invalid UTF-8") + 1
+    assert err == (
+        f"bahdanau: warning: stdin:{number}: invalid UTF-8, read as U+FFFD (later ones not shown)\n"
+    )
+    alone = translate(trained[0], b"We sleep.\n")[1]
+    lines = out.split("\n")
+    assert lines[-2] == lines[list(ODD).index("carriage return")] == alone.rstrip("\n")
+    assert lines[0] == lines[1] == lines[2] == ""
+
+
+@pytest.mark.slow
+def test_endless_text_is_translated_as_it_comes(trained):
+    with subprocess.Popen(
+        small.command("translate", "--run", trained[0]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=small.ROOT,
+    ) as process:
+        for text in itertools.islice(itertools.cycle(["We sleep.", "", "I am tired."]), 30):
+            process.stdin.write(f"{text}\n")
+            process.stdin.flush()
+            assert process.stdout.readline().endswith("\n")  # before the next one is written
+        process.stdin.close()
+        assert process.wait(60) == 0
+        assert process.stdout.read() == ""

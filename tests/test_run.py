@@ -1,0 +1,215 @@
+"""The Python face, line by line as the design has it, and composition: check, prepare, train."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bahdanau_jax as bj
+from bahdanau_jax import data, training
+from bahdanau_jax.run import prepare
+from tests import small
+from tests.model import worlds
+
+LINES = ["We sleep.", "", "I am tired in Canada."]
+
+
+@pytest.fixture(scope="module")
+def run(trained):
+    return bj.load(trained[0])
+
+
+def test_a_trained_model(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    best = run.translate(["The man saw the European Economic Area ."], beam_size=12)[0]
+    assert isinstance(best, bj.Hypothesis)
+    assert isinstance(best.text, str) and best.score < 0
+    assert best.alpha.shape == (len(best.tokens), len(best.source_tokens))
+    assert best.source_tokens[-2:] == (".", "</s>")
+    bj.figures.alignment(best).savefig("alignment.svg")
+    assert "European" in (tmp_path / "alignment.svg").read_text()
+
+
+def test_a_run_translates_forces_and_evaluates(run, tmp_path):
+    best = run.translate(LINES)
+    ranked = run.translate(LINES, n_best=3)
+    assert [row[0] for row in ranked] == best
+    assert [len(row) for row in ranked] == [3, 3, 3]
+    forced = run.force(LINES, [h.text for h in best])
+    assert [h.text for h in forced] == [h.text for h in best]
+    scores = run.evaluate(LINES, ["Nous dormons."] * 3, tmp_path / "out")
+    assert scores["sentences"] == 3 and 0 <= scores["BLEU"] <= 100
+    lines = (tmp_path / "out" / "translations.txt").read_text().split("\n")
+    assert lines == [*(h.text for h in best), ""]
+    with pytest.raises(ValueError, match="3 sources but 1 targets"):
+        run.force(LINES, ["one"])
+    with pytest.raises(ValueError, match="beam of 3: set the beam size to at least 5"):
+        run.translate(LINES, n_best=5)
+
+
+@pytest.fixture(scope="module")
+def research():
+    config = bj.Config(model=bj.ModelConfig(**worlds.SIZES))
+    return config, jax.tree.map(jnp.asarray, worlds.batch(worlds.pairs()))
+
+
+def test_functional_research(research):
+    config, batch = research
+    key = jax.random.key(0)
+    model = bj.Seq2Seq(config.model)
+    params = model.init(jax.random.key(0), batch)["params"]
+    loss, grads = jax.value_and_grad(bj.loss, argnums=1)(config.model, params, batch)
+    assert loss.shape == () and loss > 0
+    assert jax.tree.structure(grads) == jax.tree.structure(params)
+    memory = bj.encode(config.model, params, batch.source, batch.source_mask)
+    assert memory.annotations.shape == (*batch.source.shape, 2 * config.model.hidden_size)
+    ten_models = jax.vmap(lambda key: model.init(key, batch))(jax.random.split(key, 10))
+    for leaf, one in zip(
+        jax.tree.leaves(ten_models["params"]), jax.tree.leaves(params), strict=True
+    ):
+        assert leaf.shape == (10, *one.shape)
+    embedding = ten_models["params"]["source_embedding"]["E"]
+    assert not np.allclose(embedding[0], embedding[1])
+
+
+def init_cosine(key, config):
+    return {"U": 0.3 * jax.random.normal(key, (2 * config.hidden_size, config.hidden_size))}
+
+
+def project(config, params, annotations, mask):
+    return annotations @ params["U"]
+
+
+def linear(params):
+    return None
+
+
+def cosine_score(params, query, keys):
+    length = jnp.linalg.norm(query, axis=-1)[:, None] * jnp.linalg.norm(keys, axis=-1)
+    return jnp.einsum("bh,bsh->bs", query, keys) / (1e-3 + length)
+
+
+cosine = bj.attention.Score(init=init_cosine, keys=project, query=linear, score=cosine_score)
+
+
+def test_an_attention_of_ones_own(research):
+    config = dataclasses.replace(research[0].model, attention=f"{__name__}:cosine")
+    bj.check(bj.Config(model=config))
+    batch = research[1]
+    params = bj.Seq2Seq(config).init(jax.random.key(0), batch)["params"]
+    grads = jax.grad(bj.loss, argnums=1)(config, params, batch)
+    assert jnp.abs(grads["attention"]["U"]).max() > 0
+
+
+def test_all_public_names_are_there():
+    for name in bj.__all__:
+        assert getattr(bj, name) is not None
+        assert name in dir(bj)
+    with pytest.raises(AttributeError, match="has no attribute 'Seq3Seq'"):
+        _ = bj.Seq3Seq
+
+
+def test_another_seed_is_another_run(trained):
+    training_ = dataclasses.replace(small.config.training, seed=2)
+    with pytest.raises(ValueError, match="holds another run: its training.seed is 1, not 2"):
+        bj.train(dataclasses.replace(small.config, training=training_), trained[0])
+
+
+def test_check_finds_settings_that_do_not_fit():
+    config = bj.Config(model=bj.ModelConfig(encoder_directions="forward"))
+    with pytest.raises(ValueError, match="model.initial_state is backward, but"):
+        bj.check(config)
+    with pytest.raises(ValueError, match="no model.order 'papr'; known: .*did you mean 'paper'"):
+        bj.check(bj.Config(model=bj.ModelConfig(order="papr")))
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path):
+    config = dataclasses.replace(
+        small.config, model=dataclasses.replace(small.config.model, source_vocabulary=5)
+    )
+    with pytest.raises(ValueError, match="model.source_vocabulary is 5, but vocabulary/source has"):
+        bj.train(config, tmp_path)
+
+
+def test_prepared_text_is_not_prepared_again(tmp_path, monkeypatch):
+    prepared = prepare(small.config, str(tmp_path))
+    assert prepared["kept"] == 300 and prepared["vocabulary"]["source"] > 50
+    monkeypatch.setattr(data.codec, "learn_tokenised", lambda *_: pytest.fail("learned again"))
+    monkeypatch.setattr(data.store, "write", lambda *_: pytest.fail("encoded again"))
+    assert prepare(small.config, tmp_path) == prepared
+
+
+def test_config_json_is_replaced_whole(tmp_path, monkeypatch):
+    path = tmp_path / "config.json"
+    small.config.save(path)
+    assert bj.Config.load(path) == small.config
+    before = path.read_bytes()
+    monkeypatch.setattr(type(path), "replace", lambda *_: pytest.fail("killed"))
+    with pytest.raises(pytest.fail.Exception):
+        bj.Config().save(path)
+    assert path.read_bytes() == before
+
+
+class Compiled:
+    """The names of the programs compiled, by JAX's own account."""
+
+    def __init__(self):
+        self.events = []
+        self.listen = lambda event, *_, **names: (
+            self.events.append(names.get("fun_name", "")) if event == self.EVENT else None
+        )
+
+    EVENT = "/jax/core/compile/backend_compile_duration"
+
+    def __enter__(self):
+        jax.monitoring.register_event_duration_secs_listener(self.listen)
+        return self
+
+    def __exit__(self, *_):
+        jax._src.monitoring.unregister_event_duration_listener(self.listen)
+
+
+CELLS = dataclasses.replace(
+    small.config,
+    data=dataclasses.replace(small.config.data, dev="", test="", shapes=2),
+    model=dataclasses.replace(small.config.model, cell="tanh", attention="dot"),
+    training=bj.TrainingConfig(steps=15, checkpoint_every=10),
+)
+
+
+def test_an_epoch_compiles_a_program_for_each_shape_and_no_more(tmp_path, monkeypatch):
+    made, real = [], training.train_step
+
+    def counted(*arguments):
+        update = real(*arguments)
+
+        def step(state, batch):
+            before = update._cache_size()
+            with Compiled() as compiled:
+                result = update(state, batch)
+            new = update._cache_size() - before
+            made.append((batch.source.shape + batch.target.shape, new, len(compiled.events)))
+            return result
+
+        return step
+
+    monkeypatch.setattr(training, "train_step", counted)
+    assert CELLS.training.steps == data.steps_per_epoch(300, CELLS.data)
+    bj.train(CELLS, tmp_path / "run")
+    longer = dataclasses.replace(CELLS.training, steps=20)
+    assert len(made) == 15
+    shapes = {shape for shape, *_ in made}
+    assert 1 < len(shapes) <= CELLS.data.shapes
+    assert sum(new for _, new, _ in made) == len(shapes)
+    seen = set()
+    for shape, new, events in made:
+        assert (new > 0) == (shape not in seen)
+        assert shape not in seen or events == 0
+        seen.add(shape)
+    made.clear()
+    bj.train(dataclasses.replace(CELLS, training=longer), tmp_path / "run")
+    assert len(made) == 5
+    assert {shape for shape, *_ in made} <= shapes
+    assert sum(new for _, new, _ in made) == len({shape for shape, *_ in made})
