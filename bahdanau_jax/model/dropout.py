@@ -34,5 +34,5 @@ def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"
         halves = lax.bitcast_convert_type(drawn, jnp.uint16).reshape(-1)
         return halves[: time * features].reshape(time, features)
 
-    keep = jax.vmap(bits, out_axes=1)(keys) >= jnp.uint16(round(rate * 2**16))
+    keep = jax.vmap(bits, out_axes=1)(keys) >= jnp.uint16(min(round(rate * 2**16), 2**16 - 1))
     return jnp.where(keep, x / (1 - rate), jnp.zeros((), x.dtype))

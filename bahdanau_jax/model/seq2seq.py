@@ -5,7 +5,6 @@ from types import MappingProxyType
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bahdanau_jax.batch import Batch
@@ -66,4 +65,4 @@ class Seq2Seq(nn.Module):
 
 def count(params: Params) -> int:
     """Numbers in a tree of parameters."""
-    return sum(jnp.size(leaf) for leaf in jax.tree.leaves(params))
+    return sum(leaf.size for leaf in jax.tree.leaves(params))

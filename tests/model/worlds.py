@@ -1,14 +1,26 @@
 """Small models for the tests. All sizes are distinct primes, so that swapped axes cannot pass."""
 
 import dataclasses
+import functools
 import itertools
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from bahdanau_jax.batch import EOS, Batch, pad
 from bahdanau_jax.config import PRESETS, ModelConfig
-from bahdanau_jax.model import Seq2Seq
+from bahdanau_jax.model import Memory, Seq2Seq, Sums, alignment, encode, sums
+
+# Compiled code that runs once: what a test pays for is the compilation.
+QUICK = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+}
+compiled = functools.partial(jax.jit, compiler_options=QUICK)
 
 SIZES = dict(
     source_vocabulary=23,
@@ -62,15 +74,64 @@ def batch(pairs, extra_source: int = 0, extra_target: int = 0, fillers: int = 0)
     return Batch(*source, *target, weight)
 
 
+def on_device(b: Batch):
+    """The batch as a compiled function receives it."""
+    return jax.tree.map(jnp.asarray, b)
+
+
+@functools.cache
+def _shapes(config: ModelConfig):
+    return jax.eval_shape(Seq2Seq(config).init, jax.random.key(0), batch(pairs()))["params"]
+
+
 def parameters(config: ModelConfig, dtype=np.float32, seed: int = 0, scale: float = 0.7):
-    """Weights far from their small beginnings, so that no term of an equation is negligible."""
-    shapes = jax.eval_shape(Seq2Seq(config).init, jax.random.key(0), batch(pairs()))["params"]
+    """Weights far from their small beginnings, so that no term of an equation is negligible.
+
+    Every one is a float32 number, so that both precisions compute the same thing.
+    """
     counter = itertools.count(seed * 1000)
 
     def draw(leaf):
-        return np.random.default_rng(next(counter)).normal(0, scale, leaf.shape).astype(dtype)
+        drawn = np.random.default_rng(next(counter)).normal(0, scale, leaf.shape)
+        return drawn.astype(np.float32).astype(dtype)
 
-    return jax.tree.map(draw, shapes)
+    return jax.tree.map(draw, _shapes(config))
+
+
+class Everything(NamedTuple):
+    """All that the model says of a batch."""
+
+    memory: Memory
+    log_p: Array
+    alpha: Array
+    smoothed: Sums  # with label smoothing of 0.1
+    sums: dict[str, Sums]  # as they come with the gradient, by each way that was asked for
+    gradients: dict[str, Any]  # of the loss
+
+
+@functools.partial(compiled, static_argnums=(0, 3))
+def everything(config: ModelConfig, params, batch: Batch, gradients: tuple[str, ...] = ()):
+    """One program for many tests; the batches of one shape share it."""
+    log_p, alpha, _ = alignment(config, params, batch)
+
+    def gradient(way):
+        changed = dataclasses.replace(config, gradients=way)
+
+        def loss(params):
+            found = sums(changed, params, batch)
+            return found.loss, found
+
+        return jax.grad(loss, has_aux=True)(params)
+
+    found = {way: gradient(way) for way in gradients}
+    return Everything(
+        memory=encode(config, params, batch.source, batch.source_mask),
+        log_p=log_p,
+        alpha=alpha,
+        smoothed=sums(config, params, batch, smoothing=0.1),
+        sums={way: totals for way, (_, totals) in found.items()},
+        gradients={way: grads for way, (grads, _) in found.items()},
+    )
 
 
 def relative(a, b) -> float:

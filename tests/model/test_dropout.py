@@ -1,0 +1,93 @@
+"""Dropout: whose mask it is, and how it is distributed."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bahdanau_jax.model.dropout import dropout, row_keys
+from bahdanau_jax.model.loss import sums
+from tests.model.worlds import CONFIGS, batch, compiled, pairs, parameters
+
+TIME, FEATURES = 7, 5  # an odd number of units
+KEY = jax.random.key(3)
+run = compiled(dropout, static_argnums=(1, 2))
+keys_of = compiled(row_keys, static_argnums=1)
+
+
+def ones(rows, time=TIME, dtype=np.float32):
+    return np.ones((time, rows, FEATURES), dtype)
+
+
+def kept(rows=11, key=KEY, place=0, rate=0.5, time=TIME):
+    return np.asarray(run(keys_of(key, rows), place, rate, ones(rows, time))) != 0
+
+
+def test_rate_0_and_no_key_are_the_identity():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(TIME, 3, FEATURES)), jnp.float32)
+    assert row_keys(None, 3) is None
+    assert dropout(None, 0, 0.5, x) is x
+    assert dropout(row_keys(KEY, 3), 0, 0.0, x) is x
+
+
+def test_a_mask_belongs_to_its_row():
+    many = kept(11)
+    assert np.array_equal(kept(2), many[:, :2])
+    keys = keys_of(KEY, 11)
+    alone = np.asarray(run(keys[4:5], 0, 0.5, ones(1))) != 0
+    assert np.array_equal(alone, many[:, 4:5])
+    rows = {many[:, row].tobytes() for row in range(11)}
+    assert len(rows) == 11
+
+
+def test_padding_in_time_leaves_the_mask_of_a_row():
+    assert np.array_equal(kept(time=TIME + 4)[:TIME], kept())
+
+
+def test_places_and_keys_differ():
+    masks = [kept(), kept(place=1), kept(place=2), kept(key=jax.random.key(4))]
+    for i, a in enumerate(masks):
+        for b in masks[:i]:
+            assert 0.3 < np.mean(a == b) < 0.7
+    assert np.array_equal(kept(), kept())
+
+
+def test_eager_and_compiled_draw_the_same_mask():
+    eager = dropout(row_keys(KEY, 3), 0, 0.3, jnp.asarray(ones(3)))
+    both = compiled(lambda key, x: dropout(row_keys(key, 3), 0, 0.3, x))
+    assert np.array_equal(eager, both(KEY, ones(3)))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_rate_and_mean(rate):
+    x = np.asarray(run(keys_of(KEY, 101), 0, rate, ones(101, 97)))
+    sigma = (rate * (1 - rate) / x.size) ** 0.5
+    assert abs(np.mean(x == 0) - rate) < 4 * sigma
+    assert abs(x.mean() - 1) < 4 * sigma / (1 - rate)
+    assert np.allclose(x[x != 0], 1 / (1 - rate), rtol=1e-6)
+    # Each unit of a sentence is as likely as any other, at the first and the last step too.
+    by_unit = np.mean(x == 0, axis=(0, 1))
+    assert np.abs(by_unit - rate).max() < 4 * sigma * FEATURES**0.5
+    by_step = np.mean(x == 0, axis=(1, 2))
+    assert np.abs(by_step - rate).max() < 5 * sigma * 97**0.5
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+def test_dtype_and_gradient_are_those_of_the_mask(dtype):
+    keys, x = keys_of(KEY, 3), jnp.asarray(ones(3), dtype)
+    out, pullback = jax.vjp(lambda x: dropout(keys, 0, 0.5, x), x)
+    (gradient,) = pullback(out)
+    assert out.dtype == gradient.dtype == dtype
+    assert np.array_equal(gradient, out * 2)
+
+
+def test_padding_and_fillers_leave_the_loss_of_a_key():
+    config = dataclasses.replace(
+        CONFIGS["default"], embedding_dropout=0.2, annotation_dropout=0.3, readout_dropout=0.4
+    )
+    params, total = parameters(config), compiled(sums, static_argnums=0)
+    alone = total(config, params, batch(pairs()), KEY)
+    assert np.allclose(total(config, params, batch(pairs(), 2, 1, fillers=1), KEY), alone, 1e-5)
+    assert abs(total(config, params, batch(pairs()), jax.random.key(4)).loss - alone.loss) > 0.1

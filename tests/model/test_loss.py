@@ -1,0 +1,111 @@
+"""The chunked cross-entropy against log-softmax, and what it keeps in memory."""
+
+import importlib
+import math
+
+import jax
+import jax.extend
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model.loss import cross_entropy, sums
+from tests.model.worlds import SIZES, batch, compiled, pairs, parameters, relative
+
+# The package gives away a function of the module's name.
+module = importlib.import_module("bahdanau_jax.model.loss")
+TIME, ROWS, SIZE, WORDS = 7, 3, 5, 11
+
+
+@pytest.fixture(params=[7, 3, 2, 1], ids="{} steps a chunk".format)
+def chunked(request, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_BYTES", request.param * ROWS * WORDS * 4)
+    t = jnp.zeros((TIME, ROWS, SIZE))
+    chunks, *_ = module._chunks(t, t[..., 0], t[..., 0], WORDS)
+    assert chunks.shape[:2] == (math.ceil(TIME / request.param), request.param)
+
+
+def problem():
+    rng = np.random.default_rng(2)
+    t, W_o = rng.normal(size=(TIME, ROWS, SIZE)), rng.normal(size=(SIZE, WORDS))
+    weight = rng.uniform(0.5, 2, (TIME, ROWS)) * (rng.uniform(size=(TIME, ROWS)) < 0.7)
+    target = rng.integers(0, WORDS, (TIME, ROWS)).astype(np.int32)
+    return t, W_o, rng.normal(size=WORDS), target, weight
+
+
+def plain(smoothing, t, W_o, b_w, target, weight):
+    log_p = jax.nn.log_softmax(t @ W_o + b_w[None, None])
+    right = jnp.take_along_axis(log_p, target[..., None], axis=-1)[..., 0]
+    loss = (1 - smoothing) * right + smoothing / WORDS * jnp.sum(log_p, axis=-1)
+    correct = jnp.argmax(log_p, axis=-1) == target
+    return -jnp.sum(loss * weight), -jnp.sum(right * weight), jnp.sum(correct * weight)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_equals_log_softmax(smoothing, chunked):
+    def total(of):
+        def scaled(t, W_o, b_w, target, weight):
+            found = of(smoothing, t, W_o, b_w, target, weight)
+            return 3 * found[0], found
+
+        return compiled(jax.value_and_grad(scaled, argnums=(0, 1, 2), has_aux=True))
+
+    with jax.enable_x64(True):
+        (_, got), of_got = total(cross_entropy)(*problem())
+        (_, wanted), of_wanted = total(plain)(*problem())
+        assert np.allclose(got, wanted, rtol=1e-12)
+        assert np.allclose(compiled(cross_entropy, static_argnums=0)(smoothing, *problem()), wanted)
+        for a, e in zip(of_got, of_wanted, strict=True):
+            assert relative(a, e) < 1e-12
+
+
+def test_weight_0_counts_for_nothing():
+    t, W_o, b_w, target, weight = (jnp.asarray(x) for x in problem())
+    run = compiled(jax.value_and_grad(lambda t, *rest: cross_entropy(0.1, t, *rest)[0]))
+    loss, gradient = run(t, W_o, b_w, target, weight)
+    assert (np.asarray(gradient)[np.asarray(weight) == 0] == 0).all()
+    assert (np.asarray(gradient)[np.asarray(weight) != 0] != 0).all()
+    other = jnp.where(weight == 0, (target + 1) % WORDS, target)
+    assert run(t, W_o, b_w, other, weight)[0] == loss
+    assert run(t, W_o, b_w, target, weight * 0)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("bias", "target", "correct"),
+    [
+        ([0, 3, 1], [1, 1, 0], 2),
+        ([0, 3, 3], [1, 2, 0], 2),  # any of the likeliest words is right
+        ([5, 5, 5], [0, 1, 2], 3),
+    ],
+)
+def test_correct_words_and_ties(bias, target, correct):
+    t, W_o = jnp.ones((3, 1, 2)), jnp.zeros((2, 3))
+    target = jnp.array(target, jnp.int32)[:, None]
+    bias = jnp.array(bias, jnp.float32)
+    assert cross_entropy(0.0, t, W_o, bias, target, jnp.ones((3, 1)))[2] == correct
+    assert cross_entropy(0.0, t, W_o, bias, target, jnp.zeros((3, 1)))[2] == 0
+
+
+def sizes(jaxpr):
+    """The number of elements of every array in a program, those of its inner programs too."""
+    inner = (jax.extend.core.Jaxpr, jax.extend.core.ClosedJaxpr)
+    for equation in jaxpr.eqns:
+        yield from (math.prod(v.aval.shape) for v in [*equation.invars, *equation.outvars])
+        for leaf in jax.tree.leaves(equation.params, is_leaf=lambda x: isinstance(x, inner)):
+            if isinstance(leaf, inner):
+                yield from sizes(getattr(leaf, "jaxpr", leaf))
+
+
+@pytest.mark.parametrize("chunk", [4096, 2**25], ids=["chunked", "whole"])
+def test_no_array_holds_all_logits(chunk, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
+    config = ModelConfig(**SIZES | {"target_vocabulary": 1009})
+    params, b = parameters(config), batch(pairs())
+    logits = b.target.size * 1009
+    assert max(leaf.size for leaf in jax.tree.leaves(params)) < logits / 2
+    for f in (lambda p, b: sums(config, p, b, smoothing=0.1).loss, lambda p, b: sums(config, p, b)):
+        gradient = jax.grad(lambda p, b, f=f: jax.tree.leaves(f(p, b))[0])
+        for program in (f, gradient):
+            largest = max(sizes(jax.make_jaxpr(program)(params, b).jaxpr))
+            assert (largest < logits) == (chunk == 4096)
