@@ -122,7 +122,8 @@ def _search(
     length: int,
     n_best: int,
 ) -> list[list[Hypothesis]]:
-    rows = next((r for r in ROWS if r >= len(pieces)), decoding.batch_size)
+    sizes = (*(r for r in ROWS if r < decoding.batch_size), decoding.batch_size)
+    rows = next(size for size in sizes if size >= len(pieces))
     fillers = [[]] * (rows - len(pieces))
     source, mask = pad([*(piece.ids for piece in pieces), *fillers], length)
     limits = np.ceil(decoding.max_ratio * mask.sum(1)).astype(np.int32)

@@ -171,7 +171,7 @@ def score_named(name: str) -> Score:
     module, attribute = name.split(":", 1)
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ValueError(f"model.attention is {name!r}, but {error}") from error
     if not isinstance(found, Score):
         raise ValueError(
