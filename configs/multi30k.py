@@ -45,5 +45,5 @@ config = Config(
     training=TrainingConfig(
         steps=15 * 227, log_every=50, evaluate_every=3 * 227, checkpoint_every=3 * 227
     ),
-    decoding=DecodingConfig(beam_size=5, length_normalization="wu", alpha=1.0),
+    decoding=DecodingConfig(beam_size=12, length_normalization="wu", alpha=1.0),
 )

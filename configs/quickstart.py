@@ -12,12 +12,12 @@ from bahdanau_jax.config import (
 config = Config(
     model=ModelConfig(embedding_size=128, hidden_size=192, alignment_size=128, maxout_size=128),
     data=DataConfig(
-        train="builtin:en-fr/train?pairs=40000&max=30",
+        train="builtin:en-fr/train?pairs=60000",
         dev="builtin:en-fr/dev?pairs=200",
         test="builtin:en-fr/test?pairs=500",
         source_vocabulary_size=4000,
         target_vocabulary_size=4000,
-        max_tokens=40,
+        max_tokens=60,
         batch_size=64,
         shapes=4,
     ),
@@ -29,6 +29,6 @@ config = Config(
         loss_scale="token",
         epsilon=1e-8,
     ),
-    training=TrainingConfig(steps=1200, evaluate_every=400, checkpoint_every=400),
+    training=TrainingConfig(steps=1400, evaluate_every=700, checkpoint_every=700),
     decoding=DecodingConfig(beam_size=5),
 )
