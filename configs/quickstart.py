@@ -29,6 +29,6 @@ config = Config(
         loss_scale="token",
         epsilon=1e-8,
     ),
-    training=TrainingConfig(steps=1400, evaluate_every=700, checkpoint_every=700),
+    training=TrainingConfig(steps=1250, evaluate_every=625, checkpoint_every=625),
     decoding=DecodingConfig(beam_size=5),
 )
