@@ -19,6 +19,7 @@ config = Config(
         hidden_size=384,
         alignment_size=256,
         maxout_size=256,
+        init="glorot",
         embedding_dropout=0.3,
         annotation_dropout=0.4,
         readout_dropout=0.4,

@@ -14,7 +14,9 @@ from bahdanau_jax.config import (
 )
 
 config = Config(
-    model=ModelConfig(embedding_size=128, hidden_size=192, alignment_size=128, maxout_size=128),
+    model=ModelConfig(
+        embedding_size=128, hidden_size=192, alignment_size=128, maxout_size=128, init="glorot"
+    ),
     data=DataConfig(
         train="builtin:en-fr/train?pairs=60000",
         dev="builtin:en-fr/dev?pairs=200",

@@ -10,7 +10,9 @@ from bahdanau_jax.config import (
 )
 
 config = Config(
-    model=ModelConfig(embedding_size=32, hidden_size=64, alignment_size=64, maxout_size=32),
+    model=ModelConfig(
+        embedding_size=32, hidden_size=64, alignment_size=64, maxout_size=32, init="glorot"
+    ),
     data=DataConfig(
         train="builtin:reverse/train?pairs=64000",
         dev="builtin:reverse/dev?pairs=500",

@@ -38,6 +38,12 @@ INITS: Mapping[str, Init] = MappingProxyType(
             alignment=initializers.normal(0.001),
             weight=initializers.glorot_normal(),
         ),
+        # With alignment weights of 0.001 a small model often learns to do without attention.
+        "glorot": Init(
+            recurrent=initializers.orthogonal(),
+            alignment=initializers.glorot_normal(),
+            weight=initializers.glorot_normal(),
+        ),
     }
 )
 
