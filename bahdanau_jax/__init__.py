@@ -31,7 +31,7 @@ _PUBLIC = {
     "Seq2Seq": "model",
     "encode": "model",
     "loss": "model.loss",
-    "check": "run",
+    "check": "check",
     "train": "run",
     "load": "run",
     "Run": "run",
@@ -42,6 +42,7 @@ __all__ = [*_PUBLIC, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
     from bahdanau_jax.batch import Batch as Batch
+    from bahdanau_jax.check import check as check
     from bahdanau_jax.config import PRESETS as PRESETS
     from bahdanau_jax.config import Config as Config
     from bahdanau_jax.config import DataConfig as DataConfig
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from bahdanau_jax.model import encode as encode
     from bahdanau_jax.model.loss import loss as loss
     from bahdanau_jax.run import Run as Run
-    from bahdanau_jax.run import check as check
     from bahdanau_jax.run import load as load
     from bahdanau_jax.run import train as train
 

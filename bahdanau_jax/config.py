@@ -1,7 +1,7 @@
 """Every setting of an experiment, its default, and what values it may take.
 
 Frozen and hashable, so a configuration can be a static argument of `jax.jit`. The names of variants
-(attention, order, optimiser, ...) are checked where their tables live, by `run.check`.
+(attention, order, optimiser, ...) are checked against their tables by `check.check`.
 """
 
 import dataclasses
@@ -58,26 +58,35 @@ PRESETS: Mapping[str, ModelConfig] = MappingProxyType(
 class DataConfig:
     """Where the text comes from and how it becomes batches."""
 
-    train: str = "builtin:en-fr/train?pairs=20000"  # text:F,F | builtin:NAME/SPLIT?options
+    # corpora: text:F,F | tsv:F | jsonl:F | tfds:NAME | builtin:NAME; see data/sources.py
+    train: str = "builtin:en-fr/train?pairs=20000"
     dev: str = "builtin:en-fr/dev?pairs=500"  # pairs that choose the best checkpoint; "" for none
     test: str = "builtin:en-fr/test?pairs=500"  # pairs for the final scores; "" for none
     root: str = ""  # folder of relative files; "": the environment's BAHDANAU_DATA, or else data/
     source_language: str = "en"  # for the Moses rules
     target_language: str = "fr"
-    tokenizer: str = "moses"  # before the vocabulary: a name of vocabulary.TOKENIZERS
+    unicode: str = "none"  # normal form that all text is brought to: a name of cleaning.UNICODE
+    unescape: bool = False  # entities such as &amp; become characters
+    tokenizer: str = "moses"  # before the vocabulary: a name of tokenizer.TOKENIZERS
     lowercase: bool = False
     vocabulary: str = "words"  # units: a name of vocabulary.VOCABULARIES
     source_vocabulary_size: int = 30_000  # entries at most, EOS and UNK among them
     target_vocabulary_size: int = 30_000
     joint_vocabulary: bool = False  # one vocabulary for both sides, of source_vocabulary_size
-    max_tokens: int = (
-        50  # training pairs longer than this on a side, before EOS, are dropped; 0: none
-    )
+    subwords: str = "bpe"  # how sentencepiece cuts words: a name of sampling.SAMPLERS
+    byte_fallback: bool = False  # sentencepiece writes unknown characters as bytes, not as UNK
+    subword_sentences: int = 200_000  # drawn to learn sentencepiece from, a side; 0: all
+    subword_sampling: float = 0.0  # BPE-dropout, or the unigram model's alpha, in training text
+    encodings: int = 1  # of each training pair, all stored; the epochs take turns in them
+    max_tokens: int = 50  # training pairs longer on a side, before EOS, are dropped; 0: none
+    max_ratio: float = 0.0  # pairs whose longer side has more times the tokens, too; 0: none
+    drop_duplicates: bool = False  # pairs that were there before
+    plan: str = "pools"  # how pairs become batches: a name of plan.PLANS
     batch_size: int = 80  # pairs in a batch
+    batch_words: int = 0  # positions of the longer side in a batch instead (buckets); 0: pairs
     pool_batches: int = 20  # batches cut from one sorted pool
-    shapes: int = (
-        8  # padded (S, T) shapes at most, chosen from the lengths: each compiles a program
-    )
+    shapes: int = 8  # padded (S, T) shapes at most, chosen from the lengths: each is a program
+    processes: int = 0  # that tokenise and encode; 0: as many as there are cores
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ class TrainingConfig:
     evaluate_every: int = 200
     checkpoint_every: int = 200
     keep_checkpoints: int = 2  # the newest so many; the best is kept beside them
-    dev_metric: str = "bleu"  # chooses the best checkpoint: a name of run.DEV_METRICS
+    dev_metric: str = "bleu"  # chooses the best checkpoint: a name of check.DEV_METRICS
     patience: int = 0  # evaluations without a better dev score before training stops
 
 
@@ -184,10 +193,11 @@ def _build(cls, data: Any, path: str):
 _AT_LEAST = MappingProxyType(
     {
         1: "model.embedding_size model.hidden_size model.alignment_size model.maxout_size "
-        "data.batch_size data.pool_batches data.shapes training.keep_checkpoints "
+        "data.batch_size data.pool_batches data.shapes data.encodings training.keep_checkpoints "
         "optimizer.max_nonfinite decoding.beam_size decoding.max_source "
         "decoding.batch_size training.log_every",
         0: "model.source_vocabulary model.target_vocabulary model.output_size data.max_tokens "
+        "data.subword_sentences data.batch_words data.processes "
         "optimizer.warmup_steps optimizer.clip_norm training.steps training.seed "
         "training.evaluate_every training.checkpoint_every training.patience",
         3: "data.source_vocabulary_size data.target_vocabulary_size",
@@ -195,6 +205,7 @@ _AT_LEAST = MappingProxyType(
 )
 _SHARES = (
     "model.embedding_dropout model.annotation_dropout model.readout_dropout "
+    "data.subword_sampling "
     "optimizer.label_smoothing optimizer.rho optimizer.beta1 optimizer.beta2 optimizer.ema"
 )
 _POSITIVE = "optimizer.learning_rate optimizer.epsilon decoding.max_ratio"
@@ -214,5 +225,8 @@ def faults(config: Config) -> list[str]:
     for bound, names in _AT_LEAST.items():
         expect(names, lambda value, bound=bound: value >= bound, f"at least {bound}")
     expect(_SHARES, lambda value: 0 <= value < 1, "at least 0 and below 1")
+    expect(
+        "data.max_ratio", lambda value: value == 0 or 1 <= value < float("inf"), "0 or at least 1"
+    )
     expect(_POSITIVE, lambda value: 0 < value < float("inf"), "positive and finite")
     return found

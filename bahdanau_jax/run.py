@@ -5,85 +5,38 @@ metrics.jsonl. Everything with a side effect is reached from here.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, overload
 
 import jax
 
 from bahdanau_jax import data, decoding, hypothesis, model, training
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.config import Config, faults
-from bahdanau_jax.data import Codec, Prepared, choose
+from bahdanau_jax.check import DEV_METRICS, check
+from bahdanau_jax.config import Config
+from bahdanau_jax.data import Codec, Plan, Prepared
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
 
-# What chooses the best checkpoint: from dev scores to a number that is the higher, the better.
-DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
-    {
-        "bleu": lambda dev: dev["bleu"],
-        "accuracy": lambda dev: dev["accuracy"],
-        "exact": lambda dev: dev["exact"],
-        "loss": lambda dev: -dev["loss"],
-    }
-)
-
-# Fields that name a variant, and the table that knows it.
-VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "model.order": model.ORDERS,
-        "model.cell": model.CELLS,
-        "model.encoder_directions": model.DIRECTIONS,
-        "model.initial_state": model.INITIAL_STATES,
-        "model.readout": model.READOUTS,
-        "model.init": model.INITS,
-        "model.gradients": model.GRADIENTS,
-        "data.tokenizer": data.TOKENIZERS,
-        "data.vocabulary": data.VOCABULARIES,
-        "optimizer.name": training.OPTIMIZERS,
-        "optimizer.schedule": training.SCHEDULES,
-        "optimizer.loss_scale": training.LOSS_SCALES,
-        "training.dev_metric": DEV_METRICS,
-        "decoding.length_normalization": decoding.NORMALIZATIONS,
-    }
-)
-
-
-def check(config: Config) -> None:
-    """Raise ValueError with all that is wrong with the settings, one line a fault."""
-    found = faults(config)
-    for field, table in VARIANTS.items():
-        section, name = field.split(".")
-        try:
-            choose(table, getattr(getattr(config, section), name), field)
-        except ValueError as error:
-            found.append(str(error))
-    try:
-        model.score_named(config.model.attention)
-    except ValueError as error:
-        found.append(str(error))
-    needs = model.INITIAL_STATES.get(config.model.initial_state)
-    has = model.DIRECTIONS.get(config.model.encoder_directions, ())
-    if needs and has and needs not in has:
-        found.append(
-            f"model.initial_state is {needs}, but model.encoder_directions has only "
-            f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
-        )
-    if found:
-        raise ValueError("\n".join(found))
-
 
 def prepare(config: Config, workdir: Path) -> dict[str, Any]:
-    """Learn the vocabulary and encode the training pairs; returns what was counted on the way."""
+    """Learn the vocabulary and encode the training pairs; returns what was counted on the way.
+
+    That is `data.Prepared.statistics`, and of an epoch its `steps`, their padded `shapes` (S, T),
+    and the `padding`: padded positions of both sides over all.
+    """
     check(config)
     with training.lock(Path(workdir)):
         _same_experiment(config, workdir)
-        return _prepared(config, workdir)[1].statistics
+        prepared = _prepared(config, workdir)[1]
+        plan = _plan(config, prepared)
+        batches = {"steps": plan.steps(), "shapes": plan.cells, "padding": plan.padding()}
+        return prepared.statistics | batches
 
 
 def train(config: Config, workdir: Path) -> "Run":
@@ -98,7 +51,6 @@ def train(config: Config, workdir: Path) -> "Run":
         _same_experiment(config, workdir)
         config, prepared = _prepared(config, workdir)
         devices = training.mesh()
-        training.check_batch_size(config.data.batch_size, devices)
         config.save(workdir / CONFIG)
         outcome = _optimize(config, prepared, workdir, devices)
     if outcome is training.Outcome.INTERRUPTED:
@@ -121,6 +73,11 @@ def _prepared(config: Config, workdir: Path) -> tuple[Config, Prepared]:
     return dataclasses.replace(config, model=dataclasses.replace(config.model, **sizes)), prepared
 
 
+def _plan(config: Config, prepared: Prepared) -> Plan:
+    store = prepared.train
+    return Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
+
+
 def _same_experiment(config: Config, workdir: Path) -> None:
     """Refuse a folder whose run had another model, other data, optimiser or seed."""
     if not (Path(workdir) / CONFIG).exists():
@@ -134,7 +91,9 @@ def _same_experiment(config: Config, workdir: Path) -> None:
     now = dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, **sizes),
-        data=dataclasses.replace(config.data, root=before.data.root),
+        data=dataclasses.replace(
+            config.data, root=before.data.root, processes=before.data.processes
+        ),
     )
     for section in ("model", "data", "optimizer", "training"):
         old, new = getattr(before, section), getattr(now, section)
@@ -154,6 +113,9 @@ def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> tra
     def loss_fn(params, batch: Batch, key):
         return network.apply({"params": params}, batch, key, smoothing if key is not None else 0.0)
 
+    plan = _plan(config, prepared)
+    for rows in plan.heights:
+        training.check_batch_size(rows, devices)
     seed, key = jax.random.split(jax.random.key(config.training.seed))
     steps = config.training.steps
     optimizer = training.make(config.optimizer, steps)
@@ -164,18 +126,15 @@ def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> tra
     try:
         state = checkpoints.restore(state) or state
         update = training.train_step(loss_fn, optimizer, config.optimizer, devices)
-        epoch = data.steps_per_epoch(len(prepared.train), config.data)
         return training.run(
             state,
             steps=steps,
-            next_batches=data.train_batches(
-                prepared.train, config.data, config.training.seed, int(state.step)
-            ),
+            next_batches=data.train_batches(prepared.train, plan, int(state.step)),
             step_fn=lambda state, batch: update(state, training.shard(batch, devices)),
             evaluate=_evaluator(config, prepared, loss_fn) if prepared.dev else None,
             checkpointer=checkpoints,
             monitor=training.Monitor(
-                workdir, steps, log_every=config.training.log_every, epoch_steps=epoch
+                workdir, steps, log_every=config.training.log_every, epoch_steps=plan.steps()
             ),
             config=config.training,
             max_nonfinite=config.optimizer.max_nonfinite,

@@ -17,10 +17,11 @@ ALLOWED = {
     **{part: BASE for part in ("config", "batch", "hypothesis", "model", "data", "evaluation")},
     "training": BASE | {"model", "data"},
     "decoding": BASE | {"model", "data"},
-    "run": BASE | STAGES,
-    **{part: BASE | STAGES | TOOLS | {"run", PACKAGE} for part in TOOLS},
-    PACKAGE: BASE | STAGES | TOOLS | {"run"},
-    "cli": BASE | STAGES | TOOLS | {"run", PACKAGE},
+    "check": BASE | STAGES,
+    "run": BASE | STAGES | {"check"},
+    **{part: BASE | STAGES | TOOLS | {"check", "run", PACKAGE} for part in TOOLS},
+    PACKAGE: BASE | STAGES | TOOLS | {"check", "run"},
+    "cli": BASE | STAGES | TOOLS | {"check", "run", PACKAGE},
 }
 
 MAX_FILE, MAX_FUNCTION = 300, 80

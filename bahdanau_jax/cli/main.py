@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "prepare": "only fetch and tokenise what a training run would read",
         "translate": "translate lines of text with a trained model",
         "evaluate": "translate a file and score it against its reference",
+        "bench": "measure the speed of this program on this machine",
     }
 )
 

@@ -1,48 +1,49 @@
 """From text to padded batches: sources, tokens, vocabularies, the store, the plan of batches."""
 
 from bahdanau_jax.data import grammar
+from bahdanau_jax.data.cleaning import UNICODE
 from bahdanau_jax.data.codec import Codec, learn, load, save
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.names import choose
-from bahdanau_jax.data.pipeline import (
-    dev_batches,
-    plan,
-    shapes,
-    steps_per_epoch,
-    train_batches,
-)
+from bahdanau_jax.data.pipeline import dev_batches, train_batches
+from bahdanau_jax.data.plan import PLANS, Plan
 from bahdanau_jax.data.prepare import Prepared, prepare
-from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, pairs
+from bahdanau_jax.data.sampling import SAMPLERS
+from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, corpora, pairs
 from bahdanau_jax.data.store import Pairs, Store, key, write
 from bahdanau_jax.data.tasks import TASKS
 from bahdanau_jax.data.tokenizer import TOKENIZERS
 from bahdanau_jax.data.vocabulary import VOCABULARIES, Vocabulary
+from bahdanau_jax.data.workers import cores
 
 __all__ = [
+    "PLANS",
+    "SAMPLERS",
     "SOURCES",
     "TASKS",
     "TOKENIZERS",
+    "UNICODE",
     "VOCABULARIES",
     "AlignedPair",
     "Codec",
     "Pair",
     "Pairs",
+    "Plan",
     "Prepared",
     "Store",
     "Vocabulary",
     "aligned_pairs",
     "choose",
+    "cores",
+    "corpora",
     "dev_batches",
     "grammar",
     "key",
     "learn",
     "load",
     "pairs",
-    "plan",
     "prepare",
     "save",
-    "shapes",
-    "steps_per_epoch",
     "train_batches",
     "write",
 ]

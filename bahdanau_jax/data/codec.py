@@ -1,14 +1,16 @@
 """From the text of one language to ids and back, and the vocabulary folder that keeps this."""
 
+import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.cleaning import clean
 from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.sources import Pair
@@ -20,12 +22,17 @@ SIDES = ("source", "target")
 SETTINGS = (
     "source_language",
     "target_language",
+    "unicode",
+    "unescape",
     "tokenizer",
     "lowercase",
     "vocabulary",
     "source_vocabulary_size",
     "target_vocabulary_size",
     "joint_vocabulary",
+    "subwords",
+    "byte_fallback",
+    "subword_sentences",
 )
 
 
@@ -37,14 +44,13 @@ class Codec:
     'The man sleeps.'
     """
 
-    language: str
+    config: DataConfig
     tokenizer: Tokenizer
-    lowercase: bool
     vocabulary: Vocabulary
 
     def tokenize(self, text: str) -> str:
-        """The tokenised sentence, in lower case where so configured."""
-        return _tokenize(text, self.tokenizer, self.lowercase)
+        """The tokenised sentence, cleaned before, and in lower case where so configured."""
+        return tokenize(self.config, self.tokenizer, text)
 
     def encode(self, text: str) -> list[int]:
         """Ids of any text, EOS last. An empty text is EOS alone."""
@@ -66,23 +72,29 @@ class Codec:
         return self.vocabulary.tokens(ids)
 
 
-def _tokenize(text: str, tokenizer: Tokenizer, lowercase: bool) -> str:
-    tokenised = tokenizer.tokenize(text)  # its rules look at capitals, so they come first
-    return tokenised.lower() if lowercase else tokenised
+def tokenize(config: DataConfig, tokenizer: Tokenizer, text: str) -> str:
+    tokenised = tokenizer.tokenize(clean(config, text))
+    # The tokeniser's rules look at capitals, so they go last.
+    return tokenised.lower() if config.lowercase else tokenised
 
 
 def tokenizers(config: DataConfig) -> tuple[Tokenizer, Tokenizer]:
+    """Of the source and of the target."""
     make = choose(TOKENIZERS, config.tokenizer, "data.tokenizer")
     return make(config.source_language), make(config.target_language)
 
 
-def tokenize_pairs(config: DataConfig, pairs: Iterable[Pair]) -> Iterable[Pair]:
-    source, target = tokenizers(config)
+def tokenize_pairs(config: DataConfig, pairs: Iterable[Pair]) -> Iterator[Pair]:
+    source, target = _tokenizers(config)
     for pair in pairs:
         yield Pair(
-            _tokenize(pair.source, source, config.lowercase),
-            _tokenize(pair.target, target, config.lowercase),
+            tokenize(config, source, pair.source),
+            tokenize(config, target, pair.target),
         )
+
+
+# Built once in each process that tokenises.
+_tokenizers = functools.lru_cache(maxsize=1)(tokenizers)
 
 
 def learn(config: DataConfig, pairs: Iterable[Pair]) -> tuple[Codec, Codec]:
@@ -90,24 +102,23 @@ def learn(config: DataConfig, pairs: Iterable[Pair]) -> tuple[Codec, Codec]:
     return learn_tokenised(config, list(tokenize_pairs(config, pairs)))
 
 
-def learn_tokenised(config: DataConfig, pairs: Iterable[Pair]) -> tuple[Codec, Codec]:
+def learn_tokenised(config: DataConfig, tokenised: Iterable[Pair]) -> tuple[Codec, Codec]:
     """Both codecs from tokenised text, which is gone through once a side."""
     kind = choose(VOCABULARIES, config.vocabulary, "data.vocabulary")
     size, field = config.source_vocabulary_size, "data.source_vocabulary_size"
     if config.joint_vocabulary:
-        joint = kind.learn(itertools.chain.from_iterable(pairs), size, field)
+        joint = kind.learn(itertools.chain.from_iterable(tokenised), config, size, field)
         return _codecs(config, joint, joint)
-    source = kind.learn((pair.source for pair in pairs), size, field)
+    source = kind.learn((pair.source for pair in tokenised), config, size, field)
     size, field = config.target_vocabulary_size, "data.target_vocabulary_size"
-    return _codecs(config, source, kind.learn((pair.target for pair in pairs), size, field))
+    return _codecs(
+        config, source, kind.learn((pair.target for pair in tokenised), config, size, field)
+    )
 
 
 def _codecs(config: DataConfig, source: Vocabulary, target: Vocabulary) -> tuple[Codec, Codec]:
     first, second = tokenizers(config)
-    return (
-        Codec(config.source_language, first, config.lowercase, source),
-        Codec(config.target_language, second, config.lowercase, target),
-    )
+    return Codec(config, first, source), Codec(config, second, target)
 
 
 def save(folder: Path, codecs: tuple[Codec, Codec], config: DataConfig) -> None:
@@ -119,7 +130,9 @@ def save(folder: Path, codecs: tuple[Codec, Codec], config: DataConfig) -> None:
             (new / f"{side}{codec.vocabulary.suffix}").write_bytes(data)
             sums[side] = hashlib.sha256(data).hexdigest()
         settings = {name: getattr(config, name) for name in SETTINGS}
-        text = json.dumps({"settings": settings, "sha256": sums}, indent=2, ensure_ascii=False)
+        types = {side: codec.vocabulary.types for side, codec in zip(SIDES, codecs, strict=True)}
+        record = {"settings": settings, "sha256": sums, "types": types}
+        text = json.dumps(record, indent=2, ensure_ascii=False)
         (new / "settings.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -136,15 +149,21 @@ def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     for name in SETTINGS:
-        if settings.get(name) != getattr(config, name):
+        was, now = settings.get(name, getattr(DataConfig, name)), getattr(config, name)
+        if was != now:
             raise ValueError(
-                f"{folder} was made with data.{name} = {settings.get(name)!r}, but it is now "
-                f"{getattr(config, name)!r}: take another work folder or the old setting"
+                f"{folder} was made with data.{name} = {was!r}, but it is now {now!r}: take "
+                "another work folder or the old setting"
             )
     kind = choose(VOCABULARIES, config.vocabulary, "data.vocabulary")
     paths = [folder / f"{side}{kind.suffix}" for side in SIDES]
     source, target = (_load(kind, path, sum) for path, sum in zip(paths, sums, strict=True))
     return _codecs(config, source, target)
+
+
+def types(folder: Path) -> dict[str, int | None]:
+    """How many different units the text of each side had from which `folder` was learned."""
+    return json.loads(_read(folder / "settings.json")).get("types", dict.fromkeys(SIDES))
 
 
 def _load(kind: type[Vocabulary], path: Path, expected: str) -> Vocabulary:

@@ -7,16 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+UNFINISHED = ".unfinished-"
+
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
     """A temporary folder that takes the place of `folder` when the block ends without an error.
 
+    What a killed process left beside it is removed: only one may write there at a time.
+
     >>> with replacing(Path("store")) as new:
     ...     (new / "source.npy").write_bytes(data)
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    for abandoned in folder.parent.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
+    new = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
     try:
         yield new
         new.chmod(0o755)  # mkdtemp's is private

@@ -4,17 +4,20 @@ WORKDIR/vocabulary/      learned once
 WORKDIR/store/KEY/       encoded once for each setting that shapes it
 """
 
-import json
+import functools
+import pickle
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data import codec, sources, store
+from bahdanau_jax.data import chunks, codec, sources, store
+from bahdanau_jax.data.chunks import Text
 from bahdanau_jax.data.codec import SIDES, Codec
 from bahdanau_jax.data.sources import Pair
 from bahdanau_jax.data.store import Store
+from bahdanau_jax.data.workers import mapped
 
 
 class Prepared(NamedTuple):
@@ -26,24 +29,39 @@ class Prepared(NamedTuple):
 
 
 class _Spool:
-    """Tokenised pairs on disk, so that the corpus is tokenised once and gone through often."""
+    """Tokenised chunks on disk, so that the corpus is tokenised once and gone through often."""
 
-    def __init__(self, file, pairs: Iterable[Pair]):
+    def __init__(self, file, texts: Iterable[Text]):
         self._file = file
-        for pair in pairs:
-            file.write("\n".join(pair) + "\n")
+        for text in texts:
+            pickle.dump(text, file, pickle.HIGHEST_PROTOCOL)
+
+    def __iter__(self) -> Iterator[Text]:
+        self._file.seek(0)
+        while True:
+            try:
+                yield pickle.load(self._file)
+            except EOFError:
+                return
+
+
+class _Pairs:
+    """The pairs of a spool; it can be gone through again."""
+
+    def __init__(self, spool: _Spool):
+        self._spool = spool
 
     def __iter__(self) -> Iterator[Pair]:
-        self._file.seek(0)
-        for source in self._file:
-            yield Pair(source[:-1], self._file.readline()[:-1])
+        return (pair for text in self._spool for pair in text.pairs)
 
 
 def prepare(config: DataConfig, workdir: Path) -> Prepared:
     """Learn or load the vocabularies, write or open the encoded training pairs, read dev and test.
 
-    `statistics`: pairs `read`, `kept` and `dropped` (by reason); `tokens` and `unknown` a side,
-    `unk_rate` = unknown / tokens, `vocabulary` = entries a side.
+    `statistics` of the training pairs: `read`, `kept` (and of these in each of the `corpora`) and
+    `dropped` by reason; a side's `words` before the vocabulary and `types` (how many different
+    ones), its `tokens` after, `unknown` ones among them, `unk_rate` = unknown / tokens, and
+    `lengths`: [tokens, how many sentences]; `vocabulary` = entries.
 
     Raises ValueError or OSError with one line for all that is wrong with the data or the folder.
     """
@@ -55,43 +73,48 @@ def prepare(config: DataConfig, workdir: Path) -> Prepared:
         codecs = codec.load(folder, config)
         train = _open_or_write(workdir, config, codecs, None)
     else:
-        tokenised = codec.tokenize_pairs(config, sources.pairs(config.train, config))
-        with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n", dir=workdir) as file:
-            spool = _Spool(file, tokenised)
-            codecs = codec.learn_tokenised(config, spool)
+        with tempfile.TemporaryFile(dir=workdir) as file:
+            spool = _Spool(file, _tokenised(config))
+            codecs = codec.learn_tokenised(config, _Pairs(spool))
+            codec.save(folder, codecs, config)
             train = _open_or_write(workdir, config, codecs, spool)
-        codec.save(folder, codecs, config)
-    return Prepared(codecs, train, dev, test, _statistics(codecs, train))
+    return Prepared(codecs, train, dev, test, _statistics(folder, codecs, train))
 
 
 def _read(spec: str, config: DataConfig) -> list[Pair]:
     return list(sources.pairs(spec, config)) if spec else []
 
 
+def _tokenised(config: DataConfig) -> Iterator[Text]:
+    function = functools.partial(chunks.tokenize, config)
+    return mapped(function, chunks.read(config), config.processes)
+
+
 def _open_or_write(
-    workdir: Path,
-    config: DataConfig,
-    codecs: tuple[Codec, Codec],
-    tokenised: Iterable[Pair] | None,
+    workdir: Path, config: DataConfig, codecs: tuple[Codec, Codec], spool: _Spool | None
 ) -> Store:
     folder = workdir / "store" / store.key(config, codecs)
     if folder.exists():
         return Store(folder)
-    if tokenised is None:
-        tokenised = codec.tokenize_pairs(config, sources.pairs(config.train, config))
-    source, target = codecs
-    encoded = (
-        (source.encode_tokenised(pair.source), target.encode_tokenised(pair.target))
-        for pair in tokenised
-    )
-    return store.write(folder, encoded, config.max_tokens)
+    vocabularies = codecs[0].vocabulary, codecs[1].vocabulary
+    if spool is None:
+        function, texts = functools.partial(_from_text, config, vocabularies), chunks.read(config)
+    else:
+        function, texts = functools.partial(chunks.encode, config, vocabularies), iter(spool)
+    encoded = mapped(function, texts, config.processes)
+    return store.write(folder, encoded, config, (len(vocabularies[0]), len(vocabularies[1])))
 
 
-def _statistics(codecs: tuple[Codec, Codec], train: Store) -> dict[str, Any]:
-    counts = json.loads(json.dumps(train.statistics))  # a copy of one's own
+def _from_text(config: DataConfig, vocabularies, text: Text) -> chunks.Encoded:
+    return chunks.encode(config, vocabularies, chunks.tokenize(config, text))
+
+
+def _statistics(folder: Path, codecs: tuple[Codec, Codec], train: Store) -> dict[str, Any]:
+    counts = dict(train.statistics)
     tokens, unknown = counts["tokens"], counts["unknown"]
     counts["unk_rate"] = {side: unknown[side] / tokens[side] for side in SIDES}
     counts["vocabulary"] = {
         side: len(one.vocabulary) for side, one in zip(SIDES, codecs, strict=True)
     }
+    counts["types"] = codec.types(folder)
     return counts

@@ -1,17 +1,20 @@
-"""Where sentence pairs come from: `text:FILE,FILE` or `builtin:NAME/SPLIT?options`.
+"""Where sentence pairs come from: an address, `KIND:WHERE`, or several of them with weights.
 
     text:train.en.gz,train.fr.gz           line n of one file translates line n of the other
     text:a.en+b.en,a.fr+b.fr               several files a side, one after the other
+    tsv:pairs.tsv?source=1&target=2        two columns of a table, by number or by name
+    jsonl:pairs.jsonl?source=en&target=fr  two keys of every line's object
+    tfds:wmt14_translate/fr-en             a public dataset: see tfds.py
     builtin:en-fr/train?pairs=20000        see builtin.py
+    text:a.en,a.fr; 0.5*tsv:b.tsv          an epoch has all pairs of the first, half of the second
 
 Relative files lie in `data.root`, else in the environment's BAHDANAU_DATA, else in data/.
 """
 
-import gzip
 import itertools
-import lzma
+import math
 import os
-import zlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,10 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import builtin
+from bahdanau_jax.data import files as reading
 from bahdanau_jax.data.names import choose
 
 if TYPE_CHECKING:
     from bahdanau_jax.data.grammar import AlignedPair
+
+WEIGHT = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\*(.*)", re.DOTALL)
 
 
 class Pair(NamedTuple):
@@ -30,16 +36,45 @@ class Pair(NamedTuple):
     target: str  # its translation
 
 
+class Corpus(NamedTuple):
+    """One address of several."""
+
+    address: str
+    weight: float  # how often an epoch goes through it
+
+
 class Source(NamedTuple):
     """A kind of corpus. Each function takes what stands after the colon, and the settings."""
 
     pairs: Callable[[str, DataConfig], Iterator[Pair]]
-    aligned: "Callable[[str, DataConfig], Iterator[AlignedPair]]"
     files: Callable[[str, DataConfig], list[Path]]  # all files that shape the pairs
+    aligned: "Callable[[str, DataConfig], Iterator[AlignedPair]] | None" = None  # with gold links
+
+
+def corpora(spec: str) -> list[Corpus]:
+    """The corpora that a setting names, separated by `;`.
+
+    Raises ValueError for an empty one, an unknown kind and a weight that is not positive.
+
+    >>> corpora("text:a.en,a.fr; 0.5*tsv:b.tsv")[1]
+    Corpus(address='tsv:b.tsv', weight=0.5)
+    """
+    found = []
+    for part in spec.split(";"):
+        weighted = WEIGHT.fullmatch(part.strip())
+        corpus = Corpus(weighted[2], float(weighted[1])) if weighted else Corpus(part.strip(), 1.0)
+        if not corpus.address or not 0 < corpus.weight < math.inf:
+            raise ValueError(
+                f"{spec!r} should be KIND:WHERE, or several with ; between, each with a positive "
+                "weight before it or none, as in text:a.en,a.fr; 0.5*tsv:b.tsv"
+            )
+        _split(corpus.address)
+        found.append(corpus)
+    return found
 
 
 def pairs(spec: str, config: DataConfig) -> Iterator[Pair]:
-    """The sentence pairs of a corpus, in its order.
+    """The sentence pairs of all corpora that `spec` names, in their order; weights change nothing.
 
     Raises ValueError or OSError: at once for a name, an option or a file that is not there; while
     reading for damaged files, invalid UTF-8, unequal line counts; for a corpus without any pair.
@@ -47,56 +82,65 @@ def pairs(spec: str, config: DataConfig) -> Iterator[Pair]:
     >>> next(pairs("text:train.en.gz,train.fr.gz", config)).source
     'Two young men are outside.'
     """
-    kind, rest = _split(spec)
-    return _not_empty(kind.pairs(rest, config), spec)
+    return itertools.chain.from_iterable([one(c.address, config) for c in corpora(spec)])
 
 
-def aligned_pairs(spec: str, config: DataConfig) -> "Iterator[AlignedPair]":
+def one(address: str, config: DataConfig) -> Iterator[Pair]:
+    """The sentence pairs of one corpus."""
+    kind, rest = _split(address)
+    return _not_empty(kind.pairs(rest, config), address)
+
+
+def aligned_pairs(address: str, config: DataConfig) -> "Iterator[AlignedPair]":
     """The pairs of a `builtin:` corpus with their gold links: the same pairs in the same order."""
-    kind, rest = _split(spec)
-    return _not_empty(kind.aligned(rest, config), spec)
+    kind, rest = _split(address)
+    if kind.aligned is None:
+        raise ValueError(f"{address} has no gold alignments; builtin: corpora have")
+    return _not_empty(kind.aligned(rest, config), address)
 
 
-def files(spec: str, config: DataConfig) -> list[Path]:
+def files(address: str, config: DataConfig) -> list[Path]:
     """The files that a corpus is made from; a built-in one is made from its generator."""
-    kind, rest = _split(spec)
+    kind, rest = _split(address)
     return kind.files(rest, config)
 
 
-def _split(spec: str) -> tuple[Source, str]:
-    name, _, rest = spec.partition(":")
+def _split(address: str) -> tuple[Source, str]:
+    name, _, rest = address.partition(":")
     return choose(SOURCES, name, "kind of corpus"), rest
 
 
-def _not_empty(items: Iterator, spec: str) -> Iterator:
+def _not_empty(items: Iterator, address: str) -> Iterator:
     empty = True
     for item in items:
         empty = False
         yield item
     if empty:
-        raise ValueError(f"the corpus {spec} is empty: it has no sentence pair")
+        raise ValueError(f"the corpus {address} is empty: it has no sentence pair")
 
 
-OPENERS: Mapping[str, Callable] = MappingProxyType({".gz": gzip.open, ".xz": lzma.open})
+def _existing(name: str, config: DataConfig) -> Path:
+    path = Path(config.root or os.environ.get("BAHDANAU_DATA") or "data") / name
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"no file {path} (relative files lie in the folder set by --data.root or by the "
+            "environment variable BAHDANAU_DATA)"
+        )
+    return path
 
 
 def _text_sides(rest: str, config: DataConfig) -> tuple[list[Path], list[Path]]:
     sides = rest.split(",")
     if len(sides) != 2 or not all(sides):
         raise ValueError(f"text:{rest} should be text:SOURCE_FILE,TARGET_FILE")
-    root = Path(config.root or os.environ.get("BAHDANAU_DATA") or "data")
-    source, target = ([root / name for name in side.split("+")] for side in sides)
+    source, target = (side.split("+") for side in sides)
     if len(source) != len(target):
         raise ValueError(
             f"text:{rest} names {len(source)} source files, but {len(target)} target files"
         )
-    for path in (*source, *target):
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"no file {path} (relative files lie in the folder set by --data.root or by the "
-                "environment variable BAHDANAU_DATA)"
-            )
-    return source, target
+    return [_existing(name, config) for name in source], [
+        _existing(name, config) for name in target
+    ]
 
 
 def _text_files(rest: str, config: DataConfig) -> list[Path]:
@@ -111,7 +155,7 @@ def _text_pairs(rest: str, config: DataConfig) -> Iterator[Pair]:
 
 def _shard(source: Path, target: Path) -> Iterator[Pair]:
     counts = [0, 0]
-    for sides in itertools.zip_longest(lines(source), lines(target)):
+    for sides in itertools.zip_longest(reading.sentences(source), reading.sentences(target)):
         for side, line in enumerate(sides):
             counts[side] += line is not None
         if None not in sides:
@@ -123,34 +167,42 @@ def _shard(source: Path, target: Path) -> Iterator[Pair]:
         )
 
 
-def lines(path: Path) -> Iterator[str]:
-    r"""The lines of a UTF-8 file, plain, .gz or .xz. Only \n ends one; a \r before it goes."""
-    number = 0
-    with OPENERS.get(path.suffix, open)(path, "rb") as file:
-        try:
-            for line in file:
-                number += 1
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{path}, line {number}: not valid UTF-8 (byte {error.start + 1} of the line)"
-            ) from error
-        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-            raise ValueError(f"{path} is damaged after line {number}: {error}") from error
+def _fields(read: Callable, defaults: Callable[[DataConfig], tuple[str, str]], kind: str) -> Source:
+    """A kind whose files hold both sides, each under a name: FILE+FILE?source=NAME&target=NAME."""
 
+    def parse(rest: str, config: DataConfig) -> tuple[list[Path], tuple[str, str]]:
+        names, _, query = rest.partition("?")
+        chosen = dict(zip(("source", "target"), defaults(config), strict=True))
+        for item in filter(None, query.split("&")):
+            key, _, value = item.partition("=")
+            choose(chosen, key, f"option of {kind}:")
+            chosen[key] = value
+        return [_existing(name, config) for name in names.split("+")], (
+            chosen["source"],
+            chosen["target"],
+        )
 
-def _text_aligned(rest: str, config: DataConfig) -> "Iterator[AlignedPair]":
-    raise ValueError(f"text:{rest} has no gold alignments; builtin: corpora have")
+    def found(rest: str, config: DataConfig) -> Iterator[Pair]:
+        paths, names = parse(rest, config)
+        return (Pair(*sides) for path in paths for sides in read(path, names))
+
+    return Source(found, lambda rest, config: parse(rest, config)[0])
 
 
 # What stands before the colon of a corpus.
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {
-        "text": Source(_text_pairs, _text_aligned, _text_files),
+        "text": Source(_text_pairs, _text_files),
+        "tsv": _fields(reading.table, lambda config: ("1", "2"), "tsv"),
+        "jsonl": _fields(
+            reading.records,
+            lambda config: (config.source_language, config.target_language),
+            "jsonl",
+        ),
         "builtin": Source(
             pairs=lambda rest, config: itertools.starmap(Pair, builtin.texts(rest)),
-            aligned=lambda rest, config: builtin.aligned(rest),
             files=lambda rest, config: builtin.files(rest),
+            aligned=lambda rest, config: builtin.aligned(rest),
         ),
     }
 )

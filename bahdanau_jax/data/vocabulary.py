@@ -5,14 +5,18 @@ never becomes EOS.
 """
 
 import io
+import itertools
+import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, Protocol, Self
 
 from bahdanau_jax.batch import EOS, RESERVED, UNK
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.sampling import Draw, Pieces, sample_all
 
 EOS_SYMBOL = "</s>"
 UNK_SYMBOL = "<unk>"
@@ -22,6 +26,7 @@ class Vocabulary(Protocol):
     """Both directions between a tokenised sentence and its ids, without the closing EOS."""
 
     suffix: ClassVar[str]  # of its file
+    types: int | None  # different units of the text that it was learned from, where it counts them
 
     def __len__(self) -> int: ...
 
@@ -30,6 +35,10 @@ class Vocabulary(Protocol):
         ...
 
     def encode(self, tokenised: str) -> list[int]: ...
+
+    def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
+        """Many sentences; with `draw`, each in one of several ways."""
+        ...
 
     def decode(self, ids: Sequence[int]) -> str:
         """The tokenised sentence up to the first EOS; UNK is written `<unk>`."""
@@ -40,7 +49,7 @@ class Vocabulary(Protocol):
         ...
 
     @classmethod
-    def learn(cls, sentences: Iterable[str], size: int, field: str) -> Self:
+    def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
         """At most `size` entries from tokenised sentences; an error names the setting `field`."""
         ...
 
@@ -58,11 +67,12 @@ class Words:
 
     Its file has one entry a line: `</s>`, `<unk>`, then the words by falling frequency.
 
-    >>> Words.learn(["a b a"], 3, "").encode("a b")
+    >>> Words.learn(["a b a"], DataConfig(), 3, "").encode("a b")
     [2, 1]
     """
 
     entries: tuple[str, ...]
+    types: int | None = field(default=None, compare=False)
     suffix: ClassVar[str] = ".txt"
     between: ClassVar[str] = " "
 
@@ -81,6 +91,10 @@ class Words:
         index: dict[str, int] = self._index  # type: ignore[attr-defined]
         return [index.get(unit, UNK) for unit in self._split(tokenised)]
 
+    def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
+        del draw  # there is one way to write a sentence in words
+        return [self.encode(sentence) for sentence in sentences]
+
     def decode(self, ids: Sequence[int]) -> str:
         return self.between.join(self.entries[i] for i in _before_eos(ids))
 
@@ -88,15 +102,15 @@ class Words:
         return tuple(self.entries[i] for i in ids)
 
     @classmethod
-    def learn(cls, sentences: Iterable[str], size: int, field: str) -> Self:
-        del field  # a text with fewer words is no fault
+    def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
+        del config, field  # a text with fewer words is no fault
         counts = Counter()
         for sentence in sentences:
             counts.update(cls._split(sentence))
         for symbol in (EOS_SYMBOL, UNK_SYMBOL):
             counts.pop(symbol, None)
         ranked = sorted(counts, key=lambda word: (-counts[word], word))
-        return cls((EOS_SYMBOL, UNK_SYMBOL, *ranked[: size - RESERVED]))
+        return cls((EOS_SYMBOL, UNK_SYMBOL, *ranked[: size - RESERVED]), len(ranked))
 
     def to_bytes(self) -> bytes:
         return "".join(f"{entry}\n" for entry in self.entries).encode("utf-8")
@@ -125,12 +139,14 @@ class Characters(Words):
 
 
 class SentencePiece:
-    """Pieces of words by byte-pair encoding (arXiv 1508.07909), with the sentencepiece library.
+    """Pieces of words by byte-pair encoding (arXiv 1508.07909) or a unigram model (1804.10959),
+    with the sentencepiece library.
 
     The text is taken as it is, without Unicode normalisation. The same text gives the same bytes.
     """
 
     suffix: ClassVar[str] = ".model"
+    types: int | None = None
 
     def __init__(self, model: bytes):
         from sentencepiece import SentencePieceProcessor
@@ -144,6 +160,9 @@ class SentencePiece:
             raise ValueError("it is no sentencepiece model of this program")
         self._model = model
 
+    def __reduce__(self):
+        return SentencePiece, (self._model,)
+
     def __len__(self) -> int:
         return self._processor.get_piece_size()
 
@@ -153,6 +172,22 @@ class SentencePiece:
     def encode(self, tokenised: str) -> list[int]:
         return self._processor.encode(tokenised)
 
+    def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
+        if draw is not None:
+            return sample_all(self.pieces(), sentences, draw)
+        return self._processor.encode(list(sentences), num_threads=1)
+
+    def pieces(self) -> Pieces:
+        """The model as a table of what words can be cut into."""
+        model, every = self._processor, range(len(self))
+        plain = [i for i in every if not (model.is_control(i) or model.is_unknown(i))]
+        written = {model.id_to_piece(i): i for i in plain if not model.is_byte(i)}
+        return Pieces(
+            ids=written,
+            scores={piece: model.get_score(i) for piece, i in written.items()},
+            bytes=[i for i in plain if model.is_byte(i)],
+        )
+
     def decode(self, ids: Sequence[int]) -> str:
         return self._processor.decode([int(i) for i in _before_eos(ids)])
 
@@ -160,22 +195,25 @@ class SentencePiece:
         return tuple(self._processor.id_to_piece([int(i) for i in ids]))
 
     @classmethod
-    def learn(cls, sentences: Iterable[str], size: int, field: str) -> Self:
+    def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
         from sentencepiece import SentencePieceTrainer
 
+        sides = 2 if config.joint_vocabulary else 1
         model = io.BytesIO()
         try:
             SentencePieceTrainer.train(
-                sentence_iterator=iter(sentences),
+                sentence_iterator=iter(_drawn(sentences, config.subword_sentences * sides)),
                 model_writer=model,
-                model_type="bpe",
+                model_type=config.subwords,
                 vocab_size=size,
+                byte_fallback=config.byte_fallback,
+                # Characters so rare that they are not worth an entry become bytes.
+                character_coverage=0.9995 if config.byte_fallback else 1.0,
                 eos_id=EOS,
                 unk_id=UNK,
                 bos_id=-1,
                 pad_id=-1,
                 unk_surface=UNK_SYMBOL,
-                character_coverage=1.0,
                 normalization_rule_name="identity",
                 max_sentence_length=1 << 20,  # bytes; a longer line teaches nothing
                 num_threads=1,  # the model's bytes depend on it
@@ -191,6 +229,19 @@ class SentencePiece:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         return cls(data)
+
+
+def _drawn(sentences: Iterable[str], most: int) -> list[str]:
+    """Of more than `most` sentences so many, each as likely as any other; in order. 0: all."""
+    if not most:
+        return list(sentences)
+    rng, sentences = random.Random(most), iter(sentences)
+    kept = list(enumerate(itertools.islice(sentences, most)))
+    for n, sentence in enumerate(sentences, start=most):
+        # Of Python's random only what is made from random() stays the same in every version.
+        if (place := int(rng.random() * (n + 1))) < most:
+            kept[place] = (n, sentence)
+    return [sentence for _, sentence in sorted(kept)]
 
 
 def _mend(message: str, size: int, field: str) -> str:

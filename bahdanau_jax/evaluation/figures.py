@@ -23,7 +23,7 @@ from bahdanau_jax.evaluation.drawing import (
 )
 from bahdanau_jax.hypothesis import Hypothesis
 
-__all__ = ["MissingFont", "alignment", "bleu_by_length", "curves", "save", "steps"]
+__all__ = ["MissingFont", "alignment", "bleu_by_length", "curves", "lengths", "save", "steps"]
 
 INK = "#1a1a1a"
 FAINT = "#d9d9d9"  # lines between cells
@@ -114,6 +114,28 @@ def bleu_by_length(scores: Mapping[str, Mapping[int, float]]) -> Drawing:
         lengths = sorted(points)
         axes.plot(lengths, [points[n] for n in lengths], label=name, **look)
     axes.set(xlabel="sentence length (words)", ylabel="BLEU", xlim=(0, None), ylim=(0, None))
+    _finish(axes)
+    return drawing
+
+
+def lengths(histograms: Mapping[str, Sequence[Sequence[int]]]) -> Drawing:
+    """How many sentences have how many tokens, a line a side.
+
+    `histograms` maps a side's name to [[tokens, sentences], ...]. Raises ValueError where there is
+    nothing to draw.
+
+    >>> lengths({"source": [[3, 10], [4, 25]], "target": [[3, 5], [5, 30]]})
+    """
+    if not any(histograms.values()):
+        raise ValueError("no lengths to draw: expected {side: [[tokens, sentences], ...]}")
+    drawing = Drawing(6.4, 3.2)
+    axes = drawing.add_subplot()
+    for look, (side, histogram) in zip(_looks(), histograms.items(), strict=False):
+        counts = dict(map(tuple, histogram))
+        tokens = range(max(counts, default=0) + 2)
+        look["marker"] = ""
+        axes.plot(tokens, [counts.get(n, 0) for n in tokens], label=side, **look)
+    axes.set(xlabel="tokens", ylabel="sentences", xlim=(0, None), ylim=(0, None))
     _finish(axes)
     return drawing
 

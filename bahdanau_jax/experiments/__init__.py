@@ -1,5 +1,5 @@
-"""What is made of trained runs: reports of one, and studies of many."""
+"""What is made of runs and corpora: reports of one, and studies of many."""
 
-from bahdanau_jax.experiments import report
+from bahdanau_jax.experiments import corpus, report
 
-__all__ = ["report"]
+__all__ = ["corpus", "report"]

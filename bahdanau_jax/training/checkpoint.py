@@ -39,8 +39,8 @@ class Damaged(Exception):
 
 
 def _best(scores: dict[int, float]) -> int | None:
-    """The step with the highest score; of equal ones the first, as early stopping has it."""
-    return min(scores, key=lambda step: (-scores[step], step), default=None)
+    """The step with the highest score; of equal ones the last, which has learned for longer."""
+    return max(scores, key=lambda step: (scores[step], step), default=None)
 
 
 def _reading(what: str, read: Callable[[], Value]) -> Value:
@@ -201,7 +201,7 @@ class Checkpointer:
     def restore_best(self, template: State) -> State | None:
         """Likewise, the one with the highest score; then the next best, then the newest."""
         scores, newest = self.scores(), list(reversed(self.steps()))
-        ranked = sorted(scores, key=lambda step: (-scores[step], step))
+        ranked = sorted(scores, key=lambda step: (scores[step], step), reverse=True)
         rest = [step for step in newest if step not in scores]
         return self._first_good(ranked + rest, template)
 

@@ -48,11 +48,13 @@ def run(monkeypatch):
     stub.load = lambda folder: stub.model
     stub.check = lambda config: stub.calls.append(("check", config))
     stub.train = lambda config, workdir: stub.calls.append(("train", config, workdir))
-    stub.prepare = lambda config, workdir: {"pairs": 12, "workdir": str(workdir)}
+    stub.prepare = lambda config, workdir: {"read": 12, "lengths": {}, "workdir": str(workdir)}
     experiments = types.ModuleType("bahdanau_jax.experiments")
     experiments.report = types.ModuleType("bahdanau_jax.experiments.report")
     experiments.report.write = lambda workdir: f"BLEU 93.1\n{workdir}/report/alignment.png"
-    for module in (stub, experiments, experiments.report):
+    experiments.corpus = types.ModuleType("bahdanau_jax.experiments.corpus")
+    experiments.corpus.write = lambda statistics, workdir: f"pairs read {statistics['read']}"
+    for module in (stub, experiments, experiments.report, experiments.corpus):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(bahdanau_jax, "run", stub, raising=False)
     monkeypatch.setattr(bahdanau_jax, "experiments", experiments, raising=False)

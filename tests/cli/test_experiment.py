@@ -32,10 +32,10 @@ def test_train_checks_trains_and_reports(call, run, small, tmp_path):
     assert run.calls == [("check", config), ("train", config, workdir)]
 
 
-def test_prepare_prints_its_statistics_as_json(call, run, small, tmp_path):
+def test_prepare_prints_a_table_and_its_statistics_as_json(call, run, small, tmp_path):
     code, out, err = call("prepare", small, "--workdir", tmp_path)
-    assert (code, err) == (0, "")
-    assert json.loads(out) == {"pairs": 12, "workdir": str(tmp_path)}
+    assert (code, err) == (0, "pairs read 12\n")
+    assert json.loads(out) == {"read": 12, "workdir": str(tmp_path)}
     assert [name for name, *_ in run.calls] == ["check"]
 
 

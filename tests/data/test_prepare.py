@@ -1,14 +1,18 @@
 import dataclasses
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data import codec, sources
+from bahdanau_jax.data import chunks, codec, sources
 from bahdanau_jax.data.prepare import prepare
 
+ROOT = str(Path(__file__).resolve().parents[2])
 ENGLISH = ["The man isn't here.", "", "A dog saw the man, the dog and the cat.", "Yes!"]
 FRENCH = ["L'homme n'est pas ici.", "Rien.", "Un chien a vu l'homme, le chien et le chat.", "Oui !"]
 
@@ -31,10 +35,15 @@ def test_prepare_counts_what_it_did(config, tmp_path, capfd):
     assert prepared.statistics == {
         "read": 4,
         "kept": 2,
-        "dropped": {"too_long": 1, "empty": 1},
+        "dropped": {"empty": 1, "too_long": 1, "uneven": 0, "duplicate": 0},
+        "corpora": [2],
+        "encodings": 1,
+        "words": {"source": 8, "target": 9},
+        "types": {"source": 15, "target": 19},
         "tokens": {"source": 8, "target": 9},
         "unknown": {"source": 0, "target": 0},
         "unk_rate": {"source": 0.0, "target": 0.0},
+        "lengths": {"source": [[2, 1], [6, 1]], "target": [[2, 1], [7, 1]]},
         "vocabulary": {"source": 17, "target": 21},
     }
     assert [tuple(pair) for pair in prepared.dev] == list(zip(ENGLISH, FRENCH, strict=True))
@@ -97,11 +106,102 @@ def test_a_missing_corpus_is_known_before_any_work(config, tmp_path, which):
     assert not (tmp_path / "work/vocabulary").exists()
 
 
-def test_nothing_left_leaves_nothing(config, tmp_path):
+def test_nothing_left_leaves_no_store(config, tmp_path):
     short = dataclasses.replace(config, max_tokens=1)
     with pytest.raises(ValueError, match="no training pair is left of 4"):
         prepare(short, tmp_path / "work")
-    assert not list((tmp_path / "work").iterdir())
+    assert not list((tmp_path / "work/store").iterdir())
+    assert prepare(config, tmp_path / "work").statistics["kept"] == 2
+
+
+def files_of(folder):
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"drop_duplicates": True, "max_ratio": 2.0},
+        {
+            "vocabulary": "sentencepiece",
+            "source_vocabulary_size": 60,
+            "target_vocabulary_size": 60,
+            "subword_sampling": 0.2,
+            "encodings": 2,
+        },
+    ],
+)
+def test_any_number_of_processes_gives_the_same_bytes(tmp_path, monkeypatch, change):
+    monkeypatch.setattr(chunks, "SIZE", 40)
+    train = "builtin:en-fr/train?pairs=230&max=9; 2*builtin:reverse/train?pairs=50"
+    config = DataConfig(train=train, dev="", test="", **change)
+    one, two = (
+        prepare(dataclasses.replace(config, processes=n), tmp_path / str(n)) for n in (1, 2)
+    )
+    assert files_of(tmp_path / "1") == files_of(tmp_path / "2")
+    assert one.statistics == two.statistics
+    assert one.statistics["read"] == 280
+    if change.get("drop_duplicates"):
+        assert one.statistics["dropped"]["duplicate"] > 100  # each stands there twice
+
+
+def test_encodings_differ_and_read_the_same(tmp_path):
+    config = DataConfig(
+        train="builtin:copy/train?pairs=60&min=5&limit=5000",
+        dev="",
+        test="",
+        vocabulary="sentencepiece",
+        source_vocabulary_size=60,
+        target_vocabulary_size=60,
+        subword_sampling=0.3,
+        encodings=3,
+    )
+    for subwords in ("bpe", "unigram"):
+        prepared = prepare(dataclasses.replace(config, subwords=subwords), tmp_path / f"{subwords}")
+        train, (source, _) = prepared.train, prepared.codecs
+        assert len(train) == 180
+        ways = [
+            {tuple(train.source(3 * pair + i).tolist()) for i in range(3)} for pair in range(60)
+        ]
+        assert sum(len(way) > 1 for way in ways) > 40
+        assert all(len({source.decode(ids) for ids in way}) == 1 for way in ways)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data import prepare, store
+counts = store._Counts.add
+def add(self, chunk, kept):
+    counts(self, chunk, kept)
+    if self._read > 5_000:
+        os.kill(os.getpid(), signal.SIGKILL)
+store._Counts.add = add
+prepare(DataConfig(train="builtin:copy/train?pairs=9000", dev="", test=""), Path(sys.argv[1]))
+"""
+
+
+def test_killed_while_it_writes(tmp_path):
+    """The vocabulary is there and is not learned again; of the store nothing is."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "work")],
+        env={**os.environ, "PYTHONPATH": ROOT},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert {path.name for path in (tmp_path / "work").iterdir()} == {"store", "vocabulary"}
+    (left,) = (tmp_path / "work/store").iterdir()
+    assert left.name.startswith(".unfinished-")
+    config = DataConfig(train="builtin:copy/train?pairs=9000", dev="", test="")
+    again, whole = (prepare(config, tmp_path / name) for name in ("work", "whole"))
+    assert again.statistics == whole.statistics
+    assert files_of(tmp_path / "work") == files_of(tmp_path / "whole")
 
 
 def test_no_dev_and_no_test(config, tmp_path):

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.sources import Pair, aligned_pairs, files, lines, pairs
+from bahdanau_jax.data.files import lines
+from bahdanau_jax.data.sources import Corpus, Pair, aligned_pairs, corpora, files, pairs
 
 NONE = DataConfig()
 
@@ -137,7 +138,7 @@ def test_an_empty_corpus(corpus):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("txt:a,b", "no kind of corpus 'txt'; known: builtin, text .*mean 'text'"),
+        ("txt:a,b", "no kind of corpus 'txt'; known: builtin, jsonl, text.*mean 'text'"),
         ("text:a", "should be text:SOURCE_FILE,TARGET_FILE"),
         ("text:a,", "should be text:SOURCE_FILE,TARGET_FILE"),
         ("text:a,b,c", "should be text:SOURCE_FILE,TARGET_FILE"),
@@ -202,3 +203,117 @@ def test_files_of_a_corpus(corpus, tmp_path):
     assert [path.name for path in files("builtin:copy/train", NONE)] == ["tasks.py"]
     code = {path.name for path in files("builtin:en-fr/train", NONE)}
     assert {"conftest.py", "test_sources.py"} <= code  # the stand-in and all beside it
+
+
+def write(folder, name, text):
+    (folder / name).write_text(text, "utf-8")
+    return DataConfig(root=str(folder))
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("text:a,b", [("text:a,b", 1.0)]),
+        ("text:a,b; 0.5*tsv:c ;2*jsonl:d", [("text:a,b", 1.0), ("tsv:c", 0.5), ("jsonl:d", 2.0)]),
+        (".25*builtin:copy/train", [("builtin:copy/train", 0.25)]),
+    ],
+)
+def test_several_corpora_with_weights(spec, expected):
+    assert corpora(spec) == [Corpus(*one) for one in expected]
+
+
+@pytest.mark.parametrize("spec", ["", "text:a,b;", "0*text:a,b", ";", "2*"])
+def test_faulty_lists_of_corpora(spec):
+    with pytest.raises(ValueError, match="KIND:WHERE, or several with ; between"):
+        corpora(spec)
+
+
+def test_an_unknown_kind_among_several():
+    with pytest.raises(ValueError, match="no kind of corpus '2x.*known: .*jsonl"):
+        corpora("text:a,b; 2x*tsv:c")
+
+
+def test_corpora_follow_each_other(tmp_path):
+    config = write(tmp_path, "a.tsv", "one\tun\n")
+    write(tmp_path, "b.jsonl", '{"en": "two", "fr": "deux"}\n')
+    found = list(pairs("0.5*tsv:a.tsv; jsonl:b.jsonl; 3*tsv:a.tsv", config))
+    assert found == [Pair("one", "un"), Pair("two", "deux"), Pair("one", "un")]
+
+
+@given(
+    rows=st.lists(
+        st.tuples(*[st.text(st.characters(exclude_characters="\t\n\r", codec="utf-8"))] * 2),
+        min_size=1,
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_a_table_gives_back_its_cells(tmp_path_factory, rows):
+    """Whatever the cells say: there is no quoting, and only tabs and line feeds separate."""
+    config = write(
+        tmp_path_factory.mktemp("tsv"), "a.tsv", "".join(f"x\t{a}\t{b}\n" for a, b in rows)
+    )
+    assert [tuple(pair) for pair in pairs("tsv:a.tsv?source=2&target=3", config)] == rows
+
+
+def test_columns_by_name(tmp_path):
+    config = write(tmp_path, "a.tsv", "id\tfr\ten\n7\tun\tone\n8\tdeux\ttwo\n")
+    expected = [Pair("one", "un"), Pair("two", "deux")]
+    assert list(pairs("tsv:a.tsv?source=en&target=fr", config)) == expected
+    assert list(pairs("tsv:a.tsv?source=en&target=2", config)) == expected
+    assert list(pairs("tsv:a.tsv+a.tsv?source=en&target=fr", config)) == expected * 2
+    assert files("tsv:a.tsv?source=en&target=fr", config) == [tmp_path / "a.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("tsv:a.tsv?source=de&target=fr", r"a.tsv, line 1: no column 'de'; there are id, fr"),
+        ("tsv:a.tsv?source=1&target=3", r"a.tsv, line 2: 2 columns, but column 3 is asked for"),
+        ("tsv:a.tsv?source=0&target=1", r"a.tsv, line 1: no column '0'.*count from 1"),
+        ("tsv:a.tsv?sorce=1", r"no option of tsv: 'sorce'.*did you mean 'source'"),
+        ("tsv:b.tsv", "no file .*b.tsv"),
+    ],
+)
+def test_faulty_tables(tmp_path, address, message):
+    config = write(tmp_path, "a.tsv", "id\tfr\ten\n7\tun\n")
+    with pytest.raises((ValueError, OSError), match=message):
+        list(pairs(address, config))
+
+
+def test_records(tmp_path):
+    lines = ['{"translation": {"en": "one\\ttwo", "fr": "un"}, "id": 3}', '{"en": "x", "fr": ""}']
+    config = write(tmp_path, "a.jsonl", f"{lines[0]}\n")
+    write(tmp_path, "b.jsonl", f"{lines[1]}\n")
+    nested = "jsonl:a.jsonl?source=translation.en&target=translation.fr"
+    assert list(pairs(nested, config)) == [Pair("one\ttwo", "un")]
+    assert list(pairs("jsonl:b.jsonl", config)) == [Pair("x", "")]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"en": "x"', "line 2: no JSON object"),
+        ('{"en": "x"}', "line 2: no text at 'fr'; the line has en"),
+        ('{"en": "x", "fr": 3}', "line 2: no text at 'fr'"),
+        ('["x", "y"]', "line 2: no text at 'en'; the line has a list"),
+        ('{"en": "x", "fr": "\\ud800"}', "line 2: half a surrogate pair in 'fr'"),
+    ],
+)
+def test_faulty_records(tmp_path, line, message):
+    config = write(tmp_path, "a.jsonl", f'{{"en": "a", "fr": "b"}}\n{line}\n')
+    with pytest.raises(ValueError, match=message):
+        list(pairs("jsonl:a.jsonl", config))
+
+
+def test_segments_of_sgm_files(tmp_path):
+    sgm = (
+        '<srcset setid="t" srclang="any">\n<doc docid="1">\n<p>\n'
+        '<seg id="1">R&amp;D costs &quot;5&quot; &lt; 6</seg>\n<seg id="2"> two </seg>\n'
+        "</p>\n</doc>\n</srcset>\n"
+    )
+    config = write(tmp_path, "a.en.sgm", sgm)
+    write(tmp_path, "a.fr", "un\ndeux\n")
+    assert list(pairs("text:a.en.sgm,a.fr", config)) == [
+        Pair('R&D costs "5" < 6', "un"),
+        Pair("two", "deux"),
+    ]

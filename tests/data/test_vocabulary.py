@@ -112,9 +112,12 @@ def test_a_very_long_line_takes_no_time(name, word):
 
 
 def test_words_by_frequency_then_by_code_point():
-    words = Words.learn(["b a c", "c z", "c b é"], 7, "")
+    words = Words.learn(["b a c", "c z", "c b é"], DataConfig(), 7, "")
     assert words.entries == ("</s>", "<unk>", "c", "b", "a", "z", "é")
-    assert Words.learn(["b a c", "c z", "c b é"], 4, "").entries[RESERVED:] == ("c", "b")
+    assert Words.learn(["b a c", "c z", "c b é"], DataConfig(), 4, "").entries[RESERVED:] == (
+        "c",
+        "b",
+    )
     assert words.encode("c q a") == [2, UNK, 4]
     assert words.decode([2, UNK, 4, EOS, 3]) == "c <unk> a"
     assert words.tokens([2, UNK, EOS]) == ("c", "<unk>", "</s>")
@@ -122,7 +125,7 @@ def test_words_by_frequency_then_by_code_point():
 
 
 def test_a_space_is_a_character():
-    characters = Characters.learn(["ab a", "a b"], 100, "")
+    characters = Characters.learn(["ab a", "a b"], DataConfig(), 100, "")
     assert characters.entries == ("</s>", "<unk>", "a", " ", "b")
     assert characters.decode(characters.encode("b ab")) == "b ab"
 
@@ -137,7 +140,7 @@ def test_a_space_is_a_character():
 )
 def test_text_never_becomes_a_reserved_id(name, size, back):
     sentence = "</s> a <unk> b </s> <s>"
-    vocabulary = VOCABULARIES[name].learn([sentence] * 5, size, "")
+    vocabulary = VOCABULARIES[name].learn([sentence] * 5, DataConfig(), size, "")
     assert vocabulary.tokens([EOS, UNK]) == ("</s>", "<unk>")
     ids = vocabulary.encode(sentence)
     assert ids and EOS not in ids
@@ -149,9 +152,9 @@ def test_round_trip_in_any_script(name):
     size = 200 if name == "sentencepiece" else 1_000
     if name == "sentencepiece":
         with pytest.raises(ValueError) as caught:
-            SentencePiece.learn(SCRIPTS, 10_000, "size")
+            SentencePiece.learn(SCRIPTS, DataConfig(), 10_000, "size")
         size = int(str(caught.value).split()[-3])
-    vocabulary = VOCABULARIES[name].learn(SCRIPTS, size, "size")
+    vocabulary = VOCABULARIES[name].learn(SCRIPTS, DataConfig(), size, "size")
     for sentence in SCRIPTS:
         ids = vocabulary.encode(sentence)
         assert UNK not in ids
@@ -169,7 +172,7 @@ def test_round_trip_in_any_script(name):
 def test_any_tokenised_text_round_trips(name, texts):
     """Every symbol but the reserved ones has an id of its own, through the file as well."""
     sentences = [" ".join(text.split()) for text in texts]
-    vocabulary = VOCABULARIES[name].learn(sentences, 1 << 20, "")
+    vocabulary = VOCABULARIES[name].learn(sentences, DataConfig(), 1 << 20, "")
     vocabulary = VOCABULARIES[name].from_bytes(vocabulary.to_bytes())
     for sentence in sentences:
         back = vocabulary.decode(vocabulary.encode(sentence))
@@ -191,12 +194,12 @@ def test_sentencepiece_takes_any_text(codecs, text):
 
 def test_sentencepiece_is_the_same_to_the_byte():
     text = ["the man saw a dog", "a dog saw the man"] * 10
-    first, second = (SentencePiece.learn(iter(text), 25, "") for _ in range(2))
+    first, second = (SentencePiece.learn(iter(text), DataConfig(), 25, "") for _ in range(2))
     assert first.to_bytes() == second.to_bytes()
 
 
 def test_sentencepiece_writes_unknown_characters_as_unknown():
-    pieces = SentencePiece.learn(["a man a man", "the man"] * 9, 12, "")
+    pieces = SentencePiece.learn(["a man a man", "the man"] * 9, DataConfig(), 12, "")
     ids = pieces.encode("ma☃n ☃")
     assert ids.count(UNK) == 2
     assert pieces.decode(ids) == "ma<unk>n <unk>"
@@ -222,13 +225,13 @@ def test_an_impossible_sentencepiece_size(size, message):
 
 def test_the_largest_size_named_is_possible():
     with pytest.raises(ValueError, match="at most 38 pieces"):
-        SentencePiece.learn(["the man saw a dog ."] * 20, 39, "size")
-    assert len(SentencePiece.learn(["the man saw a dog ."] * 20, 38, "size")) == 38
+        SentencePiece.learn(["the man saw a dog ."] * 20, DataConfig(), 39, "size")
+    assert len(SentencePiece.learn(["the man saw a dog ."] * 20, DataConfig(), 38, "size")) == 38
 
 
 def test_sentencepiece_without_text():
     with pytest.raises(ValueError, match="every line is empty"):
-        SentencePiece.learn(["", ""], 30, "size")
+        SentencePiece.learn(["", ""], DataConfig(), 30, "size")
 
 
 # Codecs

@@ -60,9 +60,10 @@ def test_newest_and_best_are_kept(states, tmp_path):
     assert bits(restored(tmp_path, best=True)) == bits(states[1])
 
 
-def test_of_equal_scores_the_first_is_best(states, tmp_path):
-    fill(tmp_path, states, (3.0, 9.0, 9.0, 9.0), keep=1)
-    assert bits(restored(tmp_path, best=True)) == bits(states[1])
+def test_of_equal_scores_the_last_is_best(states, tmp_path):
+    """A score that stays at 0 for long would otherwise leave the first checkpoint the best."""
+    fill(tmp_path, states, (3.0, 9.0, 9.0, 1.0), keep=1)
+    assert bits(restored(tmp_path, best=True)) == bits(states[2])
 
 
 def test_without_scores_the_best_is_the_newest(states, tmp_path):

@@ -1,0 +1,141 @@
+"""How fast text becomes batches: preparing a corpus, delivering its batches, and their padding."""
+
+import dataclasses
+import itertools
+import json
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from bahdanau_jax import data
+from bahdanau_jax.benchmarks import machine
+from bahdanau_jax.config import DataConfig
+
+# The ways to encode, as settings beside those of the corpus.
+ENCODERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "unigram": {"vocabulary": "sentencepiece", "subwords": "unigram", "tokenizer": "none"},
+        "bpe": {"vocabulary": "sentencepiece", "subwords": "bpe", "tokenizer": "none"},
+        "words": {"vocabulary": "words", "tokenizer": "moses"},
+    }
+)
+SHAPES = (1, 2, 4, 8, 12, 16, 24, 48)
+PACKAGES = ("numpy", "grain", "sentencepiece", "sacremoses", "loky")
+
+
+def run(
+    config: DataConfig,
+    encoders: Sequence[str] = tuple(ENCODERS),
+    repeats: int = 3,
+    shapes: Sequence[int] = SHAPES,
+) -> dict[str, Any]:
+    """Measure `data.train` prepared in several ways; batches and padding are those of words, or
+    else of the last way.
+
+    Each preparation has a process of its own, so that its peak memory is its own.
+    """
+    config = dataclasses.replace(config, dev="", test="")
+    found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "prepare": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in encoders:
+            way = data.choose(ENCODERS, name, "way to encode")
+            ours = dataclasses.replace(config, **way)
+            workdir = Path(folder) / name
+            found["prepare"][name] = _in_a_process(ours, workdir)
+        store = data.prepare(ours, workdir).train
+        found["batches"] = deliver(store, ours, repeats)
+        found["padding"] = padding(store, ours, shapes)
+    return found
+
+
+def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
+    settings = json.dumps([dataclasses.asdict(config), str(workdir)])
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, settings], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def preparation(config: DataConfig, workdir: Path) -> dict[str, Any]:
+    """Seconds to learn and encode; then, with the vocabulary there, pairs/s from files to store.
+
+    `peak_mib`: of this process, and of its largest worker times the workers.
+    """
+    start = time.perf_counter()
+    prepared = data.prepare(config, workdir)
+    whole = time.perf_counter() - start
+    shutil.rmtree(workdir / "store")
+    start = time.perf_counter()
+    data.prepare(config, workdir)
+    encoding = time.perf_counter() - start
+    own, worker = (
+        resource.getrusage(who).ru_maxrss / 1024
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    pairs, tokens = prepared.statistics["read"], prepared.statistics["tokens"]
+    return {
+        "pairs": pairs,
+        "kept": prepared.statistics["kept"],
+        "tokens": tokens,
+        "seconds_learn_and_encode": round(whole, 1),
+        "seconds_encode": round(encoding, 1),
+        "pairs_per_second_encode": round(pairs / encoding),
+        "peak_mib": {
+            "process": round(own),
+            "worker": round(worker),
+            "all": round(own + worker * (config.processes or data.cores())),
+        },
+    }
+
+
+def deliver(store: data.Store, config: DataConfig, repeats: int) -> dict[str, Any]:
+    """Target words a second to a consumer that does nothing, over 2,000 batches."""
+    plan = data.Plan(store.lengths, config, 1, store.corpora(config))
+    rates, count = [], 2_000
+    for repeat in range(repeats):
+        batches = data.train_batches(store, plan, repeat * count)
+        words = int(next(batches).target_mask.sum())
+        start = time.perf_counter()
+        for batch in itertools.islice(batches, count):
+            words += batch.target_mask.sum()
+        rates.append(int(words) / (time.perf_counter() - start))
+    return {
+        "plan": config.plan,
+        "target_words_per_second": round(statistics.median(rates)),
+        "runs": [round(rate) for rate in rates],
+    }
+
+
+def padding(store: data.Store, config: DataConfig, shapes: Sequence[int]) -> dict[str, Any]:
+    """Padded positions of both sides over all, by plan and number of shapes.
+
+    `exact` is a shape for every batch: what the plan alone costs.
+    """
+    curves: dict[str, dict[str, float]] = {}
+    seconds: dict[str, float] = {}
+    for name in data.PLANS:
+        curve = {}
+        for count in shapes:
+            start = time.perf_counter()
+            ours = dataclasses.replace(config, plan=name, shapes=count)
+            plan = data.Plan(store.lengths, ours, 1, store.corpora(ours))
+            seconds[f"{name} {count}"] = round(time.perf_counter() - start, 2)
+            curve[str(count)] = round(plan.padding(), 4)
+        epoch = plan.epoch(0)
+        filled = sum(int(store.lengths[batch.rows].sum()) for batch in epoch)
+        exact = sum(int(store.lengths[batch.rows].max(0).sum()) * batch.height for batch in epoch)
+        curves[name] = {**curve, "exact": round(1 - filled / exact, 4)}
+    return {"batch_size": config.batch_size, "share": curves, "seconds_to_plan": seconds}
+
+
+if __name__ == "__main__":
+    fields, folder = json.loads(sys.argv[1])
+    print(json.dumps(preparation(DataConfig(**fields), Path(folder))))

@@ -1,0 +1,94 @@
+"""Whether the settings of an experiment fit each other and the tables whose names they use."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from bahdanau_jax import data, decoding, model, training
+from bahdanau_jax.config import Config, faults
+
+# What chooses the best checkpoint: from dev scores to a number that is the higher, the better.
+DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
+    {
+        "bleu": lambda dev: dev["bleu"],
+        "accuracy": lambda dev: dev["accuracy"],
+        "exact": lambda dev: dev["exact"],
+        "loss": lambda dev: -dev["loss"],
+    }
+)
+
+# Fields that name a variant, and the table that knows it.
+VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "model.order": model.ORDERS,
+        "model.cell": model.CELLS,
+        "model.encoder_directions": model.DIRECTIONS,
+        "model.initial_state": model.INITIAL_STATES,
+        "model.readout": model.READOUTS,
+        "model.init": model.INITS,
+        "model.gradients": model.GRADIENTS,
+        "data.unicode": data.UNICODE,
+        "data.tokenizer": data.TOKENIZERS,
+        "data.vocabulary": data.VOCABULARIES,
+        "data.subwords": data.SAMPLERS,
+        "data.plan": data.PLANS,
+        "optimizer.name": training.OPTIMIZERS,
+        "optimizer.schedule": training.SCHEDULES,
+        "optimizer.loss_scale": training.LOSS_SCALES,
+        "training.dev_metric": DEV_METRICS,
+        "decoding.length_normalization": decoding.NORMALIZATIONS,
+    }
+)
+
+
+def check(config: Config) -> None:
+    """Raise ValueError with all that is wrong with the settings, one line a fault."""
+    found = [*faults(config), *_unknown(config), *_contradictions(config)]
+    if found:
+        raise ValueError("\n".join(found))
+
+
+def _unknown(config: Config) -> Iterator[str]:
+    for field, table in VARIANTS.items():
+        section, name = field.split(".")
+        try:
+            data.choose(table, getattr(getattr(config, section), name), field)
+        except ValueError as error:
+            yield str(error)
+    for lookup in (
+        lambda: model.score_named(config.model.attention),
+        *(lambda spec=spec: data.corpora(spec) for spec in _specs(config)),
+    ):
+        try:
+            lookup()
+        except ValueError as error:
+            yield str(error)
+
+
+def _specs(config: Config) -> list[str]:
+    return [config.data.train, *filter(None, (config.data.dev, config.data.test))]
+
+
+def _contradictions(config: Config) -> Iterator[str]:
+    """Settings that are fine alone, but not together."""
+    needs = model.INITIAL_STATES.get(config.model.initial_state)
+    has = model.DIRECTIONS.get(config.model.encoder_directions, ())
+    if needs and has and needs not in has:
+        yield (
+            f"model.initial_state is {needs}, but model.encoder_directions has only "
+            f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
+        )
+    settings = config.data
+    if settings.batch_words and settings.plan == "pools":
+        yield (
+            "data.batch_words counts the positions of a batch, but the pools of data.plan are cut "
+            "by pairs: set data.plan to buckets, or data.batch_words to 0"
+        )
+    sampled = settings.subword_sampling > 0
+    if sampled and settings.vocabulary != "sentencepiece":
+        yield "data.subword_sampling needs data.vocabulary sentencepiece"
+    if settings.encodings > 1 and not sampled:
+        yield (
+            f"data.encodings is {settings.encodings}, but they would all be the same: set "
+            "data.subword_sampling above 0, or data.encodings to 1"
+        )

@@ -1,0 +1,96 @@
+r"""Files that hold text: plain, compressed, WMT's .sgm, tables and JSON lines. Only \n ends a line.
+
+Errors name file and line.
+"""
+
+import gzip
+import html
+import json
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+OPENERS: Mapping[str, Callable] = MappingProxyType({".gz": gzip.open, ".xz": lzma.open})
+SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """The sentences of one side: the lines of a text file, the segments of a .sgm file.
+
+    The entities of a .sgm file (`&amp;`) become characters.
+    """
+    if ".sgm" not in path.suffixes:
+        return lines(path)
+    found = (SEGMENT.findall(line) for line in lines(path))
+    return (html.unescape(segment).strip() for segments in found for segment in segments)
+
+
+def lines(path: Path) -> Iterator[str]:
+    r"""The lines of a UTF-8 file, plain, .gz or .xz. Only \n ends one; a \r before it goes."""
+    number = 0
+    with OPENERS.get(path.suffix, open)(path, "rb") as file:
+        try:
+            for line in file:
+                number += 1
+                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path}, line {number}: not valid UTF-8 (byte {error.start + 1} of the line)"
+            ) from error
+        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+            raise ValueError(f"{path} is damaged after line {number}: {error}") from error
+
+
+def table(path: Path, columns: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Two columns of a table whose cells are separated by tabs, without any quoting.
+
+    A column is a number from 1, or a name, which the first line then has to give.
+    """
+    rows = enumerate((line.split("\t") for line in lines(path)), start=1)
+    header = None if all(column.isdecimal() for column in columns) else next(rows, (1, []))[1]
+    places = [_column(path, column, header) for column in columns]
+    for number, cells in rows:
+        if len(cells) <= max(places):
+            raise ValueError(
+                f"{path}, line {number}: {len(cells)} columns, but column {max(places) + 1} is "
+                "asked for; cells are separated by tabs"
+            )
+        yield cells[places[0]], cells[places[1]]
+
+
+def _column(path: Path, column: str, header: list[str] | None) -> int:
+    if column.isdecimal() and int(column) > 0:
+        return int(column) - 1
+    if header is None or column not in header:
+        raise ValueError(
+            f"{path}, line 1: no column {column!r}; there are {', '.join(header or [])}, and "
+            "numbers count from 1"
+        )
+    return header.index(column)
+
+
+def records(path: Path, keys: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Two strings of each line's JSON object; a dot in a key goes down: `translation.en`."""
+    for number, line in enumerate(lines(path), start=1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number}: no JSON object ({error.msg})") from error
+        source, target = (_value(f"{path}, line {number}", record, key) for key in keys)
+        yield source, target
+
+
+def _value(where: str, record: Any, key: str) -> str:
+    value = record
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if not isinstance(value, str):
+        known = ", ".join(record) if isinstance(record, dict) else f"a {type(record).__name__}"
+        raise ValueError(f"{where}: no text at {key!r}; the line has {known}")
+    if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(f"{where}: half a surrogate pair in {key!r}, which is no character")
+    return value

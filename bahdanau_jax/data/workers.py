@@ -1,0 +1,72 @@
+"""The same function over many items in several processes, in order and with bounded memory."""
+
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+WAITING = 3  # items of each process that are under way or finished before the consumer takes them
+IDLE_SECONDS = 60  # after which a process whose parent was killed leaves by itself
+
+
+def cores() -> int:
+    """That this process may use."""
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable else os.cpu_count() or 1
+
+
+def mapped(
+    function: Callable[[Item], Result], items: Iterable[Item], processes: int = 0
+) -> Iterator[Result]:
+    """function(item) of every item, in their order; `processes` 0 takes all cores.
+
+    Items are taken from their iterator only a few ahead of the consumer. The function travels to
+    each process once. Few items are worked on here: a new process takes a second to start.
+
+    >>> list(mapped(len, [[1], [2, 3]]))
+    [1, 2]
+    """
+    processes = processes or cores()
+    items = iter(items)
+    first = list(itertools.islice(items, 2))
+    if processes == 1 or len(first) < 2:
+        return map(function, itertools.chain(first, items))
+    return _in_processes(function, itertools.chain(first, items), processes)
+
+
+def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterator:
+    # Unlike the standard library's pool, loky's does not run the user's own script once more.
+    from loky import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(
+        processes, timeout=IDLE_SECONDS, initializer=_install, initargs=(function,)
+    )
+    under_way = deque()
+    done = False
+    try:
+        for item in items:
+            under_way.append(pool.submit(_call, item))
+            if len(under_way) >= WAITING * processes:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+        done = True
+    finally:
+        pool.shutdown(kill_workers=not done)
+
+
+_function: Callable[[Any], Any] | None = None  # in a process of the pool: what it is there for
+
+
+def _install(function: Callable[[Any], Any]) -> None:
+    global _function
+    _function = function
+
+
+def _call(item: Any) -> Any:
+    assert _function is not None
+    return _function(item)

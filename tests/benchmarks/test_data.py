@@ -1,0 +1,29 @@
+import json
+
+from bahdanau_jax.cli.main import main
+
+
+def test_the_command_measures_what_it_says(capfd, tmp_path):
+    code = main(
+        [
+            *("bench", "data", "--data.train", "builtin:copy/train?pairs=600&min=3&max=9"),
+            *("--encoders", "words", "--repeats", "1", "--padding-shapes", "1,3"),
+        ]
+    )
+    out, err = capfd.readouterr()
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    prepared = found["prepare"]["words"]
+    assert prepared["pairs"] == prepared["kept"] == 600
+    assert prepared["pairs_per_second_encode"] > 0
+    assert prepared["peak_mib"]["all"] >= prepared["peak_mib"]["process"] > 0
+    assert found["batches"]["target_words_per_second"] > 0
+    for curve in found["padding"]["share"].values():
+        assert 1 > curve["1"] > curve["3"] >= curve["exact"] > 0
+
+
+def test_unknown_benchmarks_and_encoders(capfd):
+    assert main(["bench", "dta"]) == 2
+    assert "no benchmark 'dta'; there are: data" in capfd.readouterr().err
+    assert main(["bench", "data", "--encoders", "wrods"]) == 2
+    assert "no way to encode 'wrods'" in capfd.readouterr().err
