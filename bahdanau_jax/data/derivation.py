@@ -64,16 +64,13 @@ class Derivation(Predicates):
             for slot, kind in template.slots.items()
         }
         base = self._mark()
-        en, fr = (
-            [
-                token
-                for item in side
-                for token in (
-                    getattr(filled[item], language) if item in filled else self._tokens(item, base)
-                )
-            ]
-            for side, language in ((template.english, "en"), (template.french, "fr"))
-        )
+
+        def write(item: str) -> Phrase:
+            tokens = self._tokens(item, base)
+            return filled.get(item) or Phrase(tokens, tokens)
+
+        en = [token for item in template.english for token in write(item).en]
+        fr = [token for item in template.french for token in write(item).fr]
         return join(Phrase(en, fr), self._words((template.mark, template.mark)))
 
     def _statement(self, size: int) -> Phrase:
@@ -188,7 +185,9 @@ class Derivation(Predicates):
             start, owner = self._genitive(size - 2, *agreement)
         slots = _SLOTS[kind in _COMPOUNDING][min(max(size - 1 - len(start.en), 0), 3)]
         slots = self._pick(slots)
-        before = self._adjective(self._lexicon.before[kind], *agreement, 0 in slots)
+        before = self._adjective(
+            self._lexicon.before[kind], *agreement, 0 in slots, before=noun.french[number]
+        )
         quality = self._adjective(self._lexicon.quality[kind], *agreement, 1 in slots)
         relation = self._adjective(self._lexicon.relations[kind], *agreement, 2 in slots)
         if self._random() < 0.4:
@@ -207,10 +206,15 @@ class Derivation(Predicates):
             kind,
         )
 
-    def _adjective(self, table, gender: int, number: int, wanted: bool = True) -> Phrase:
+    def _adjective(
+        self, table, gender: int, number: int, wanted: bool = True, before: str = ""
+    ) -> Phrase:
+        """An adjective that agrees; `before` is the French noun where it stands before that."""
         if not wanted:
             return EMPTY
-        english, forms = self._pick(table)
+        english, forms, short = self._pick(table)
+        if short and before and not (gender or number) and self._vowel(before):
+            return self._words((english, short))
         return self._words((english, forms[gender][number]))
 
     def _determiner(self, room: int, gender: int, number: int) -> Phrase:

@@ -163,9 +163,9 @@ def english_verb(verb: Verb, person: int, tense: int, support: bool) -> tuple[st
     return "", verb.past if tense == PAST else verb.third if singular else verb.base
 
 
-_ELIDED = frozenset(["le", "la", "de", "ne", "que", "je", "me"])
+_ELIDED = ("le", "la", "de", "ne", "que", "je", "me", "te", "se", "lorsque", "puisque")
 _BEFORE_VOWEL = MappingProxyType(
-    {"ce": "cet", "nouveau": "nouvel", "beau": "bel", "ma": "mon"}
+    {"ce": "cet", "ma": "mon", "ta": "ton", "sa": "son"}
     | {word: word[:-1] + "'" for word in _ELIDED}
 )
 _CONTRACTED = MappingProxyType(

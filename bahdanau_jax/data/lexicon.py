@@ -26,6 +26,7 @@ class Noun(NamedTuple):
 class Adjective(NamedTuple):
     english: str
     french: Forms
+    before_vowel: str = ""  # the masculine singular there, where it is another: nouvel
 
 
 class Sentence(NamedTuple):

@@ -37,7 +37,7 @@ def coin(kind: str, rank: int) -> str:
     """The name of a rank in one of ENDINGS, from 0; another for each.
 
     >>> [coin("city", rank) for rank in (0, 4, 1_000, 1_000_000)]
-    ['Kopolis', 'Apolis', 'Drabelapolis', 'Gobelapolis']
+    ['Kopolis', 'Apolis', 'Misapolis', 'Trinevelupolis']
     """
     rest, ending = divmod(rank, len(ENDINGS[kind]))
     rest, digit = divmod(rest, len(_FIRST))
@@ -58,6 +58,9 @@ class ProperNames(Writer):
     def _rarely(self) -> bool:
         # Without rare names nothing is drawn for them, so that the corpus is what it is.
         return self._rare > 0 and self._random() < self._rare
+
+    def _vowel(self, french: str) -> bool:
+        return begins_with_vowel(french, "fr", self._lexicon.misleading["fr"])
 
     def _coined(self, kind: str) -> str:
         """A name by a law like Zipf's: the share of ranks above r falls as (1 + r/20)^(-1/2)."""
@@ -113,7 +116,7 @@ class ProperNames(Writer):
             return join(self._words(("in", "à")), self._copied("city"))
         gender = int(self._random() * 2)
         name = self._copied(("country m", "country f")[gender], THIRD, gender)
-        if gender or begins_with_vowel(name.fr[0][0], "fr"):
+        if gender or self._vowel(name.fr[0][0]):
             return join(self._words(("in", "en")), name)
         place = self._words(("in", "à"))
         return Phrase(place.en + name.en, [*place.fr, *self._article(name), *name.fr])

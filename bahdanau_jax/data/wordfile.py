@@ -45,7 +45,7 @@ SECTIONS: Mapping[str, Section] = MappingProxyType(
     {
         "noun": Section("city/cities = ville/villes f", KINDS),
         "adjective": Section("useful = utile", KINDS),
-        "adjective before": Section("beautiful = beau/belle", KINDS),
+        "adjective before": Section("beautiful = beau/belle/bel", KINDS),
         "relation": Section("European = européen/européenne", KINDS),
         "modifier": Section("climate = climatique"),
         "modifier de": Section("energy = ~de ~la énergie"),

@@ -132,12 +132,13 @@ class _Reader:
 
     def _adjective(self, entry: Entry) -> Adjective:
         (english,), star = forms(entry.english, 1, entry)
-        french, étoile = forms(entry.french, 2, entry)
-        table = french_forms(*french)
+        before = entry.section == "adjective before"
+        french, étoile = forms(entry.french, 3 if before else 2, entry)
+        table = french_forms(*french[:2])
         self._use("en", (english,), star, entry)
-        self._use("fr", chain(*table), étoile, entry)
+        self._use("fr", (*chain(*table), *french[2:]), étoile, entry)
         self._unique("adjective", entry.kind, (english,), entry.french, entry)
-        return Adjective(english, table)
+        return Adjective(english, table, "".join(french[2:]))
 
     def _verb(self, entry: Entry) -> Verb:
         english, star = forms(entry.english, 3, entry)
