@@ -178,15 +178,14 @@ _CONTRACTED = MappingProxyType(
     }
 )
 _VOWELS = frozenset("aàâäeéèêëiîïoôöuùûüœæ")
-_LETTERS_MISLEAD = re.compile("eu|uni|use|hon|hour", re.IGNORECASE)  # English words
+_LETTERS_MISLEAD = re.compile(r"eu|uni(?![mn])|use|hon|hour", re.IGNORECASE)  # English words
 
 
 def begins_with_vowel(word: str, language: str, misleading: AbstractSet[str] = frozenset()) -> bool:
     """Whether a word begins with the sound of a vowel; French h is mute unless it is misleading."""
-    if language == "fr":
-        return (word[0].lower() in _VOWELS | {"h"}) != (word in misleading)
-    misleads = bool(_LETTERS_MISLEAD.match(word)) != (word in misleading)
-    return (word[0].lower() in _VOWELS) != misleads
+    vowel = word[0].lower() in _VOWELS or (language == "fr" and word[0] in "hH")
+    by_rule = language == "en" and _LETTERS_MISLEAD.match(word)
+    return vowel != (word in misleading or bool(by_rule))
 
 
 def spell(

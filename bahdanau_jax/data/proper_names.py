@@ -28,7 +28,7 @@ ENDINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _BEGIN = "ko a bre te o sta li u ma dra e pi zo ru i fa tri ne so va gle ba ga kre du plo mi sa"
 _GO_ON = "la ri no be ka mo ti sa do ve lu ta ni ro ma gi pe so va ki ra lo du ne bi ga to mi"
 _FIRST, _NEXT = tuple(_BEGIN.split()), tuple(_GO_ON.split())
-_COMMON = 20  # names that take most of what names there are
+_COMMON = 5  # names that share about a third of all uses
 # Whose name follows "of": "the law of Kodovia", "the house of Komira", "the church of Kopolis".
 _OF = {"thing": "person", "place": "city"}
 
@@ -63,7 +63,7 @@ class ProperNames(Writer):
         return begins_with_vowel(french, "fr", self._lexicon.misleading["fr"])
 
     def _coined(self, kind: str) -> str:
-        """A name by a law like Zipf's: the share of ranks above r falls as (1 + r/20)^(-1/2)."""
+        """A name by a law like Zipf's: the share of ranks above r falls as (1 + r/5)^(-1/2)."""
         while True:
             rank = int(_COMMON * ((1 - self._random()) ** -2 - 1))
             name = coin(kind, rank)

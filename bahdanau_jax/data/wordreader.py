@@ -62,7 +62,7 @@ class _Reader:
         self._irregular: dict[str, str] = {}
         self._names: set[str] = set()
         self._misleading = {"en": set(), "fr": set(closed.MISLEADING)}
-        self._translations: dict[tuple[str, str, str], tuple[str, str]] = {}
+        self._translations: dict[tuple[str, str, str], tuple[Any, str]] = {}
         found = list(found)
         for entry in (entry for entry in found if entry.section == "forms"):
             self._forms(entry)
@@ -127,7 +127,7 @@ class _Reader:
         both = un, (des or [french_plural(un)])[0]
         self._use("en", english, star, entry)
         self._use("fr", both, étoile, entry)
-        self._unique("noun", "", (one,), f"{french} {gender}", entry)
+        self._unique("noun", "", (one,), (both, gender), entry)
         return Noun(english, both, gender)
 
     def _adjective(self, entry: Entry) -> Adjective:
@@ -137,7 +137,7 @@ class _Reader:
         table = french_forms(*french[:2])
         self._use("en", (english,), star, entry)
         self._use("fr", (*chain(*table), *french[2:]), étoile, entry)
-        self._unique("adjective", entry.kind, (english,), entry.french, entry)
+        self._unique("adjective", entry.kind, (english,), table, entry)
         return Adjective(english, table, "".join(french[2:]))
 
     def _verb(self, entry: Entry) -> Verb:
@@ -217,7 +217,7 @@ class _Reader:
             if star:
                 self._misleading[language].add(word)
 
-    def _unique(self, section: str, kind: str, words, french: str, entry: Entry) -> None:
+    def _unique(self, section: str, kind: str, words, french: Any, entry: Entry) -> None:
         for word in words:
             said = self._translations.setdefault((section, kind, word), (french, entry.place))
             if said[0] != french:
