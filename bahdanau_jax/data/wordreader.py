@@ -63,6 +63,7 @@ class _Reader:
         self._names: set[str] = set()
         self._misleading = {"en": set(), "fr": set(closed.MISLEADING)}
         self._translations: dict[tuple[str, str, str], tuple[Any, str]] = {}
+        self._function_words()
         found = list(found)
         for entry in (entry for entry in found if entry.section == "forms"):
             self._forms(entry)
@@ -106,6 +107,15 @@ class _Reader:
             names=frozenset(self._names),
             misleading=MappingProxyType({k: frozenset(v) for k, v in self._misleading.items()}),
         )
+
+    def _function_words(self) -> None:
+        tables = [("adverb", "", closed.ADVERBS)]
+        tables += [("time", tense, own) for tense, own in zip(TENSES, closed.TIMES, strict=True)]
+        tables += [("preposition", kind, own) for kind, own in closed.PREPOSITIONS.items()]
+        for section, kind, own in tables:
+            for english, french in own:
+                said = french, "function_words.py"
+                self._translations[section, kind, english] = said
 
     # -- Entries by section.
 
@@ -162,7 +172,11 @@ class _Reader:
     def _pair(self, entry: Entry) -> Pair:
         pair = entry.english, entry.french
         english, french = (template(text, entry) for text in pair)
-        return self._linked(english, "en", entry), self._linked(french, "fr", entry, english)
+        pair = self._linked(english, "en", entry), self._linked(french, "fr", entry, english)
+        # What a name means does not depend on what it names.
+        section = "name" if entry.section.startswith("name") else entry.section
+        self._unique(section, entry.kind, pair[:1], pair[1], entry)
+        return pair
 
     def _name(self, entry: Entry) -> Name:
         french, gender = self._gender(entry)
@@ -170,7 +184,6 @@ class _Reader:
 
     def _city(self, entry: Entry) -> Pair:
         english, french = self._pair(entry)
-        self._unique("name", "", (english,), french, entry)
         self._names.update(word for word, _ in parse(english))
         return english, french
 
@@ -189,8 +202,10 @@ class _Reader:
         english, french = (template(" ".join(i for i in s if not slot(i)), entry) for s in sides)
         self._linked(english, "en", entry)
         self._linked(french, "fr", entry, english)
-        clean = (tuple(i if slot(i) else i.replace("*", "") for i in side) for side in sides)
-        return Sentence(*clean, MappingProxyType(kinds), marks.pop())
+        said, translated = (
+            tuple(i if slot(i) else i.replace("*", "") for i in side) for side in sides
+        )
+        return Sentence(said, translated, MappingProxyType(kinds), marks.pop())
 
     # -- What they have in common.
 

@@ -220,6 +220,7 @@ def test_other_line_ends_and_marks_of_the_encoding_are_read(tmp_path):
         ("[sentence]\nwe {thing} = nous {place}", 2, "each slot should stand once on either side"),
         ("[sentence]\nwe {tool} = nous {tool}", 2, "slots were expected, of person, body"),
         ("[sentence]\nwe {thing} ? = nous {thing}", 2, "both sides should end with the same mark"),
+        ("[preposition body]\nwith = contre", 2, '"with" has another .* at function_words.py'),
         ("[noun thing]\nflight = vol m", 2, 'the Moses tokeniser splits "vol." into "vol."'),
     ],
 )
