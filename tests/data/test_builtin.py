@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,8 @@ from bahdanau_jax.data import builtin
 from bahdanau_jax.data import grammar as real
 from bahdanau_jax.data.grammar import SPLITS, generate, split_of, text
 from bahdanau_jax.data.proper_names import ENDINGS, coin
+from bahdanau_jax.data.wordfile import SECTIONS
+from bahdanau_jax.data.wordreader import load
 
 DIGESTS = {  # of the first 1,000 pairs at default options, in the first release
     "train": "67fa575a2cc972efcd576c994ade136c700cd95528f2279fb8000570d60b2b83",
@@ -217,3 +220,31 @@ def test_mistakes_are_named_at_once(options, message):
     with pytest.raises(ValueError, match=message) as caught:
         builtin.aligned(f"en-fr/train?{options}")
     assert "\n" not in str(caught.value)
+
+
+# -- The manual
+
+MANUAL = (Path(__file__).parents[2] / "docs" / "grammar.md").read_text(encoding="utf-8")
+
+
+def test_the_manual_has_all_sections_and_options_and_its_example_is_read(tmp_path):
+    assert [name for name in SECTIONS if f"`[{name}" not in MANUAL] == []
+    assert [name for name in builtin.BUILTINS["en-fr"].options if f"`{name}`" not in MANUAL] == []
+    path = tmp_path / "example.txt"
+    path.write_text(MANUAL.split("```\n")[1], encoding="utf-8")
+    assert len(load(path).sentences) == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "address"), [(1248, "train?pairs=2000&max=10"), (190, "dev?pairs=200&max=9&rare=20")]
+)
+def test_the_pairs_of_the_manual_are_drawn_as_they_are(place, address):
+    assert f"`builtin:en-fr/{address}`" in MANUAL
+    pair = next(islice(builtin.aligned(f"en-fr/{address}"), place, None))
+    assert "  ".join(pair.target) in MANUAL
+    for i, word in enumerate(pair.source):
+        marks = [
+            "■" if (i, j) in pair.sure else "□" if (i, j) in pair.possible else "·"
+            for j in range(len(pair.target))
+        ]
+        assert any(line.split() == [word, *marks] for line in MANUAL.splitlines())
