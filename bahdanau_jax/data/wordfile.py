@@ -106,11 +106,11 @@ def _header(line: str, place: str) -> tuple[str, tuple[str, ...]]:
     """(section, its kinds) of "[adjective before person thing]"."""
     said = line.removeprefix("[").removesuffix("]").split()
     known = (" ".join(said[:n]) for n in (2, 1))  # the longest name wins
-    section = next((name for name in known if name in SECTIONS), " ".join(said))
+    section = next((name for name in known if name in SECTIONS), "".join(said[:1]))
     try:
         possible = choose(SECTIONS, section, "section").kinds
         kinds = said[len(section.split()) :]
-        for kind in kinds:
+        for kind in kinds if possible else ():
             choose(dict.fromkeys(possible), kind, f"kind of [{section}]")
     except ValueError as error:
         raise ValueError(f"{place}: {error}") from error

@@ -178,19 +178,10 @@ def test_people_agree_by_the_ending_of_their_name(rare):
 # -- Text and files
 
 
-def test_moses_splits_text_with_rare_names_into_the_tokens():
-    check_tokens(islice(generate("test", seed=2, rare=40), 300))
-
-
-@pytest.mark.slow
-def test_moses_splits_5000_texts_into_the_tokens():
-    for rare in (0, 20):
-        check_tokens(islice(generate("train", seed=3, rare=rare), 5_000))
-
-
-def check_tokens(pairs):
+@pytest.mark.parametrize("rare", [0, 20])
+def test_moses_splits_the_text_into_the_tokens(rare):
     tokenizers = MosesTokenizer("en"), MosesTokenizer("fr")
-    for pair in pairs:
+    for pair in islice(generate("train", seed=3, rare=rare), 5_000):
         for tokens, tokenizer, language in zip(pair[:2], tokenizers, ("en", "fr"), strict=True):
             assert tuple(tokenizer.tokenize(text(tokens, language), escape=False)) == tokens
 

@@ -198,11 +198,11 @@ def test_other_line_ends_and_marks_of_the_encoding_are_read(tmp_path):
     ("written", "line", "message"),
     [
         ("lamp = lampe f", 1, r'needs a section before it, such as "\[noun thing\]"'),
-        ("[nouns thing]", 1, "no section 'nouns thing'; known: adjective, .*"),
+        ("[nouns thing]", 1, r"no section 'nouns'; known: adjective, .*\(did you mean 'noun'\?\)"),
         ("[noun things]", 1, r"no kind of \[noun\] 'things'; known: .* \(did you mean 'thing'\?\)"),
         ("[noun]", 1, r'"\[noun person\]" was expected.*kinds: person, body'),
         ("[noun thing", 1, r'a header such as "\[noun person\]" was expected'),
-        ("[verb giving thing]", 1, r"no kind of \[verb giving\] 'thing'"),
+        ("[verb giving thing]", 1, r'such as "\[verb giving\]" was expected, not "\[verb giving t'),
         ("[noun thing]\nlamp lampe f", 2, "English and French with = between"),
         ("[noun thing]\n\nlamp = lampe", 3, "a gender, m or f, was expected last"),
         ("[noun thing]\nfloor lamp = lampe f", 2, 'a word, or up to 2 forms .*"floor lamp"'),
