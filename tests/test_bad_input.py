@@ -109,7 +109,7 @@ def test_a_corpus_that_cannot_be_used(refused, corpus, tmp_path, case, verb):
         ("builtin:en-de/train", "no built-in corpus 'en-de'; known: "),
         (
             "builtin:en-fr/train?pears=3",
-            "no option of builtin:en-fr 'pears'; known: max, min, pairs, seed",
+            "no option of builtin:en-fr 'pears'; known: max, min, pairs, rare, seed, words",
         ),
     ],
 )

@@ -1,7 +1,10 @@
 """The corpora that need no file: `builtin:NAME/SPLIT?options`, each pair with its gold alignment.
 
     builtin:en-fr/train?pairs=20000&min=3&max=60&seed=0      sentences of min to max words
+    builtin:en-fr/train?rare=10&words=FILE                   10 % rare names, words of your own
     builtin:reverse/test?pairs=500&min=1&max=10&limit=20     min to max integers of 1 to limit
+
+A relative FILE is looked up from where the program runs. docs/grammar.md tells more of en-fr.
 
 Splits are train, dev and test, and share no source. Dev and test of en-fr repeat no source either.
 """
@@ -11,7 +14,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bahdanau_jax.data import tasks
 from bahdanau_jax.data.names import choose
@@ -23,29 +26,55 @@ PAIRS = 1_000  # where the option does not say
 MOST_REPEATED = 10_000  # sentences seen before in a row, after which there is no new one
 
 
+Options = dict[str, Any]
+
+
 class Builtin(NamedTuple):
     """A built-in corpus. `generate(split, seed, other options)` is endless and deterministic."""
 
-    options: tuple[str, ...]  # the names it takes beside pairs and seed
-    generate: "Callable[[str, int, dict[str, int]], Iterator[AlignedPair]]"
+    options: "Mapping[str, Callable[[str], Any]]"  # name -> its value from text
+    generate: "Callable[[str, int, Options], Iterator[AlignedPair]]"
     texts: "Callable[[AlignedPair], tuple[str, str]]"  # both sides as ordinary text
-    files: Callable[[], list[Path]]  # the code that makes it
+    files: Callable[[Options], list[Path]]  # all that it is made from
+
+
+def _whole(value: str) -> int:
+    if not (value.isascii() and value.isdigit()):
+        raise ValueError(f"should be a whole number, not {value!r}")
+    return int(value)
+
+
+def _file(value: str) -> str:
+    if not Path(value).is_file():
+        raise ValueError(f"should be a file, and there is none at {value!r}")
+    return value
 
 
 def _integers(task: tasks.Task) -> Builtin:
     return Builtin(
-        options=("min", "max", "limit"),
+        options=dict.fromkeys(("min", "max", "limit"), _whole),
         generate=lambda split, seed, options: tasks.generate(task._replace(**options), split, seed),
         texts=lambda pair: (" ".join(pair.source), " ".join(pair.target)),
-        files=lambda: [Path(tasks.__file__)],
+        files=lambda options: [Path(tasks.__file__)],
     )
 
 
-def _sentences(split: str, seed: int, options: dict[str, int]) -> "Iterator[AlignedPair]":
+# Option of en-fr -> its value from text, its name in `grammar.generate`.
+_SENTENCE_OPTIONS = MappingProxyType(
+    {
+        "min": (_whole, "min_words"),
+        "max": (_whole, "max_words"),
+        "rare": (_whole, "rare"),
+        "words": (_file, "words"),
+    }
+)
+
+
+def _sentences(split: str, seed: int, options: Options) -> "Iterator[AlignedPair]":
     from bahdanau_jax.data import grammar
 
-    words = {f"{bound}_words": value for bound, value in options.items()}
-    stream = grammar.generate(split, seed, **words)
+    named = {_SENTENCE_OPTIONS[name][1]: value for name, value in options.items()}
+    stream = grammar.generate(split, seed, **named)
     return stream if split == "train" else _distinct(stream)
 
 
@@ -55,11 +84,13 @@ def _sentence_texts(pair: "AlignedPair") -> tuple[str, str]:
     return grammar.text(pair.source, "en"), grammar.text(pair.target, "fr")
 
 
-def _grammar_files() -> list[Path]:
+def _sentence_files(options: Options) -> list[Path]:
     from bahdanau_jax.data import grammar
 
-    # Its lexicon and rules are files beside it.
-    return sorted(Path(inspect.getfile(grammar)).parent.glob("*.py"))
+    # Its words and rules are files beside it.
+    folder = Path(inspect.getfile(grammar)).parent
+    own = [Path(options["words"])] if "words" in options else []
+    return sorted((*folder.glob("*.py"), *folder.glob("*.txt"))) + own
 
 
 def _distinct(stream: "Iterator[AlignedPair]") -> "Iterator[AlignedPair]":
@@ -78,7 +109,12 @@ def _distinct(stream: "Iterator[AlignedPair]") -> "Iterator[AlignedPair]":
 
 BUILTINS: Mapping[str, Builtin] = MappingProxyType(
     {
-        "en-fr": Builtin(("min", "max"), _sentences, _sentence_texts, _grammar_files),
+        "en-fr": Builtin(
+            options={name: read for name, (read, _) in _SENTENCE_OPTIONS.items()},
+            generate=_sentences,
+            texts=_sentence_texts,
+            files=_sentence_files,
+        ),
         **{name: _integers(task) for name, task in tasks.TASKS.items()},
     }
 )
@@ -98,22 +134,24 @@ def texts(rest: str) -> Iterator[tuple[str, str]]:
 
 
 def files(rest: str) -> list[Path]:
-    corpus, *_ = _parse(rest)
-    return corpus.files()
+    """The files that shape the pairs of NAME/SPLIT?options: code, words, a file of one's own."""
+    corpus, _, options = _parse(rest)
+    return corpus.files(options)
 
 
-def _parse(rest: str) -> tuple[Builtin, str, dict[str, int]]:
+def _parse(rest: str) -> tuple[Builtin, str, Options]:
     """(corpus, split, options given); a ValueError lists what is known."""
     address, _, query = rest.partition("?")
     name, _, split = address.partition("/")
     corpus = choose(BUILTINS, name, "built-in corpus")
     choose(tasks.SPLITS, split, f"split of builtin:{name}")
-    known = dict.fromkeys(("pairs", "seed", *corpus.options))
+    known = {"pairs": _whole, "seed": _whole, **corpus.options}
     options = {}
     for item in filter(None, query.split("&")):
         key, _, value = item.partition("=")
-        choose(known, key, f"option of builtin:{name}")
-        if not (value.isascii() and value.isdigit()):
-            raise ValueError(f"builtin:{rest}: {key} should be a whole number, not {value!r}")
-        options[key] = int(value)
+        read = choose(known, key, f"option of builtin:{name}")
+        try:
+            options[key] = read(value)
+        except ValueError as error:
+            raise ValueError(f"builtin:{rest}: {key} {error}") from error
     return corpus, split, options

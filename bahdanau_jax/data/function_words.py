@@ -4,7 +4,7 @@ A pair is an English and a French template (see `lexicon`).
 What stands twice is drawn twice as often.
 """
 
-from bahdanau_jax.data.inflection import THEY, THIRD, WE, YOU, I
+from bahdanau_jax.data.inflection import THEY, THIRD, WE, YOU, I, make_verb
 from bahdanau_jax.data.synchronous import Pair
 
 DETERMINERS: tuple[tuple[tuple[str, str, str], ...], ...] = (  # English, masculine, feminine
@@ -78,3 +78,13 @@ PREPOSITIONS = {
     "domain": (("during", "pendant"), ("after", "après"), ("because/1 of/2", "~à/1 cause/1 de/2")),
     "place": (("in", "dans"), ("near", "près ~de"), ("in ~front ~of", "devant")),
 }
+CAN = make_verb(("can",), "pouvoir", "peux pouvons pouvez peut peuvent pourr pu")
+MUST = make_verb(("must",), "devoir", "dois devons devez doit doivent devr dû")
+CAN, MUST = (verb._replace(auxiliary=True) for verb in (CAN, MUST))
+HAVE = make_verb(("have",), "avoir", "ai avons avez a ont aur eu")
+BECOMING_PASSIVE = make_verb(  # was adopted: a été adoptée
+    ("be",), "être", "suis sommes êtes est sont ser été"
+)._replace(auxiliary=True)
+BE = BECOMING_PASSIVE._replace(imperfect=("étais", "étions", "étiez", "était", "étaient"))
+# Words of which the first letter says the wrong thing of their sound: le huit, le onze.
+MISLEADING = frozenset(["huit", "onze"])

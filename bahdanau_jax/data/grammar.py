@@ -15,8 +15,9 @@ is known, and the French is a function of the English. What must be learnt:
     length         relative clauses, coordination, of-phrases: from 3 tokens to any number
     questions, passives, infinitives, numbers, times, names with and without article
 
-Files: `lexicon` and `function_words` hold the words, `inflection` their forms and spelling,
-`synchronous` the writing of two sides at once, `derivation` and `predicates` the rules.
+Files: en-fr.txt and `function_words` hold the words, `wordfile`, `wordreader` and `lexicon` read
+them, `inflection` has their forms and spelling, `synchronous` the writing of two sides at once,
+`derivation`, `predicates` and `proper_names` the rules. docs/grammar.md says how to extend it.
 
 Links. Sure: a word and its translation, function words included; a contracted article has the sure
 links of both its parts ("of the" · "du"). Only possible: a word that belongs to a translation
@@ -30,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from math import exp
+from pathlib import Path
 from random import Random
 from types import MappingProxyType
 from typing import NamedTuple
@@ -37,7 +39,9 @@ from zlib import crc32
 
 from bahdanau_jax.data.derivation import Derivation
 from bahdanau_jax.data.inflection import Token, spell
+from bahdanau_jax.data.lexicon import Lexicon
 from bahdanau_jax.data.synchronous import Links, links
+from bahdanau_jax.data.wordreader import load
 
 SPLITS = ("train", "dev", "test")
 _SHARES = ("test", "dev", *8 * ("train",))  # of the hash of the English sentence
@@ -53,12 +57,21 @@ class AlignedPair(NamedTuple):
 
 
 def generate(
-    split: str, seed: int = 0, min_words: int = 3, max_words: int = 60
+    split: str,
+    seed: int = 0,
+    min_words: int = 3,
+    max_words: int = 60,
+    rare: int = 0,
+    words: str | Path | None = None,
 ) -> Iterator[AlignedPair]:
     """Pairs without end whose English has `min_words` to `max_words` tokens, always the same ones.
 
+    `rare` is the per cent of noun phrases with a rare proper name; `words` is a file that adds to
+    the words (docs/grammar.md).
+
     A sentence belongs to one of SPLITS by a hash of its English side, so the splits share no
-    sentence, whatever their seeds. Raises ValueError for an unknown split or an impossible range.
+    sentence, whatever their seeds. Raises ValueError for an unknown split or an impossible range,
+    and what `wordreader.load` raises.
 
     >>> next(generate("train", min_words=3, max_words=5)).source
     ('You', 'travel', '.')
@@ -70,19 +83,23 @@ def generate(
             f"no English sentence has {min_words} to {max_words} tokens: "
             f"the smallest number must not be above the largest, nor the largest below {_SHORTEST}"
         )
-    return _generate(split, seed, max(min_words, _SHORTEST), max_words)
+    if not 0 <= rare <= 100:
+        raise ValueError(f"rare={rare}: a per cent from 0 to 100 was expected")
+    low = max(min_words, _SHORTEST)
+    return _generate(split, Random(seed), load(words), rare / 100, low, max_words)
 
 
-def _generate(split: str, seed: int, low: int, high: int) -> Iterator[AlignedPair]:
-    random = Random(seed)
-    grammar = Derivation(random)
+def _generate(
+    split: str, random: Random, lexicon: Lexicon, rare: float, low: int, high: int
+) -> Iterator[AlignedPair]:
+    grammar = Derivation(random, lexicon, rare)
     while True:
         size = round(exp(random.gauss(_TYPICAL, _SPREAD)))
         said = grammar.sentence(size if low <= size <= high else random.randint(low, high))
-        english = _capitalised(spell(said.en, "en"))
+        english = _capitalised(spell(said.en, "en", lexicon.misleading["en"]))
         source = tuple(word for word, _ in english)
         if low <= len(source) <= high and split == split_of(source):
-            french = _capitalised(spell(said.fr, "fr"))
+            french = _capitalised(spell(said.fr, "fr", lexicon.misleading["fr"]))
             yield AlignedPair(source, tuple(w for w, _ in french), *links(english, french))
 
 

@@ -4,7 +4,9 @@ Persons are indices 0 to 4: I, we, you (plural), he or she, they. Genders are 0 
 (feminine), numbers 0 (singular) and 1 (plural): a table of four forms is `forms[gender][number]`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,40 +23,57 @@ class Verb(NamedTuple):
     base: str  # English: adopt
     third: str  # adopts
     past: str  # adopted
+    done: str  # adopted: the participle
     infinitive: str  # French: adopter
     present: Persons  # adopte adoptons adoptez adopte adoptent
     future: Persons  # adopterai ...
     participle: Forms  # adopté adoptés / adoptée adoptées
     imperfect: Persons = ()  # the past, where it is not the passé composé
     auxiliary: bool = False  # English asks and denies with the verb itself: is, can, must
+    with_etre: bool = False  # the French past is made with être: est venu
 
 
 def english_s(word: str) -> str:
     """The plural of a noun, the third person of a verb: laws, cities, crosses."""
-    if word.endswith("y") and word[-2] not in "aeou":
+    if word.endswith("y") and word[-2:-1] not in "aeou":
         return word[:-1] + "ies"
     return word + ("es" if word.endswith(("s", "x", "sh", "ch")) else "s")
 
 
 def english_past(verb: str) -> str:
     """The past of a regular verb: adopted, published, modified."""
-    if verb.endswith("y") and verb[-2] not in "aeou":
+    if verb.endswith("y") and verb[-2:-1] not in "aeou":
         return verb[:-1] + "ied"
     return verb + ("d" if verb.endswith("e") else "ed")
 
 
 def french_plural(word: str) -> str:
     """The plural of a noun or adjective: lois, pays, bureaux, journaux."""
-    if word.endswith(("s", "x")):
+    if word.endswith(("s", "x", "z")):
         return word
     if word.endswith("al"):
         return word[:-1] + "ux"
-    return word + ("x" if word.endswith("eau") else "s")
+    return word + ("x" if word.endswith(("au", "eu")) else "s")
+
+
+# Endings of adjectives whose feminine is not made with -e alone, and what it ends in.
+_FEMININE = (
+    ("eux", "euse"),
+    ("er", "ère"),
+    ("el", "elle"),
+    ("en", "enne"),
+    ("on", "onne"),
+    ("f", "ve"),
+)
 
 
 def french_forms(masculine: str, feminine: str = "") -> Forms:
-    """The four forms of an adjective or participle; the feminine adds -e unless it is given."""
-    feminine = feminine or masculine + "e" * (not masculine.endswith("e"))
+    """The four forms of an adjective or participle; the feminine is made by rule unless given."""
+    if not feminine:
+        feminine = masculine + "e" * (not masculine.endswith("e"))
+        for ending, other in _FEMININE:
+            if masculine.endswith(ending):
+                feminine = masculine.removesuffix(ending) + other
     return (masculine, french_plural(masculine)), (feminine, french_plural(feminine))
 
 
@@ -88,6 +107,42 @@ def conjugate(infinitive: str, irregular: str = "") -> tuple[Persons, Persons, F
     return tuple(present), tuple(future + e for e in _FUTURE), french_forms(participle)
 
 
+_BY_RULE = re.compile(r".*(er|ir|([aeo]n|[eo]r)dre)")
+_NOT_BY_RULE = re.compile(  # stems that change (préférer, lever, payer), and irregular families
+    r"aller|.*(é[bcdfghjklmnpqrstvxz]+u?er|e[bcdfghjklmnpqrstvxz]er|[aou]yer|"
+    r"oir|[tv]enir|[tmv]ir|[vf]rir|[cm]ourir|quérir|[cb]u?eillir|bouillir|fuir|haïr|prendre)"
+)
+
+
+def needs_forms(infinitive: str) -> bool:
+    """Whether the ending of a French verb is one that `conjugate` may not do by rule."""
+    return not _BY_RULE.fullmatch(infinitive) or bool(_NOT_BY_RULE.fullmatch(infinitive))
+
+
+def make_verb(
+    english: Sequence[str], infinitive: str, irregular: str = "", with_etre: bool = False
+) -> Verb:
+    """A verb by its English forms (base, past, participle; the last two may be left out).
+
+    >>> make_verb(["see", "saw", "seen"], "voir", "vois voyons voyez voit voient verr vu").third
+    'sees'
+    """
+    base, *others = english
+    past, *done = others or [english_past(base)]
+    present, future, participle = conjugate(infinitive, irregular)
+    return Verb(
+        base,
+        english_s(base),
+        past,
+        (done or [past])[0],
+        infinitive,
+        present,
+        future,
+        participle,
+        with_etre=with_etre,
+    )
+
+
 def english_verb(verb: Verb, person: int, tense: int, support: bool) -> tuple[str, str]:
     """(auxiliary, verb), either of them empty; `support` asks for "do" where there is no other.
 
@@ -108,11 +163,9 @@ def english_verb(verb: Verb, person: int, tense: int, support: bool) -> tuple[st
     return "", verb.past if tense == PAST else verb.third if singular else verb.base
 
 
-_VOWELS = frozenset("aàâeéèêiîoôuyœhAÉEIOUH")
-_ASPIRATE = frozenset(["hausse", "hausses", "héros", "huit", "onze"])
-_ELIDED = frozenset(["le", "la", "de", "ne", "que", "je", "me"])
+_ELIDED = ("le", "la", "de", "ne", "que", "je", "me", "te", "se", "lorsque", "puisque")
 _BEFORE_VOWEL = MappingProxyType(
-    {"ce": "cet", "nouveau": "nouvel", "beau": "bel", "ma": "mon"}
+    {"ce": "cet", "ma": "mon", "ta": "ton", "sa": "son"}
     | {word: word[:-1] + "'" for word in _ELIDED}
 )
 _CONTRACTED = MappingProxyType(
@@ -124,32 +177,36 @@ _CONTRACTED = MappingProxyType(
         ("can", "not"): "cannot",
     }
 )
-_CONSONANT_SOUND = ("Eu", "uni", "use")
-_VOWEL_SOUND = ("hon", "hour")
+_VOWELS = frozenset("aàâäeéèêëiîïoôöuùûüœæ")
+_LETTERS_MISLEAD = re.compile(r"eu|uni(?![mn])|use|hon|hour", re.IGNORECASE)  # English words
 
 
-def _french_vowel(word: str) -> bool:
-    return word[0] in _VOWELS and word not in _ASPIRATE
+def begins_with_vowel(word: str, language: str, misleading: AbstractSet[str] = frozenset()) -> bool:
+    """Whether a word begins with the sound of a vowel; French h is mute unless it is misleading."""
+    vowel = word[0].lower() in _VOWELS or (language == "fr" and word[0] in "hH")
+    by_rule = language == "en" and _LETTERS_MISLEAD.match(word)
+    return vowel != (word in misleading or bool(by_rule))
 
 
-def _english_vowel(word: str) -> bool:
-    open_ = word[0] in "aeiouAEIOU" and not word.startswith(_CONSONANT_SOUND)
-    return open_ or word.startswith(_VOWEL_SOUND)
-
-
-def spell(tokens: Sequence[Token], language: str) -> list[Token]:
+def spell(
+    tokens: Sequence[Token], language: str, misleading: AbstractSet[str] = frozenset()
+) -> list[Token]:
     """What neighbours do to each other: an, l', cet, du, cannot. Merged words keep all marks.
+
+    The first letters of `misleading` words say the wrong thing of their sound: héros, onze.
 
     >>> spell([("de", (1,)), ("le", (2,)), ("pays", (3,))], "fr")
     [('du', (1, 2)), ('pays', (3,))]
     """
-    changes, vowel = (
-        (_BEFORE_VOWEL, _french_vowel) if language == "fr" else ({"a": "an"}, _english_vowel)
-    )
+    changes = _BEFORE_VOWEL if language == "fr" else {"a": "an"}
     spelled: list[Token] = []
     last = len(tokens) - 1
     for i, (word, marks) in enumerate(tokens):
-        if word in changes and i < last and vowel(tokens[i + 1][0]):
+        if (
+            word in changes
+            and i < last
+            and begins_with_vowel(tokens[i + 1][0], language, misleading)
+        ):
             word = changes[word]
         elif word == "si" and tokens[i + 1][0] in ("il", "ils"):
             word = "s'"

@@ -7,7 +7,6 @@ from functools import cache
 from typing import NamedTuple
 
 from bahdanau_jax.data import function_words as closed
-from bahdanau_jax.data import lexicon
 from bahdanau_jax.data.inflection import (
     FUTURE,
     NUMBER,
@@ -20,9 +19,10 @@ from bahdanau_jax.data.inflection import (
     Verb,
     english_verb,
 )
-from bahdanau_jax.data.synchronous import EMPTY, Pair, Phrase, Writer, join
+from bahdanau_jax.data.proper_names import ProperNames
+from bahdanau_jax.data.synchronous import EMPTY, Pair, Phrase, join
+from bahdanau_jax.data.wordfile import AGENTS
 
-AGENTS = ("person", "body")  # kinds that act
 _OBJECTS = {  # kinds of objects, by the kind of the subject
     "person": (*5 * ("measure",), *5 * ("person",), *2 * ("domain", "body", "thing", "place")),
     "body": (*6 * ("measure",), *3 * ("person",), *2 * ("domain", "body")),
@@ -80,7 +80,7 @@ def _frames(size: int, kind: str) -> tuple[str, ...]:
     return tuple(fitting) or (("_intransitive" if kind in AGENTS else "_copula"),)
 
 
-class Predicates(Writer):
+class Predicates(ProperNames):
     """Rules for everything but the subject; noun phrases and clauses come from the subclass."""
 
     def _noun(self, size: int, kind: str, simple: bool = False, single: bool = False) -> Phrase:
@@ -98,14 +98,18 @@ class Predicates(Writer):
         if size > 2 and chance < 0.2 and not question:
             return Setting(subject, tense, denial=self._pick(closed.DENIALS))
         if size > 2 and chance > 0.85:
-            return Setting(subject, tense, adverb=self._pick(closed.ADVERBS), question=question)
+            return Setting(
+                subject, tense, adverb=self._pick(self._lexicon.adverbs), question=question
+            )
         return Setting(subject, tense, question=question)
 
     def _predicate(self, size: int, setting: Setting, timed: bool) -> Predicate:
         """A verb with all that belongs to it; `timed` if a time is said elsewhere."""
         rule = self._pick(_frames(size, setting.subject.kind))
         if size > 1 and rule != "_saying" and not timed and self._random() < 0.45:
-            setting = setting._replace(time=self._words(self._pick(closed.TIMES[setting.tense])))
+            setting = setting._replace(
+                time=self._words(self._pick(self._lexicon.times[setting.tense]))
+            )
             size -= len(setting.time.en)
         aside = EMPTY
         if size > 4 and self._random() < 0.25:
@@ -119,10 +123,10 @@ class Predicates(Writer):
 
     def _adjunct(self, size: int, setting: Setting) -> Phrase:
         if size < 3:
-            return self._words(self._pick(lexicon.IN_NAMES))
+            return self._in_name()
         kind = self._pick(_WHERE.get(setting.subject.kind, ("domain", "place")))
-        preposition = self._words(self._pick(closed.PREPOSITIONS[kind]))
-        single = preposition.fr[-1][0] == "de"
+        preposition = self._words(self._pick(self._lexicon.prepositions[kind]))
+        single = preposition.fr[-1][0] in ("de", "à")
         left = max(size - len(preposition.en), 2)
         return join(preposition, self._noun(left, kind, single=single))
 
@@ -141,9 +145,8 @@ class Predicates(Writer):
             forms = {FUTURE: verb.future, PRESENT: verb.present}.get(tense, verb.imperfect)
             finite, participle = [(forms[person], (mark,))], []
         else:
-            with_etre = verb.infinitive in lexicon.WITH_ETRE
-            to_have = lexicon.BE if with_etre else lexicon.HAVE
-            agreeing = subject if with_etre else agreeing
+            to_have = closed.BE if verb.with_etre else closed.HAVE
+            agreeing = subject if verb.with_etre else agreeing
             forms = verb.participle[agreeing.gender if agreeing else 0]
             finite = [(to_have.present[person], (-mark,))]
             participle = [(forms[NUMBER[agreeing.person] if agreeing else 0], (mark,))]
@@ -154,12 +157,12 @@ class Predicates(Writer):
     # -- Kinds of predicates.
 
     def _intransitive(self, size: int, setting: Setting) -> Predicate:
-        return self._verb(self._pick(lexicon.INTRANSITIVE[setting.subject.kind]), setting)
+        return self._verb(self._pick(self._lexicon.alone[setting.subject.kind]), setting)
 
     def _transitive(self, size: int, setting: Setting) -> Predicate:
         """ "sees the house", "sees him", "adopts the law and publishes it"."""
         kind = self._pick(_OBJECTS[setting.subject.kind]) if size > 2 else "person"
-        verb = self._pick(lexicon.VERBS[kind])
+        verb = self._pick(self._lexicon.verbs[kind])
         if kind == "person" and (size < 3 or self._random() < 0.5):
             clitic = self._clitic(setting)
             said = self._verb(verb, setting, clitic, agreeing=clitic)
@@ -181,7 +184,7 @@ class Predicates(Writer):
 
     def _same_again(self, verb: Verb, thing: Phrase, setting: Setting) -> Phrase:
         """A second verb about the same object: "publishes it", "l' a publiée"."""
-        others = [other for other in lexicon.VERBS[thing.kind] if other is not verb]
+        others = [other for other in self._lexicon.verbs[thing.kind] if other != verb]
         singular = "it" if thing.kind != "person" else ("him", "her")[thing.gender]
         pair = ("them", "les") if thing.person == THEY else (singular, ("le", "la")[thing.gender])
         clitic = self._words(pair, thing.person, thing.gender)
@@ -207,10 +210,10 @@ class Predicates(Writer):
     def _modal(self, size: int, setting: Setting) -> Predicate:
         """ "cannot see the house": the clitic stands before the French infinitive."""
         bare = setting.tense == PRESENT and self._random() < 0.7
-        modal = self._pick((lexicon.CAN, lexicon.MUST) if bare else lexicon.WANTING)
+        modal = self._pick((closed.CAN, closed.MUST) if bare else self._lexicon.wanting)
         said = self._verb(modal, setting._replace(time=EMPTY))
         kind = self._pick(_OBJECTS[setting.subject.kind])
-        verb = self._pick(lexicon.VERBS[kind])
+        verb = self._pick(self._lexicon.verbs[kind])
         infinitive = self._words((("" if bare else "~to ") + verb.base, verb.infinitive))
         if kind == "person" and self._random() < 0.5:
             clitic = self._clitic(setting._replace(tense=PRESENT))
@@ -222,7 +225,7 @@ class Predicates(Writer):
 
     def _giving(self, size: int, setting: Setting) -> Predicate:
         """ "gives the book to the man", "gives the book to him"."""
-        verb, kind = self._pick(lexicon.GIVING), self._pick(("measure", "thing"))
+        verb, kind = self._pick(self._lexicon.giving), self._pick(("measure", "thing"))
         if self._random() < 0.5:
             clitic = self._clitic(setting, indirect=True)
             said = self._verb(verb, setting, clitic)
@@ -235,7 +238,7 @@ class Predicates(Writer):
         return said.then(gift, self._words(("to", "à")), receiver)
 
     def _saying(self, size: int, setting: Setting) -> Predicate:
-        said = self._verb(self._pick(lexicon.SAYING), setting._replace(denial=None))
+        said = self._verb(self._pick(self._lexicon.saying), setting._replace(denial=None))
         tense = PAST if setting.tense == PAST else int(self._random() * 3)
         clause = self._clause(size - said.size() - 1, tense)
         return said.then(self._words(("that", "que")), clause)
@@ -243,9 +246,9 @@ class Predicates(Writer):
     def _copula(self, size: int, setting: Setting) -> Predicate:
         """ "is very important", "are clear and useful"."""
         subject = setting.subject
-        said = self._verb(lexicon.BE, setting._replace(time=EMPTY))
+        said = self._verb(closed.BE, setting._replace(time=EMPTY))
         left = size - said.size()
-        agreement = lexicon.ADJECTIVES[subject.kind], subject.gender, NUMBER[subject.person]
+        agreement = self._lexicon.quality[subject.kind], subject.gender, NUMBER[subject.person]
         adjective = self._adjective(*agreement)
         if left > 1 and self._random() < 0.4:
             adjective = join(self._words(("very", "très")), adjective)
@@ -257,10 +260,10 @@ class Predicates(Writer):
 
     def _passive(self, size: int, setting: Setting) -> Predicate:
         """ "was adopted by the parliament"."""
-        verb, subject = self._pick(lexicon.VERBS["measure"]), setting.subject
+        verb, subject = self._pick(self._lexicon.verbs["measure"]), setting.subject
         participle = verb.participle[subject.gender][NUMBER[subject.person]]
-        said = self._verb(lexicon.BECOMING_PASSIVE, setting._replace(time=EMPTY))
-        said = said.then(self._words((verb.past, participle)), Phrase([], setting.time.fr))
+        said = self._verb(closed.BECOMING_PASSIVE, setting._replace(time=EMPTY))
+        said = said.then(self._words((verb.done, participle)), Phrase([], setting.time.fr))
         left = size - said.size() - 1
         if left < 1:
             return said

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from bahdanau_jax.data import lexicon
+from bahdanau_jax.data import function_words as closed
 from bahdanau_jax.data.grammar import SPLITS, generate, split_of, text, word_for_word
 from bahdanau_jax.data.inflection import (
     PAST,
@@ -20,8 +20,12 @@ from bahdanau_jax.data.inflection import (
     english_s,
     english_verb,
     french_forms,
+    needs_forms,
     spell,
 )
+from bahdanau_jax.data.wordreader import load
+
+LEXICON = load()
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +228,7 @@ def test_no_elision_or_contraction_is_missed(pairs):
 
 
 def test_determiners_agree_with_the_noun_beside_them(pairs):
-    nouns = {n.french[0]: n.gender for kind in lexicon.NOUNS.values() for n in kind}
+    nouns = {n.french[0]: n.gender for kind in LEXICON.nouns.values() for n in kind}
     for feminine in (False, True):
         determiners = ("la", "une", "cette") if feminine else ("le", "un", "ce", "cet", "du", "au")
         heads = [
@@ -241,7 +245,7 @@ def test_participles_agree_with_an_object_before_them(pairs):
     participles = {
         form: (gender, number)
         for kind in ("measure", "person")
-        for verb in lexicon.VERBS[kind]
+        for verb in LEXICON.verbs[kind]
         for gender, forms in enumerate(verb.participle)
         for number, form in enumerate(forms)
         if verb.participle[0][0] != verb.participle[0][1]
@@ -273,7 +277,7 @@ def test_french_verbs():
 
 
 def test_forms_of_nouns_and_adjectives():
-    nouns = {n.english[0]: n for kind in lexicon.NOUNS.values() for n in kind}
+    nouns = {n.english[0]: n for kind in LEXICON.nouns.values() for n in kind}
     plurals = {"hospital": "hôpitaux", "boat": "bateaux", "country": "pays", "man": "hommes"}
     assert {word: nouns[word].french[1] for word in plurals} == plurals
     assert [nouns[word].english[1] for word in ("woman", "city", "church")] == [
@@ -285,10 +289,19 @@ def test_forms_of_nouns_and_adjectives():
 
 
 def test_english_auxiliaries():
-    see = next(verb for verb in lexicon.VERBS["person"] if verb.base == "see")
+    see = next(verb for verb in LEXICON.verbs["person"] if verb.base == "see")
     assert english_verb(see, THIRD, PAST, support=True) == ("did", "see")
     assert english_verb(see, THIRD, PAST, support=False) == ("", "saw")
-    assert english_verb(lexicon.BE, I, PAST, support=True) == ("was", "")
+    assert english_verb(closed.BE, I, PAST, support=True) == ("was", "")
+
+
+def test_verbs_that_need_their_forms():
+    needing = """payer lever jeter préférer célébrer sécher aller pouvoir boire lire prendre partir
+        ouvrir tenir mourir mettre vivre peindre connaître suivre faire haïr"""
+    by_rule = """travailler installer penser créer tuer chercher rester choisir grandir vendre
+        répondre perdre mordre jouer fêter annoncer manger regretter"""
+    assert [verb for verb in needing.split() if not needs_forms(verb)] == []
+    assert [verb for verb in by_rule.split() if needs_forms(verb)] == []
 
 
 def test_spelling_keeps_all_marks():
