@@ -85,7 +85,7 @@ def pack(config: DataConfig, text: Text, rows: Sequence[Sequence[Sequence[int]]]
     lengths = np.array([[len(ids) for ids in side] for side in rows], np.int64).reshape(2, -1).T
     pairs = len(lengths) // count
     reason = np.full(pairs, "", object)
-    for name, holds in reversed(REASONS.items()):  # the first one is written last
+    for name, holds in reversed(list(REASONS.items())):  # the first one is written last
         reason[holds(config, lengths).reshape(pairs, count).any(1)] = name
     fit = reason == ""
     keep = np.repeat(fit, count)

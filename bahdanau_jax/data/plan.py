@@ -124,7 +124,7 @@ class _Pools:
         self._lengths, self._config = lengths, config
         # The cells are the best ones for the batches of a trial epoch.
         trial = self._sorted(np.random.default_rng([0, 0]), rows)
-        largest = tuple(map(int, lengths.max(0))) if len(lengths) else None
+        largest = shapes.longest(lengths) if len(lengths) else None
         self.cells = shapes.choose(_extents(lengths, trial), config.shapes, largest)
         self.heights = (config.batch_size,) * len(self.cells)
 

@@ -104,11 +104,8 @@ def unigram(pieces: Pieces, word: str, rate: float, rng: random.Random) -> list[
         ways.append(mine)
     cut, end = [], len(word)
     while end:
-        rest = rng.random()
-        for weight, start in ways[end]:
-            rest -= math.exp(weight - sums[end])
-            if rest < 0:
-                break
+        chances = [math.exp(weight - sums[end]) for weight, _ in ways[end]]
+        _, start = rng.choices(ways[end], chances)[0]
         cut.append(word[start:end])
         end = start
     return cut[::-1]

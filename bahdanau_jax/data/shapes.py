@@ -29,7 +29,7 @@ def choose(extents: Extents, most: int, largest: Cell | None = None) -> tuple[Ce
     """
     if not len(extents):
         return ()
-    top = tuple(map(int, extents.max(0))) if largest is None else largest
+    top = longest(extents) if largest is None else largest
     points, counts = _points(extents)
     saved = _Savings(points, counts, _corners(points))
     chosen = [top]
@@ -46,6 +46,12 @@ def choose(extents: Extents, most: int, largest: Cell | None = None) -> tuple[Ce
         if chosen == before:
             break
     return tuple(sorted(dict.fromkeys(chosen), key=lambda cell: (sum(cell), cell)))
+
+
+def longest(extents: Extents) -> Cell:
+    """The smallest cell that holds all of them, at least one."""
+    source, target = extents.max(0)
+    return int(source), int(target)
 
 
 def place(extents: Extents, cells: Sequence[Cell]) -> Int[np.ndarray, " N"]:

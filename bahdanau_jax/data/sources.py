@@ -172,7 +172,7 @@ def _fields(read: Callable, defaults: Callable[[DataConfig], tuple[str, str]], k
 
     def parse(rest: str, config: DataConfig) -> tuple[list[Path], tuple[str, str]]:
         names, _, query = rest.partition("?")
-        chosen = dict(zip(("source", "target"), defaults(config), strict=True))
+        chosen: dict[str, str] = dict(zip(("source", "target"), defaults(config), strict=True))
         for item in filter(None, query.split("&")):
             key, _, value = item.partition("=")
             choose(chosen, key, f"option of {kind}:")

@@ -26,7 +26,11 @@ class Vocabulary(Protocol):
     """Both directions between a tokenised sentence and its ids, without the closing EOS."""
 
     suffix: ClassVar[str]  # of its file
-    types: int | None  # different units of the text that it was learned from, where it counts them
+
+    @property
+    def types(self) -> int | None:
+        """Different units of the text that it was learned from, where it counts them."""
+        ...
 
     def __len__(self) -> int: ...
 

@@ -131,7 +131,7 @@ def lengths(histograms: Mapping[str, Sequence[Sequence[int]]]) -> Drawing:
     drawing = Drawing(6.4, 3.2)
     axes = drawing.add_subplot()
     for look, (side, histogram) in zip(_looks(), histograms.items(), strict=False):
-        counts = dict(map(tuple, histogram))
+        counts = {length: count for length, count in histogram}
         tokens = range(max(counts, default=0) + 2)
         look["marker"] = ""
         axes.plot(tokens, [counts.get(n, 0) for n in tokens], label=side, **look)
