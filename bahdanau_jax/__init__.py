@@ -31,7 +31,7 @@ _PUBLIC = {
     "Seq2Seq": "model",
     "encode": "model",
     "loss": "model.loss",
-    "check": "check",
+    "check": "variants",
     "train": "run",
     "load": "run",
     "Run": "run",
@@ -42,7 +42,6 @@ __all__ = [*_PUBLIC, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
     from bahdanau_jax.batch import Batch as Batch
-    from bahdanau_jax.check import check as check
     from bahdanau_jax.config import PRESETS as PRESETS
     from bahdanau_jax.config import Config as Config
     from bahdanau_jax.config import DataConfig as DataConfig
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from bahdanau_jax.run import Run as Run
     from bahdanau_jax.run import load as load
     from bahdanau_jax.run import train as train
+    from bahdanau_jax.variants import check as check
 
 
 def __getattr__(name: str) -> Any:

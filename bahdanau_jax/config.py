@@ -1,7 +1,7 @@
 """Every setting of an experiment, its default, and what values it may take.
 
 Frozen and hashable, so a configuration can be a static argument of `jax.jit`. The names of variants
-(attention, order, optimiser, ...) are checked against their tables by `check.check`.
+(attention, order, optimiser, ...) are checked against their tables by `variants.check`.
 """
 
 import dataclasses
@@ -118,7 +118,7 @@ class TrainingConfig:
     evaluate_every: int = 200
     checkpoint_every: int = 200
     keep_checkpoints: int = 2  # the newest so many; the best is kept beside them
-    dev_metric: str = "bleu"  # chooses the best checkpoint: a name of check.DEV_METRICS
+    dev_metric: str = "bleu"  # chooses the best checkpoint: a name of variants.DEV_METRICS
     patience: int = 0  # evaluations without a better dev score before training stops
 
 

@@ -14,11 +14,11 @@ import jax
 
 from bahdanau_jax import data, decoding, hypothesis, model, training
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.check import DEV_METRICS, check
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Codec, Plan, Prepared
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.variants import DEV_METRICS, check
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"

@@ -17,11 +17,11 @@ ALLOWED = {
     **{part: BASE for part in ("config", "batch", "hypothesis", "model", "data", "evaluation")},
     "training": BASE | {"model", "data"},
     "decoding": BASE | {"model", "data"},
-    "check": BASE | STAGES,
-    "run": BASE | STAGES | {"check"},
-    **{part: BASE | STAGES | TOOLS | {"check", "run", PACKAGE} for part in TOOLS},
-    PACKAGE: BASE | STAGES | TOOLS | {"check", "run"},
-    "cli": BASE | STAGES | TOOLS | {"check", "run", PACKAGE},
+    "variants": BASE | STAGES,
+    "run": BASE | STAGES | {"variants"},
+    **{part: BASE | STAGES | TOOLS | {"variants", "run", PACKAGE} for part in TOOLS},
+    PACKAGE: BASE | STAGES | TOOLS | {"variants", "run"},
+    "cli": BASE | STAGES | TOOLS | {"variants", "run", PACKAGE},
 }
 
 MAX_FILE, MAX_FUNCTION = 300, 80

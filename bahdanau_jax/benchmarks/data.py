@@ -58,9 +58,8 @@ def run(
 
 def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
     settings = json.dumps([dataclasses.asdict(config), str(workdir)])
-    done = subprocess.run(
-        [sys.executable, "-m", __name__, settings], stdout=subprocess.PIPE, text=True, check=True
-    )
+    command = [sys.executable, "-c", f"from {__name__} import main; main()", settings]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -136,6 +135,7 @@ def padding(store: data.Store, config: DataConfig, shapes: Sequence[int]) -> dic
     return {"batch_size": config.batch_size, "share": curves, "seconds_to_plan": seconds}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """What `_in_a_process` starts."""
     fields, folder = json.loads(sys.argv[1])
     print(json.dumps(preparation(DataConfig(**fields), Path(folder))))

@@ -5,9 +5,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated
-
-import tyro
 
 from bahdanau_jax.cli import options
 from bahdanau_jax.config import DataConfig
@@ -23,7 +20,7 @@ class Data:
     data: DataConfig = field(default_factory=DataConfig)
     encoders: str = "unigram,bpe,words"  # ways to encode, by name
     repeats: int = 3  # of the delivery; the median counts
-    shapes: Annotated[str, tyro.conf.arg(name="padding-shapes")] = "1,2,4,8,12,16,24,48"
+    padding_shapes: str = "1,2,4,8,12,16,24,48"  # numbers of shapes to plan with
 
 
 def _data(arguments: Sequence[str]) -> dict:
@@ -31,7 +28,7 @@ def _data(arguments: Sequence[str]) -> dict:
     from bahdanau_jax.benchmarks import data
 
     settings = dataclasses.replace(asked.data, dev="", test="")
-    shapes = [int(number) for number in asked.shapes.split(",")]
+    shapes = [int(number) for number in asked.padding_shapes.split(",")]
     return data.run(settings, asked.encoders.split(","), asked.repeats, shapes)
 
 

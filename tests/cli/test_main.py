@@ -131,15 +131,15 @@ def test_help_is_complete_and_quick_to_make():
     assert done.stderr == "heavy: set()\n"
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", ["train", "prepare", "translate", "evaluate", "bench data"])
 def test_help_of_a_command_names_each_option_with_a_sentence(call, command):
-    code, out, err = call(command, "--help")
+    code, out, err = call(*command.split(), "--help")
     assert (code, err) == (0, "")
     assert f"usage: bahdanau {command}" in out
     options = [line for line in out.splitlines() if line.startswith("│ --")]
     assert options
     for expected in ("--run", "--workdir"):
-        assert (expected in out) == (expected in HELP[command])
+        assert (expected in out) == (expected == HELP.get(command))
 
 
 HELP = {"train": "--workdir", "prepare": "--workdir", "translate": "--run", "evaluate": "--run"}

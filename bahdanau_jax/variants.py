@@ -1,4 +1,4 @@
-"""Whether the settings of an experiment fit each other and the tables whose names they use."""
+"""The tables that settings name variants from, and whether settings fit these and each other."""
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
