@@ -2,6 +2,7 @@
 
 from bahdanau_jax.data import grammar
 from bahdanau_jax.data.codec import Codec, learn, load, save
+from bahdanau_jax.data.export import write_tfds
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.pipeline import (
@@ -45,4 +46,5 @@ __all__ = [
     "steps_per_epoch",
     "train_batches",
     "write",
+    "write_tfds",
 ]

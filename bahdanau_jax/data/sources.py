@@ -1,8 +1,9 @@
-"""Where sentence pairs come from: `text:FILE,FILE` or `builtin:NAME/SPLIT?options`.
+"""Where sentence pairs come from: `text:FILE,FILE`, `builtin:NAME/SPLIT?options` or `tfds:NAME`.
 
     text:train.en.gz,train.fr.gz           line n of one file translates line n of the other
     text:a.en+b.en,a.fr+b.fr               several files a side, one after the other
     builtin:en-fr/train?pairs=20000        see builtin.py
+    tfds:wmt14_translate/fr-en             see tfds.py
 
 Relative files lie in `data.root`, else in the environment's BAHDANAU_DATA, else in data/.
 """
@@ -18,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data import builtin
+from bahdanau_jax.data import builtin, tfds
 from bahdanau_jax.data.names import choose
 
 if TYPE_CHECKING:
@@ -151,6 +152,11 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             pairs=lambda rest, config: itertools.starmap(Pair, builtin.texts(rest)),
             aligned=lambda rest, config: builtin.aligned(rest),
             files=lambda rest, config: builtin.files(rest),
+        ),
+        "tfds": Source(
+            pairs=lambda rest, config: itertools.starmap(Pair, tfds.texts(rest, config)),
+            aligned=tfds.aligned,
+            files=tfds.files,
         ),
     }
 )
