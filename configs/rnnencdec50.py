@@ -3,7 +3,7 @@
 WMT14 English to French; the authors' selection of 348 M words is not reproduced. Their model took
 600,000 updates, 108 hours on the GPU of 2014, for BLEU 17.82 (no unknown words: 26.71).
 
-The corpora are downloaded (about 12 GB) and prepared by the first use, in TFDS_DATA_DIR or else
+The corpora are downloaded (about 7 GB) and prepared by the first use, in TFDS_DATA_DIR or else
 ~/tensorflow_datasets. Files of one's own: --data.train text:train.en.gz,train.fr.gz, and so on.
 """
 

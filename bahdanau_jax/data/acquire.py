@@ -71,9 +71,9 @@ def _on_this_machine() -> Iterator[None]:
     from tensorflow_datasets.core.download import downloader, extractor
 
     changes = [(downloader, "_open_url", _probed(downloader._open_url))]
-    if not importlib.util.find_spec("tensorflow"):
+    if not _installed("tensorflow"):
         changes += [(extractor, "tf", LOCAL_FILES), (shuffle, "tf", LOCAL_FILES)]
-    if not importlib.util.find_spec("importlib_resources"):  # the backport of what Python has
+    if not _installed("importlib_resources"):  # the backport of what Python has
         changes += [(dataset_builder, "importlib_resources", importlib.resources)]
     before = [(module, name, vars(module)[name]) for module, name, _ in changes]
     try:
@@ -83,6 +83,10 @@ def _on_this_machine() -> Iterator[None]:
     finally:
         for module, name, value in before:
             setattr(module, name, value)
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def _probed(open_url: Callable) -> Callable:
@@ -119,7 +123,7 @@ def _ask(url: str) -> str:
 
 
 def _open(path: os.PathLike | str, mode: str):
-    """A local file. TFDS keeps a thousand open while it sorts: more than some systems begin with."""
+    """A local file. TFDS keeps a thousand open while it sorts, which may be more than allowed."""
     try:
         return open(path, mode)
     except OSError as error:
@@ -127,8 +131,11 @@ def _open(path: os.PathLike | str, mode: str):
             raise
     import resource  # not on Windows, whose limit is higher
 
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    more = limit + 2_000
+    if most != resource.RLIM_INFINITY:
+        more = min(more, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (more, most))
     return open(path, mode)
 
 

@@ -1,8 +1,8 @@
 """Writing the corpora of a configuration as a TFDS dataset, for other programs and for `tfds:`."""
 
 import contextlib
+import io
 import re
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -51,10 +51,10 @@ def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.
             split: partial(sources.pairs, spec, config) for split, spec in specs.items() if spec
         },
     )
-    # TFDS wants a place for downloads and prints to stdout.
+    # TFDS wants a place for downloads, and says that it downloads.
     with (
         tempfile.TemporaryDirectory() as downloads,
-        contextlib.redirect_stdout(sys.stderr),
+        contextlib.redirect_stdout(io.StringIO()),
     ):
         builder.download_and_prepare(download_dir=downloads)
     return folder

@@ -1,4 +1,4 @@
-"""Corpora of TensorFlow Datasets: `tfds:NAME[/CONFIG][?split=SPLIT&data_dir=FOLDER]`, `tfds:FOLDER`.
+"""TensorFlow Datasets: `tfds:NAME[/CONFIG][?split=SPLIT&data_dir=FOLDER]` or `tfds:FOLDER`.
 
     tfds:wmt14_translate/de-en                        any translation dataset that TFDS knows
     tfds:wmt14_translate/de-en?split=train[:1%]       a part, in TFDS's notation; train if not said
@@ -120,7 +120,7 @@ def _parse(rest: str) -> tuple[str, dict[str, str]]:
     options = dict(OPTIONS)
     for item in filter(None, query.split("&")):
         key, _, value = item.partition("=")
-        choose(OPTIONS, key, "option of tfds:")
+        choose(OPTIONS, key, "option of tfds: corpora,")
         if not value:
             raise ValueError(f"tfds:{rest}: {key} should have a value, as in {key}=...")
         options[key] = value
@@ -205,13 +205,17 @@ def _check_format(dataset: Dataset) -> None:
 def _check_split(dataset: Dataset) -> None:
     splits = dataset.builder.info.splits
     for part in dataset.split.split("+"):
-        choose({**splits, "all": None}, part.partition("[")[0].strip(), "split of tfds:")
+        choose(
+            {**splits, "all": None},
+            part.partition("[")[0].strip(),
+            "split of tfds:" + dataset.address,
+        )
     try:
         _ = splits[dataset.split].num_examples
     except (ValueError, NotImplementedError, AssertionError) as error:
         raise ValueError(
             f"tfds:{dataset.address}: the split {dataset.split!r} should be written like train, "
-            f"train[:1%], train[1000:2000] or train+test ({_one_line(error)})"
+            "train[:1%], train[1000:2000] or train+test"
         ) from error
 
 

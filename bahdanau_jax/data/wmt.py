@@ -1,5 +1,5 @@
-"""The paper's corpora as a TFDS dataset, `tfds:wmt14_paper/fr-en`: what WMT 2014 offered for English
-and French, with newstest2012 and 2013 together for validation, and newstest2014 as the test set.
+"""The paper's corpora as a TFDS dataset, `tfds:wmt14_paper/fr-en`: what WMT 2014 offered for
+English and French, newstest2012 and 2013 together for validation, newstest2014 as the test set.
 
 TFDS's own wmt14_translate/fr-en has newstest2013 alone. Importing this module registers the dataset
 with TFDS. Source of the choice: arXiv 1409.0473, section 4.1; the authors' selection of 348 M words
