@@ -74,12 +74,20 @@ def aligned(rest: str, config: DataConfig) -> "Iterator[AlignedPair]":
 
 
 def _read(dataset: Dataset, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    examples = dataset.builder.as_data_source(dataset.split)
-    for start in range(0, len(examples), CHUNK):
-        keys = range(start, min(start + CHUNK, len(examples)))
-        for number, example in zip(keys, examples.__getitems__(list(keys)), strict=True):
+    from tensorflow_datasets.decode import DeserializeMethod
+    from tensorflow_datasets.proto.tf_example_pb2 import Example
+
+    # A text is stored as its bytes; TFDS's general way of decoding takes four times as long.
+    raw = dataset.builder.as_data_source(
+        dataset.split, deserialize_method=DeserializeMethod.RAW_BYTES
+    )
+    for start in range(0, len(raw), CHUNK):
+        keys = range(start, min(start + CHUNK, len(raw)))
+        for number, record in zip(keys, raw.__getitems__(list(keys)), strict=True):
+            features = Example.FromString(record).features.feature
+            sides = (b"".join(features[language].bytes_list.value) for language in languages)
             try:
-                source, target = (example[language].decode("utf-8") for language in languages)
+                source, target = (side.decode("utf-8") for side in sides)
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"tfds:{dataset.address}, split {dataset.split}, example {number + 1}: not "
