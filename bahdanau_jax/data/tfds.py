@@ -74,13 +74,12 @@ def aligned(rest: str, config: DataConfig) -> "Iterator[AlignedPair]":
 
 
 def _read(dataset: Dataset, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    from tensorflow_datasets.decode import DeserializeMethod
+    import tensorflow_datasets
     from tensorflow_datasets.proto.tf_example_pb2 import Example
 
     # A text is stored as its bytes; TFDS's general way of decoding takes four times as long.
-    raw = dataset.builder.as_data_source(
-        dataset.split, deserialize_method=DeserializeMethod.RAW_BYTES
-    )
+    as_stored = tensorflow_datasets.decode.DeserializeMethod.RAW_BYTES
+    raw = dataset.builder.as_data_source(dataset.split, deserialize_method=as_stored)
     for start in range(0, len(raw), CHUNK):
         keys = range(start, min(start + CHUNK, len(raw)))
         for number, record in zip(keys, raw.__getitems__(list(keys)), strict=True):
