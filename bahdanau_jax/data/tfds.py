@@ -75,7 +75,7 @@ def aligned(rest: str, config: DataConfig) -> "Iterator[AlignedPair]":
 
 def _read(dataset: Dataset, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
     import tensorflow_datasets
-    from tensorflow_datasets.proto.tf_example_pb2 import Example
+    from tensorflow_datasets.proto import tf_example_pb2
 
     # A text is stored as its bytes; TFDS's general way of decoding takes four times as long.
     as_stored = tensorflow_datasets.decode.DeserializeMethod.RAW_BYTES
@@ -83,7 +83,7 @@ def _read(dataset: Dataset, languages: tuple[str, str]) -> Iterator[tuple[str, s
     for start in range(0, len(raw), CHUNK):
         keys = range(start, min(start + CHUNK, len(raw)))
         for number, record in zip(keys, raw.__getitems__(list(keys)), strict=True):
-            features = Example.FromString(record).features.feature
+            features = tf_example_pb2.Example.FromString(record).features.feature
             sides = (b"".join(features[language].bytes_list.value) for language in languages)
             try:
                 source, target = (side.decode("utf-8") for side in sides)
