@@ -98,7 +98,10 @@ def _read(dataset: Dataset, languages: tuple[str, str]) -> Iterator[tuple[str, s
 def _open(rest: str, config: DataConfig) -> Dataset:
     """Find the dataset, prepare it if that was not done, and check that its files are there."""
     address, options = _parse(rest)
-    builder = _in_folder(address, config) or _by_name(address, options["data_dir"])
+    builder = _in_folder(address, config)
+    if builder and options["data_dir"]:
+        raise ValueError(f"tfds:{rest} names a folder: leave out data_dir")
+    builder = builder or _by_name(address, options["data_dir"])
     folder = Path(builder.data_dir)
     if not (folder / INFO).is_file():
         if folder.exists():

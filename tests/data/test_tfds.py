@@ -10,6 +10,7 @@ import socket
 import tarfile
 import threading
 import time
+from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -167,6 +168,7 @@ def test_a_relative_folder_lies_in_the_root(letters, monkeypatch):
         ("?split=train[:2]+nope", "no split of tfds:.* 'nope'"),
         ("?spilt=test", "no option of tfds: corpora, 'spilt'; known: data_dir, split .*'split'"),
         ("?split=", "split should have a value"),
+        ("?data_dir=here", "names a folder: leave out data_dir"),
         ("/nowhere", "no dataset in .*nowhere"),
         ("/..", "no dataset in .* there is one in .*1.0.0"),
     ],
@@ -363,9 +365,20 @@ def tensorflow(request, monkeypatch):
         monkeypatch.setattr(acquire, "_installed", lambda package: False)
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class Handler(SimpleHTTPRequestHandler):
+    """Serves files; of those that the server should cut, half."""
+
     def log_message(self, *_):
         pass
+
+    def do_GET(self):
+        if self.path not in self.server.cut:
+            return super().do_GET()
+        content = Path(self.translate_path(self.path)).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2])
 
 
 @pytest.fixture
@@ -373,8 +386,8 @@ def server(tmp_path, monkeypatch):
     """The archives of WMT 2014, as small as can be, where TFDS looks for them."""
     folder = tmp_path / "www"
     archives(folder)
-    handler = lambda *of: Quiet(*of, directory=folder)  # noqa: E731
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder)) as server:
+        server.cut = set()
         redirect(monkeypatch, server.server_address[1])
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -430,6 +443,14 @@ def test_tfdss_own_wmt14_from_the_same_archives(tmp_path, server, tensorflow):
     french = {"source_language": "fr", "target_language": "en"}
     assert sorted(read(spec, **french)) == sorted(TRAIN)
     assert read(f"{spec}&split=validation", **french) == SETS["2013"]
+
+
+def test_a_download_that_was_cut_is_not_taken_as_whole(tmp_path, server):
+    spec = f"wmt14_paper/fr-en?data_dir={tmp_path / 'tfds'}"
+    server.cut.add("/wmt13/training-parallel-un.tgz")
+    assert "could not be prepared" in fault(spec)
+    server.cut.clear()
+    assert len(read(spec)) == len(TRAIN)
 
 
 def test_a_preparation_that_failed_starts_over_from_what_was_downloaded(
