@@ -399,8 +399,6 @@ def server(tmp_path, monkeypatch):
 def test_wmt14_from_archives_to_a_trained_model(tmp_path, monkeypatch, server, tensorflow, capsys):
     from tensorflow_datasets.core import shuffle
 
-    from bahdanau_jax import run
-
     monkeypatch.setattr(shuffle, "MAX_MEM_BUFFER_SIZE", 100)  # so that it sorts on disk
     place = f"data_dir={tmp_path / 'tfds'}"
     french = {"source_language": "fr", "target_language": "en"}
@@ -429,6 +427,8 @@ def test_wmt14_from_archives_to_a_trained_model(tmp_path, monkeypatch, server, t
         ),
         training=dataclasses.replace(small.config.training, steps=4, evaluate_every=4),
     )
+    from bahdanau_jax import run
+
     trained = run.train(config, tmp_path / "run")
     assert trained.translate(["Le chat dort."])
     stores = list((tmp_path / "run" / "store").iterdir())
