@@ -169,12 +169,12 @@ def _by_name(address: str, data_dir: str) -> Any:
     place = {"data_dir": os.path.expanduser(data_dir)} if data_dir else {}
     # What TFDS prints while it looks for a dataset is about packages that nobody needs here.
     with contextlib.redirect_stdout(io.StringIO()):
+        _check_config(address, form["name"], form["config"])
         try:
-            _check_config(address, form["name"], form["config"])
             return tensorflow_datasets.builder(address, **place)
         except tensorflow_datasets.core.DatasetNotFoundError as error:
             raise ValueError(_unknown(form["name"])) from error
-        except (AssertionError, ImportError, RuntimeError) as error:
+        except (AssertionError, ImportError, RuntimeError, ValueError) as error:
             raise ValueError(f"tfds:{address}: {_one_line(error)}") from error
 
 

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data import acquire, write_tfds
+from bahdanau_jax.data import acquire, tfds, write_tfds
 from bahdanau_jax.data.sources import aligned_pairs, files, pairs
 from tests import small
 
@@ -97,15 +97,20 @@ def test_others_read_it_with_tfds_alone(letters):
     assert len(list(letters.glob("letters-train.array_record-*-of-00003"))) == 3
 
 
-@given(st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=30), st.integers(1, 30))
+@given(
+    texts=st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=30),
+    shard=st.integers(1, 30),
+    chunk=st.integers(1, 30),
+)
 @settings(max_examples=20)
-def test_any_text_comes_back_in_order(tmp_path_factory, texts, shard):
+def test_any_text_comes_back_in_order(tmp_path_factory, texts, shard, chunk):
     from bahdanau_jax.data import parallel_text
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel_text, "SHARD_PAIRS", shard)
+        patch.setattr(tfds, "CHUNK", chunk)
         folder = write(tmp_path_factory.mktemp("any"), train=texts)
-    assert read(str(folder)) == texts
+        assert read(str(folder)) == texts
 
 
 @pytest.mark.parametrize(
