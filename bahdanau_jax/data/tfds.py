@@ -42,6 +42,7 @@ class Dataset(NamedTuple):
     address: str  # what stands between `tfds:` and the options
     builder: Any  # tfds.core.DatasetBuilder
     split: str  # in TFDS's notation
+    languages: tuple[str, str]  # the features of the source and of the target
 
     @property
     def files(self) -> list[Path]:
@@ -58,10 +59,9 @@ def texts(rest: str, config: DataConfig) -> Iterator[tuple[str, str]]:
     the dataset would have to be downloaded and no server answers.
     """
     dataset = _open(rest, config)
-    languages = _languages(dataset, config)
     if not dataset.builder.info.splits[dataset.split].num_examples:
         return iter(())
-    return _read(dataset, languages)
+    return _read(dataset)
 
 
 def files(rest: str, config: DataConfig) -> list[Path]:
@@ -73,26 +73,40 @@ def aligned(rest: str, config: DataConfig) -> "Iterator[AlignedPair]":
     raise ValueError(f"tfds:{rest} has no gold alignments; builtin: corpora have")
 
 
-def _read(dataset: Dataset, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
+def _read(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    for number, sides in enumerate(_stored(dataset), start=1):
+        try:
+            source, target = (side.decode("utf-8") for side in sides)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"tfds:{dataset.address}, split {dataset.split}, example {number}: not valid "
+                f"UTF-8 (byte {error.start + 1} of a side)"
+            ) from error
+        yield source, target
+
+
+def _stored(dataset: Dataset) -> Iterator[list[bytes]]:
+    """Both sides of each example. A text is stored as its bytes: TFDS's way of decoding any feature
+    takes four times as long."""
     import tensorflow_datasets
     from tensorflow_datasets.proto import tf_example_pb2
 
-    # A text is stored as its bytes; TFDS's general way of decoding takes four times as long.
     as_stored = tensorflow_datasets.decode.DeserializeMethod.RAW_BYTES
-    raw = dataset.builder.as_data_source(dataset.split, deserialize_method=as_stored)
-    for start in range(0, len(raw), CHUNK):
-        keys = range(start, min(start + CHUNK, len(raw)))
-        for number, record in zip(keys, raw.__getitems__(list(keys)), strict=True):
-            features = tf_example_pb2.Example.FromString(record).features.feature
-            sides = (b"".join(features[language].bytes_list.value) for language in languages)
-            try:
-                source, target = (side.decode("utf-8") for side in sides)
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"tfds:{dataset.address}, split {dataset.split}, example {number + 1}: not "
-                    f"valid UTF-8 (byte {error.start + 1} of a side)"
-                ) from error
-            yield source, target
+    records = dataset.builder.as_data_source(dataset.split, deserialize_method=as_stored)
+    for start in range(0, len(records), CHUNK):
+        keys = range(start, min(start + CHUNK, len(records)))
+        try:
+            examples = [
+                tf_example_pb2.Example.FromString(record).features.feature
+                for record in records.__getitems__(list(keys))
+            ]
+        except Exception as error:  # of ArrayRecord, of the protocol buffer
+            raise ValueError(
+                f"the dataset {dataset.builder.data_dir} is damaged at example {start + 1} of "
+                f"{dataset.split} or soon after: {_one_line(error)}"
+            ) from error
+        for example in examples:
+            yield [b"".join(example[side].bytes_list.value) for side in dataset.languages]
 
 
 def _open(rest: str, config: DataConfig) -> Dataset:
@@ -102,6 +116,7 @@ def _open(rest: str, config: DataConfig) -> Dataset:
     if builder and options["data_dir"]:
         raise ValueError(f"tfds:{rest} names a folder: leave out data_dir")
     builder = builder or _by_name(address, options["data_dir"])
+    dataset = Dataset(address, builder, options["split"], _languages(address, builder, config))
     folder = Path(builder.data_dir)
     if not (folder / INFO).is_file():
         if folder.exists():
@@ -109,7 +124,6 @@ def _open(rest: str, config: DataConfig) -> Dataset:
         from bahdanau_jax.data import acquire
 
         acquire.prepare(builder, f"tfds:{address}")
-    dataset = Dataset(address, builder, options["split"])
     _check_format(dataset)
     _check_split(dataset)
     for path in dataset.files:
@@ -229,16 +243,16 @@ def _check_split(dataset: Dataset) -> None:
         ) from error
 
 
-def _languages(dataset: Dataset, config: DataConfig) -> tuple[str, str]:
-    """The features of both sides."""
+def _languages(address: str, builder: Any, config: DataConfig) -> tuple[str, str]:
+    """The features of both sides, which are known before anything is downloaded."""
     from tensorflow_datasets.core.features import Text
 
-    features = dataset.builder.info.features
+    features = builder.info.features
     known = [name for name, feature in features.items() if isinstance(feature, Text)]
     for field in ("source_language", "target_language"):
         if getattr(config, field) not in known:
             raise ValueError(
-                f"tfds:{dataset.address} has no text feature {getattr(config, field)!r}, which is "
+                f"tfds:{address} has no text feature {getattr(config, field)!r}, which is "
                 f"data.{field}; its text features: {', '.join(known) or 'none'}"
                 f" (all: {', '.join(features)})"
             )

@@ -239,6 +239,20 @@ def test_a_folder_that_is_not_whole(tmp_path):
     assert re.search("fr-en/1.0.0 is not whole, it has no dataset_info.json", message)
 
 
+@pytest.mark.parametrize("damage", [lambda raw: raw[:-1], lambda raw: raw[::-1]])
+def test_damaged_records(tmp_path, damage):
+    folder = write(tmp_path, train=PAIRS)
+    records = next(folder.glob("*.array_record-*"))
+    records.write_bytes(damage(records.read_bytes()))
+    assert re.search("1.0.0 is damaged at example 1 of train", fault(str(folder)))
+
+
+def test_a_wrong_language_is_known_before_the_download(tmp_path, monkeypatch):
+    monkeypatch.setattr(acquire, "prepare", None)
+    message = fault(f"wmt14_paper/fr-en?data_dir={tmp_path}", target_language="de")
+    assert "no text feature 'de'" in message
+
+
 # Without a network
 
 
