@@ -415,6 +415,7 @@ def server(tmp_path, monkeypatch):
         thread.join()
 
 
+@pytest.mark.slow
 def test_wmt14_from_archives_to_a_trained_model(tmp_path, monkeypatch, server, tensorflow, capsys):
     from tensorflow_datasets.core import shuffle
 
