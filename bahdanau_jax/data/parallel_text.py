@@ -26,7 +26,8 @@ class ParallelText(tfds.core.ShardBasedBuilder, skip_registration=True):
         languages: tuple[str, str],
         splits: Mapping[str, Callable[[], Iterable[tuple[str, str]]]],
     ):
-        self.name, self.VERSION = name, tfds.core.Version(version)
+        setattr(self, "name", name)  # noqa: B010, TFDS declares it for the class
+        self.VERSION = tfds.core.Version(version)
         self._description, self._languages, self._splits = description, languages, splits
         super().__init__(data_dir=data_dir, file_format="array_record")
 

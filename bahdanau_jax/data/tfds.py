@@ -91,14 +91,14 @@ def _stored(dataset: Dataset) -> Iterator[list[bytes]]:
     import tensorflow_datasets
     from tensorflow_datasets.proto import tf_example_pb2
 
+    parse = getattr(tf_example_pb2, "Example").FromString  # noqa: B009, made while importing
     as_stored = tensorflow_datasets.decode.DeserializeMethod.RAW_BYTES
     records = dataset.builder.as_data_source(dataset.split, deserialize_method=as_stored)
     for start in range(0, len(records), CHUNK):
         keys = range(start, min(start + CHUNK, len(records)))
         try:
             examples = [
-                tf_example_pb2.Example.FromString(record).features.feature
-                for record in records.__getitems__(list(keys))
+                parse(record).features.feature for record in records.__getitems__(list(keys))
             ]
         except Exception as error:  # of ArrayRecord, of the protocol buffer
             raise ValueError(
@@ -180,12 +180,12 @@ def _by_name(address: str, data_dir: str) -> Any:
     form = NAME.fullmatch(address)
     if not form:
         raise ValueError(f"tfds:{address} should be tfds:NAME[/CONFIG][:VERSION] or tfds:FOLDER")
-    place = {"data_dir": os.path.expanduser(data_dir)} if data_dir else {}
+    place = os.path.expanduser(data_dir) if data_dir else None
     # What TFDS prints while it looks for a dataset is about packages that nobody needs here.
     with contextlib.redirect_stdout(io.StringIO()):
         _check_config(address, form["name"], form["config"])
         try:
-            return tensorflow_datasets.builder(address, **place)
+            return tensorflow_datasets.builder(address, data_dir=place)
         except tensorflow_datasets.core.DatasetNotFoundError as error:
             raise ValueError(_unknown(form["name"])) from error
         except (AssertionError, ImportError, RuntimeError, ValueError) as error:

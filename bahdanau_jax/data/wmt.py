@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import tensorflow_datasets as tfds
 from tensorflow_datasets.translate import wmt
 
 from bahdanau_jax.data.sources import lines
@@ -24,15 +23,15 @@ PAPER = wmt.WmtConfig(
     citation="https://arxiv.org/abs/1409.0473",
     language_pair=("fr", "en"),
     subsets={
-        tfds.Split.TRAIN: [
+        "train": [
             "europarl_v7",
             "newscommentary_v9",
             "multiun",
             "commoncrawl",
             "gigafren",
         ],
-        tfds.Split.VALIDATION: ["newstest2012", "newstest2013"],
-        tfds.Split.TEST: ["newstest2014"],
+        "validation": ["newstest2012", "newstest2013"],
+        "test": ["newstest2014"],
     },
 )
 
@@ -45,7 +44,7 @@ class Wmt14Paper(wmt.WmtTranslate):
     BUILDER_CONFIGS = [PAPER]
 
     def _generate_examples(self, split_subsets, extraction_map):
-        languages = self.builder_config.language_pair
+        languages = PAPER.language_pair
         for subset in split_subsets:
             names = wmt.DATASET_MAP[subset].get_path(languages[0])
             folders = extraction_map[subset]  # one for all files, or one for each
