@@ -2,6 +2,9 @@
 
 WMT14 English to French; the authors' selection of 348 M words is not reproduced. Their model took
 846,000 updates, 109 hours on the GPU of 2014, for BLEU 13.93 (no unknown words: 24.19).
+
+The corpora are downloaded (about 7 GB) and prepared by the first use, in TFDS_DATA_DIR or else
+~/tensorflow_datasets. Files of one's own: --data.train text:train.en.gz,train.fr.gz, and so on.
 """
 
 from dataclasses import replace
@@ -16,10 +19,9 @@ config = Config(
         initial_state="forward",
     ),
     data=DataConfig(
-        train="text:wmt14/train.en.gz,wmt14/train.fr.gz",
-        dev="text:wmt14/newstest2012.en+wmt14/newstest2013.en,"
-        "wmt14/newstest2012.fr+wmt14/newstest2013.fr",
-        test="text:wmt14/newstest2014.en,wmt14/newstest2014.fr",
+        train="tfds:wmt14_paper/fr-en",
+        dev="tfds:wmt14_paper/fr-en?split=validation",
+        test="tfds:wmt14_paper/fr-en?split=test",
         source_vocabulary_size=30_001,
         target_vocabulary_size=30_001,
         max_tokens=30,

@@ -3,6 +3,7 @@
 from bahdanau_jax.data import grammar
 from bahdanau_jax.data.cleaning import UNICODE
 from bahdanau_jax.data.codec import Codec, learn, load, save
+from bahdanau_jax.data.export import write_tfds
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.pipeline import dev_batches, train_batches
@@ -46,4 +47,5 @@ __all__ = [
     "save",
     "train_batches",
     "write",
+    "write_tfds",
 ]

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data import builtin
+from bahdanau_jax.data import builtin, tfds
 from bahdanau_jax.data import files as reading
 from bahdanau_jax.data.names import choose
 
@@ -203,6 +203,10 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             pairs=lambda rest, config: itertools.starmap(Pair, builtin.texts(rest)),
             files=lambda rest, config: builtin.files(rest),
             aligned=lambda rest, config: builtin.aligned(rest),
+        ),
+        "tfds": Source(
+            pairs=lambda rest, config: itertools.starmap(Pair, tfds.texts(rest, config)),
+            files=tfds.files,
         ),
     }
 )

@@ -138,7 +138,10 @@ def test_an_empty_corpus(corpus):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("txt:a,b", "no kind of corpus 'txt'; known: builtin, jsonl, text.*mean 'text'"),
+        (
+            "txt:a,b",
+            "no kind of corpus 'txt'; known: builtin, jsonl, text, tfds, tsv .*mean 'text'",
+        ),
         ("text:a", "should be text:SOURCE_FILE,TARGET_FILE"),
         ("text:a,", "should be text:SOURCE_FILE,TARGET_FILE"),
         ("text:a,b,c", "should be text:SOURCE_FILE,TARGET_FILE"),
