@@ -35,6 +35,6 @@ config = Config(
         loss_scale="token",
         epsilon=1e-8,
     ),
-    training=TrainingConfig(steps=1250, evaluate_every=625, checkpoint_every=625),
+    training=TrainingConfig(steps=1100, evaluate_every=550, checkpoint_every=550),
     decoding=DecodingConfig(beam_size=5),
 )

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bahdanau_jax.cli import experiment
 
@@ -16,13 +17,23 @@ class Prepare(experiment.Experiment):
     once.
     """
 
+    export: Path | None = None  # also write the corpora as text, gold alignments beside them, here
+    tfds: Path | None = None  # also write them as a TFDS dataset, as TFDS/NAME/1.0.0
+    name: str = "parallel_text"  # of that dataset
+
 
 def main(arguments: Sequence[str]) -> None:
     options = experiment.parse(Prepare, arguments, "prepare")
-    from bahdanau_jax import run
+    from bahdanau_jax import data, run
     from bahdanau_jax.experiments import corpus
 
     statistics = run.prepare(options.settings, options.workdir)
     print(corpus.write(statistics, options.workdir), file=sys.stderr)
+    if options.export is not None:
+        for path in corpus.export(options.settings.data, options.export):
+            print(f"written: {path}", file=sys.stderr)
+    if options.tfds is not None:
+        folder = data.write_tfds(options.settings.data, options.tfds, options.name)
+        print(f"written: {folder}", file=sys.stderr)
     del statistics["lengths"]  # long; the picture shows them, and the store keeps them
     print(json.dumps(statistics, indent=2, ensure_ascii=False))

@@ -10,7 +10,7 @@ from bahdanau_jax.data.pipeline import dev_batches, train_batches
 from bahdanau_jax.data.plan import PLANS, Plan
 from bahdanau_jax.data.prepare import Prepared, prepare
 from bahdanau_jax.data.sampling import SAMPLERS
-from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, corpora, pairs
+from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, corpora, is_aligned, pairs
 from bahdanau_jax.data.store import Pairs, Store, key, write
 from bahdanau_jax.data.tasks import TASKS
 from bahdanau_jax.data.tokenizer import TOKENIZERS
@@ -39,6 +39,7 @@ __all__ = [
     "corpora",
     "dev_batches",
     "grammar",
+    "is_aligned",
     "key",
     "learn",
     "load",

@@ -91,6 +91,11 @@ def one(address: str, config: DataConfig) -> Iterator[Pair]:
     return _not_empty(kind.pairs(rest, config), address)
 
 
+def is_aligned(address: str) -> bool:
+    """Whether a corpus has gold alignments."""
+    return _split(address)[0].aligned is not None
+
+
 def aligned_pairs(address: str, config: DataConfig) -> "Iterator[AlignedPair]":
     """The pairs of a `builtin:` corpus with their gold links: the same pairs in the same order."""
     kind, rest = _split(address)

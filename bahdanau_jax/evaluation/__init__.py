@@ -3,6 +3,7 @@
 from bahdanau_jax.evaluation import alignment, figures, scores
 from bahdanau_jax.evaluation.alignment import (
     AlignmentScores,
+    Gold,
     Link,
     Links,
     aer,
@@ -11,6 +12,7 @@ from bahdanau_jax.evaluation.alignment import (
     format_pharaoh,
     links,
     merge_pieces,
+    read_gold,
     read_pharaoh,
 )
 from bahdanau_jax.evaluation.drawing import Drawing, MissingFont, save
@@ -29,6 +31,7 @@ __all__ = [
     "Bleu",
     "Chrf",
     "Drawing",
+    "Gold",
     "Link",
     "Links",
     "MissingFont",
@@ -45,6 +48,7 @@ __all__ = [
     "links",
     "merge_pieces",
     "psa_lcsr",
+    "read_gold",
     "read_pharaoh",
     "save",
     "scores",

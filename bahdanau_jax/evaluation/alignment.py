@@ -5,7 +5,7 @@ target and S source positions of `alpha`, EOS counted on both sides as `Hypothes
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -109,22 +109,38 @@ def aer(
     return alignment_scores(predicted, sure, possible).aer
 
 
-def format_pharaoh(alignment: AbstractSet[Link]) -> str:
-    """One sentence's links as "source-target" pairs, sorted.
+def format_pharaoh(sure: AbstractSet[Link], possible: AbstractSet[Link] = frozenset()) -> str:
+    """One sentence's links, sorted: "source-target", or "source?target" for one only possible.
 
-    >>> format_pharaoh({(2, 1), (0, 0)})
-    '0-0 2-1'
+    >>> format_pharaoh({(2, 1), (0, 0)}, possible={(1, 1)})
+    '0-0 1?1 2-1'
     """
-    return " ".join(f"{source}-{target}" for source, target in sorted(alignment))
+    marks = sorted({**dict.fromkeys(possible, "?"), **dict.fromkeys(sure, "-")}.items())
+    return " ".join(f"{source}{mark}{target}" for (source, target), mark in marks)
+
+
+class Gold(NamedTuple):
+    """The links that annotators gave a sentence."""
+
+    sure: Links
+    possible: Links  # the sure ones among them
 
 
 def read_pharaoh(lines: Iterable[str], name: str = "") -> list[Links]:
-    """One set of links a line, the inverse of `format_pharaoh`; an empty line has none.
+    """One set of links a line, each `source-target`; an empty line has none.
 
     `name` is the file's, for the message. Raises ValueError with the line's number.
     """
-    where = f"{name}:" if name else "line "
-    return [_parse_line(line, f"{where}{n}") for n, line in enumerate(lines, start=1)]
+    return [frozenset(found) for found in _pharaoh(lines, name, "-")]
+
+
+def read_gold(lines: Iterable[str], name: str = "") -> list[Gold]:
+    """The same with `source?target` for links that are only possible."""
+    marked = _pharaoh(lines, name, "-?")
+    return [
+        Gold(frozenset(link for link, mark in found.items() if mark == "-"), frozenset(found))
+        for found in marked
+    ]
 
 
 def merge_pieces(
@@ -168,13 +184,20 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-_PHARAOH_LINK = re.compile(r"(\d+)-(\d+)", re.ASCII)
+_PHARAOH_LINK = re.compile(r"(\d+)([-?])(\d+)", re.ASCII)
 
 
-def _parse_line(line: str, where: str) -> Links:
-    found = []
-    for item in line.split():
-        if not (match := _PHARAOH_LINK.fullmatch(item)):
-            raise ValueError(f"{where}: a link reads source-target, such as 0-1, not {item!r}")
-        found.append((int(match[1]), int(match[2])))
-    return frozenset(found)
+def _pharaoh(lines: Iterable[str], name: str, marks: str) -> Iterator[dict[Link, str]]:
+    """Of each line its links, and what stands between their numbers."""
+    where = f"{name}:" if name else "line "
+    for number, line in enumerate(lines, start=1):
+        found = {}
+        for item in line.split():
+            match = _PHARAOH_LINK.fullmatch(item)
+            if not match or match[2] not in marks:
+                forms = " or ".join(f"0{mark}1" for mark in marks)
+                raise ValueError(
+                    f"{where}{number}: a link reads source-target, such as {forms}, not {item!r}"
+                )
+            found[int(match[1]), int(match[3])] = match[2]
+        yield found

@@ -1,10 +1,13 @@
-"""What became of a corpus when it was prepared: a table to read, and a picture of its lengths."""
+"""What became of a corpus when it was prepared, to read and to see; and its sentences as files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.evaluation import figures, save
+from bahdanau_jax import data
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.evaluation import figures, format_pharaoh, save
 
 SIDES = ("source", "target")
 # The reasons of `dropped`, in words.
@@ -85,3 +88,43 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     width = max(len(cell) for row in rows if len(row) != 2 or "×" not in row[1] for cell in row[1:])
     for name, *cells in rows:
         yield "  ".join([name.ljust(first), *(cell.rjust(width) for cell in cells)]).rstrip()
+
+
+def export(config: DataConfig, folder: Path) -> list[Path]:
+    """Write train, dev and test as text, a file a language: FOLDER/train.en, FOLDER/train.fr, ...
+
+    Corpora with gold alignments are written in their tokens, one space between two, and beside them
+    FOLDER/train.pharaoh with a line of links a sentence: `i-j` sure, `i?j` possible, words counted
+    from 0. Raises ValueError and OSError for what is wrong with the corpora or the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for split in ("train", "dev", "test"):
+        if spec := getattr(config, split):
+            corpora = [corpus.address for corpus in data.corpora(spec)]
+            aligned = all(data.is_aligned(address) for address in corpora)
+            columns = _aligned_lines(corpora, config) if aligned else data.pairs(spec, config)
+            suffixes = [config.source_language, config.target_language]
+            paths = [folder / f"{split}.{name}" for name in suffixes + ["pharaoh"] * aligned]
+            _write_columns(paths, columns)
+            written += paths
+    return written
+
+
+def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple[str, ...]]:
+    for address in corpora:
+        for pair in data.aligned_pairs(address, config):
+            links = format_pharaoh(pair.sure, pair.possible)
+            yield " ".join(pair.source), " ".join(pair.target), links
+
+
+def _write_columns(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> None:
+    """Line n of each file is what row n has for it. The files appear when all are complete."""
+    drafts = [path.with_name(f"{path.name}.tmp") for path in paths]
+    with ExitStack() as stack:
+        files = [stack.enter_context(draft.open("w", encoding="utf-8")) for draft in drafts]
+        for row in rows:
+            for file, line in zip(files, row, strict=True):
+                file.write(" ".join(line.splitlines()) + "\n")
+    for draft, path in zip(drafts, paths, strict=True):
+        draft.replace(path)

@@ -58,26 +58,38 @@ def _metrics(run: Run) -> list[dict[str, Any]]:
 
 def _gold(run: Run) -> list[AlignedPair]:
     """Gold alignments of the test pairs, where the corpus has them."""
-    try:
-        return list(data.aligned_pairs(run.config.data.test, run.config.data))
-    except ValueError:
+    addresses = [corpus.address for corpus in data.corpora(run.config.data.test)]
+    if not all(map(data.is_aligned, addresses)):
         return []
+    return [pair for one in addresses for pair in data.aligned_pairs(one, run.config.data)]
 
 
 def _alignment_scores(
     run: Run, sources: Sequence[str], references: Sequence[str], gold: Sequence[AlignedPair]
 ) -> dict[str, float]:
-    """AER of the model's alignment of the references, and of the diagonal."""
+    """AER of the model's alignment of the references, and of the diagonal.
+
+    Nothing where the model's tokens are not the words that gold links count.
+    """
     forced = run.force(sources, references)
+    if any(h.alpha.shape != _size(pair) for h, pair in zip(forced, gold, strict=True)):
+        return {}
     sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
     diagonal = [alignment.diagonal(len(pair.source), len(pair.target)) for pair in gold]
-    ours = alignment.alignment_scores([alignment.links(h.alpha) for h in forced], sure, possible)
+    # A target word that looks at EOS most, as the full stop often does, is linked by its next look.
+    found = [alignment.links(h.alpha[:, :-1], source_eos=False) for h in forced]
+    ours = alignment.alignment_scores(found, sure, possible)
     return {
         "AER": ours.aer,
         "alignment-precision": ours.precision,
         "alignment-recall": ours.recall,
         "AER-diagonal": alignment.aer(diagonal, sure, possible),
     }
+
+
+def _size(pair: AlignedPair) -> tuple[int, int]:
+    """Of its alignment matrix, EOS counted on both sides."""
+    return len(pair.target) + 1, len(pair.source) + 1
 
 
 def _corpus_facts(

@@ -12,6 +12,7 @@ from bahdanau_jax.evaluation.alignment import (
     format_pharaoh,
     links,
     merge_pieces,
+    read_gold,
     read_pharaoh,
 )
 
@@ -138,6 +139,20 @@ def test_pharaoh_is_sorted_by_number():
 @given(st.lists(LINKS))
 def test_pharaoh_comes_back(corpus):
     assert read_pharaoh(format_pharaoh(links) + "\n" for links in corpus) == corpus
+
+
+@given(st.lists(st.tuples(LINKS, LINKS)))
+def test_gold_comes_back(corpus):
+    written = [format_pharaoh(sure, possible) for sure, possible in corpus]
+    assert read_gold(written) == [(sure, sure | possible) for sure, possible in corpus]
+
+
+def test_marks_of_gold_links():
+    assert format_pharaoh({(2, 1)}, possible={(0, 0), (2, 1)}) == "0?0 2-1"
+    with pytest.raises(ValueError, match="line 1: a link reads source-target, such as 0-1, not '0"):
+        read_pharaoh(["0?0"])
+    with pytest.raises(ValueError, match="g:2: a link reads .* such as 0-1 or 0[?]1, not '0p0'"):
+        read_gold(["", "0p0"], "g")
 
 
 @pytest.mark.parametrize("bad", ["0", "0-", "-1-0", "0-1-2", "a-b", "1,2", "٣-٤"])

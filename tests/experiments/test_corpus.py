@@ -1,5 +1,7 @@
 import pytest
 
+from bahdanau_jax import data, evaluation
+from bahdanau_jax.config import DataConfig
 from bahdanau_jax.experiments import corpus
 
 STATISTICS = {
@@ -54,3 +56,38 @@ def test_types_are_left_out_where_they_were_not_counted(tmp_path):
 def test_duplicates_are_told_where_there_are_some(tmp_path, number):
     changed = STATISTICS | {"dropped": {"duplicate": number}}
     assert ("dropped, there before" in rows(changed, tmp_path)) == (number > 0)
+
+
+def test_export_of_a_corpus_with_gold_alignments(tmp_path):
+    train = "builtin:en-fr/train?pairs=40; builtin:copy/train?pairs=3"
+    config = DataConfig(train=train, dev="builtin:reverse/dev?pairs=5", test="")
+    written = corpus.export(config, tmp_path / "new")
+    names = [f"{split}.{side}" for split in ("train", "dev") for side in ("en", "fr", "pharaoh")]
+    assert [path.name for path in written] == names
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(names)
+    english, french, links = (path.read_text("utf-8").splitlines() for path in written[:3])
+    pairs = [pair for address in train.split("; ") for pair in data.aligned_pairs(address, config)]
+    assert len(english) == len(french) == len(links) == len(pairs) == 43
+    gold = evaluation.read_gold(links)
+    for pair, source, target, (sure, possible) in zip(pairs, english, french, gold, strict=True):
+        assert (tuple(source.split(" ")), tuple(target.split(" "))) == (pair.source, pair.target)
+        assert (sure, possible) == (pair.sure, pair.possible | pair.sure)
+    assert any(sure != possible for sure, possible in gold)
+
+
+def test_export_of_text(tmp_path):
+    (tmp_path / "a.tsv").write_text("one \u2028 two\tun deux\n\ttrois\n", "utf-8")
+    config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
+    written = corpus.export(config, tmp_path)
+    assert [path.name for path in written] == ["train.en", "train.fr"]
+    assert written[0].read_text("utf-8") == "one   two\n\n"
+    assert written[1].read_text("utf-8") == "un deux\ntrois\n"
+
+
+def test_what_was_written_before_stays_where_export_fails(tmp_path):
+    (tmp_path / "train.en").write_text("old\n")
+    (tmp_path / "a.tsv").write_text("one\tun\ntwo\n")
+    config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
+    with pytest.raises(ValueError, match="a.tsv, line 2"):
+        corpus.export(config, tmp_path)
+    assert (tmp_path / "train.en").read_text() == "old\n"

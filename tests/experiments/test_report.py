@@ -81,3 +81,14 @@ def test_a_run_without_test_pairs_gets_its_curves(trained, tmp_path):
 def test_crossing_links():
     assert report.crosses({(0, 1), (1, 0)})
     assert not report.crosses({(0, 0), (1, 1), (1, 2), (2, 2)})
+
+
+def test_no_error_rate_where_tokens_are_no_words(trained):
+    """Gold links count words; a model of pieces has other positions."""
+    run = runs.load(trained[0])
+    gold = report._gold(run)
+    pairs = list(runs.data.pairs(run.config.data.test, run.config.data))
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    assert "AER" in report._alignment_scores(run, sources, targets, gold)
+    longer = [f"{line} ." for line in sources]
+    assert report._alignment_scores(run, longer, targets, gold) == {}
