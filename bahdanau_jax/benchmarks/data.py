@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import resource
 import shutil
 import statistics
 import subprocess
@@ -43,6 +42,7 @@ def run(
     Each preparation has a process of its own, so that its peak memory is its own.
     """
     config = dataclasses.replace(config, dev="", test="")
+    next(data.pairs(config.train, config))  # what is wrong with it is said here, before any work
     found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "prepare": {}}
     with tempfile.TemporaryDirectory() as folder:
         for name in encoders:
@@ -66,32 +66,24 @@ def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
 def preparation(config: DataConfig, workdir: Path) -> dict[str, Any]:
     """Seconds to learn and encode; then, with the vocabulary there, pairs/s from files to store.
 
-    `peak_mib`: of this process, and of its largest worker times the workers.
+    `peak_mib` is of this process and its workers together.
     """
     start = time.perf_counter()
-    prepared = data.prepare(config, workdir)
+    with machine.PeakMemory() as learning:
+        prepared = data.prepare(config, workdir)
     whole = time.perf_counter() - start
     shutil.rmtree(workdir / "store")
     start = time.perf_counter()
-    data.prepare(config, workdir)
-    encoding = time.perf_counter() - start
-    own, worker = (
-        resource.getrusage(who).ru_maxrss / 1024
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    pairs, tokens = prepared.statistics["read"], prepared.statistics["tokens"]
+    with machine.PeakMemory() as encoding:
+        data.prepare(config, workdir)
+    seconds = time.perf_counter() - start
+    counts = prepared.statistics
     return {
-        "pairs": pairs,
-        "kept": prepared.statistics["kept"],
-        "tokens": tokens,
+        **{name: counts[name] for name in ("read", "kept", "tokens", "unk_rate")},
         "seconds_learn_and_encode": round(whole, 1),
-        "seconds_encode": round(encoding, 1),
-        "pairs_per_second_encode": round(pairs / encoding),
-        "peak_mib": {
-            "process": round(own),
-            "worker": round(worker),
-            "all": round(own + worker * (config.processes or data.cores())),
-        },
+        "seconds_encode": round(seconds, 1),
+        "pairs_per_second_encode": round(counts["read"] / seconds),
+        "peak_mib": {"learn_and_encode": round(learning.mib), "encode": round(encoding.mib)},
     }
 
 

@@ -4,7 +4,9 @@ import importlib.metadata
 import os
 import platform
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from bahdanau_jax.data import cores
@@ -28,3 +30,53 @@ def _processor() -> str:
         return names[0]
     except (OSError, IndexError):
         return platform.processor() or sys.platform
+
+
+class PeakMemory:
+    """The most memory that this process and its children held together, sampled; Linux only.
+
+    >>> with PeakMemory() as peak:
+    ...     work()
+    >>> peak.mib
+    """
+
+    SECONDS = 0.05  # between two samples
+
+    def __init__(self):
+        self.mib = 0.0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "PeakMemory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            held = sum(_resident(process) for process in _family(os.getpid()))
+            self.mib = max(self.mib, held / 2**20)
+            if self._done.wait(self.SECONDS):
+                return
+
+
+def _family(process: int) -> Iterator[int]:
+    yield process
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            for child in children.read_text().split():
+                yield from _family(int(child))
+        except OSError:  # it ended meanwhile
+            continue
+
+
+def _resident(process: int) -> int:
+    """Bytes in memory; pages that are shared count for each process that has them."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -10,7 +12,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 WAITING = 3  # items of each process that are under way or finished before the consumer takes them
-IDLE_SECONDS = 60  # after which a process whose parent was killed leaves by itself
 
 
 def cores() -> int:
@@ -42,9 +43,7 @@ def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterat
     # Unlike the standard library's pool, loky's does not run the user's own script once more.
     from loky import ProcessPoolExecutor
 
-    pool = ProcessPoolExecutor(
-        processes, timeout=IDLE_SECONDS, initializer=_install, initargs=(function,)
-    )
+    pool = ProcessPoolExecutor(processes, initializer=_install, initargs=(function,))
     under_way = deque()
     done = False
     try:
@@ -65,6 +64,14 @@ _function: Callable[[Any], Any] | None = None  # in a process of the pool: what 
 def _install(function: Callable[[Any], Any]) -> None:
     global _function
     _function = function
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    """End this process when its parent was killed, which could not say so."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _call(item: Any) -> Any:

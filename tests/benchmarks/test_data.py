@@ -1,5 +1,8 @@
 import json
+import subprocess
+import sys
 
+from bahdanau_jax.benchmarks import machine
 from bahdanau_jax.cli.main import main
 
 
@@ -14,9 +17,9 @@ def test_the_command_measures_what_it_says(capfd, tmp_path):
     assert (code, err) == (0, "")
     found = json.loads(out)
     prepared = found["prepare"]["words"]
-    assert prepared["pairs"] == prepared["kept"] == 600
+    assert prepared["read"] == prepared["kept"] == 600
     assert prepared["pairs_per_second_encode"] > 0
-    assert prepared["peak_mib"]["all"] >= prepared["peak_mib"]["process"] > 0
+    assert all(30 < mib < 4_000 for mib in prepared["peak_mib"].values())
     assert found["batches"]["target_words_per_second"] > 0
     for curve in found["padding"]["share"].values():
         assert 1 > curve["1"] > curve["3"] >= curve["exact"] > 0
@@ -25,5 +28,16 @@ def test_the_command_measures_what_it_says(capfd, tmp_path):
 def test_unknown_benchmarks_and_encoders(capfd):
     assert main(["bench", "dta"]) == 2
     assert "no benchmark 'dta'; there are: data" in capfd.readouterr().err
+    assert main(["bench", "data", "--data.train", "text:no.en,no.fr"]) == 2
+    assert "no.en" in capfd.readouterr().err
     assert main(["bench", "data", "--encoders", "wrods"]) == 2
     assert "no way to encode 'wrods'" in capfd.readouterr().err
+
+
+def test_the_memory_of_children_counts():
+    code = "held = bytearray(200 * 2**20); import time; time.sleep(1)"
+    with machine.PeakMemory() as alone:
+        pass
+    with machine.PeakMemory() as together:
+        subprocess.run([sys.executable, "-c", code], check=True)
+    assert 195 < together.mib - alone.mib < 260

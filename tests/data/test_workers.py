@@ -69,3 +69,36 @@ def test_a_script_without_a_guard(tmp_path):
         env={**os.environ, "PYTHONPATH": ROOT},
     )
     assert (done.stdout, done.stderr) == ("once\n[1, 2, 3]\n", "")
+
+
+KILLED = """
+import os, signal, time
+from bahdanau_jax.data.workers import mapped
+results = mapped(taking_pid, range(50), 2)
+print(next(results), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def taking_pid(_):
+    time.sleep(0.1)
+    return os.getpid()
+
+
+def test_processes_leave_with_a_killed_parent(tmp_path):
+    script = "from tests.data.test_workers import taking_pid\n" + KILLED
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+    assert done.returncode == -9
+    worker = Path(f"/proc/{int(done.stdout)}")
+    for _ in range(100):
+        if not worker.exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the process is still there ten seconds later")
