@@ -24,16 +24,18 @@ CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
 
 
-def prepare(config: Config, workdir: Path) -> dict[str, Any]:
+def prepare(
+    config: Config, workdir: Path, stage: Callable[[str], None] = lambda name: None
+) -> dict[str, Any]:
     """Learn the vocabulary and encode the training pairs; returns what was counted on the way.
 
     That is `data.Prepared.statistics`, and of an epoch its `steps`, their padded `shapes` (S, T),
-    and the `padding`: padded positions of both sides over all.
+    and the `padding`: padded positions of both sides over all. `stage` is told what is begun.
     """
     check(config)
     with training.lock(Path(workdir)):
         _same_experiment(config, workdir)
-        prepared = _prepared(config, workdir)[1]
+        prepared = _prepared(config, workdir, stage)[1]
         plan = _plan(config, prepared)
         batches = {"steps": plan.steps(), "shapes": plan.cells, "padding": plan.padding()}
         return prepared.statistics | batches
@@ -58,9 +60,11 @@ def train(config: Config, workdir: Path) -> "Run":
     return load(workdir)
 
 
-def _prepared(config: Config, workdir: Path) -> tuple[Config, Prepared]:
+def _prepared(
+    config: Config, workdir: Path, stage: Callable[[str], None] = lambda name: None
+) -> tuple[Config, Prepared]:
     """The data, and the configuration with the sizes that only the data knows."""
-    prepared = data.prepare(config.data, workdir)
+    prepared = data.prepare(config.data, workdir, stage)
     sizes = {}
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
         field, entries = f"{side}_vocabulary", len(codec.vocabulary)

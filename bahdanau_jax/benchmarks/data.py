@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -64,26 +63,24 @@ def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
 
 
 def preparation(config: DataConfig, workdir: Path) -> dict[str, Any]:
-    """Seconds to learn and encode; then, with the vocabulary there, pairs/s from files to store.
-
-    `peak_mib` is of this process and its workers together.
+    """Seconds of each stage, pairs/s of the last one, which encodes, and the peak memory of this
+    process and its workers together.
     """
-    start = time.perf_counter()
-    with machine.PeakMemory() as learning:
-        prepared = data.prepare(config, workdir)
-    whole = time.perf_counter() - start
-    shutil.rmtree(workdir / "store")
-    start = time.perf_counter()
-    with machine.PeakMemory() as encoding:
-        data.prepare(config, workdir)
-    seconds = time.perf_counter() - start
+    times: list[tuple[str, float]] = []
+    with machine.PeakMemory() as peak:
+        prepared = data.prepare(
+            config, workdir, lambda name: times.append((name, time.perf_counter()))
+        )
+    seconds = {name: end - start for (name, start), (_, end) in itertools.pairwise(times)}
     counts = prepared.statistics
     return {
         **{name: counts[name] for name in ("read", "kept", "tokens", "unk_rate")},
-        "seconds_learn_and_encode": round(whole, 1),
-        "seconds_encode": round(seconds, 1),
-        "pairs_per_second_encode": round(counts["read"] / seconds),
-        "peak_mib": {"learn_and_encode": round(learning.mib), "encode": round(encoding.mib)},
+        "seconds": {name: round(value, 1) for name, value in seconds.items()},
+        "pairs_per_second": {
+            "encode": round(counts["read"] / seconds["encode"]),
+            "all": round(counts["read"] / sum(seconds.values())),
+        },
+        "peak_mib": round(peak.mib),
     }
 
 

@@ -27,7 +27,9 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax import data, run
     from bahdanau_jax.experiments import corpus
 
-    statistics = run.prepare(options.settings, options.workdir)
+    statistics = run.prepare(
+        options.settings, options.workdir, lambda name: print(f"{name} ...", file=sys.stderr)
+    )
     print(corpus.write(statistics, options.workdir), file=sys.stderr)
     if options.export is not None:
         for path in corpus.export(options.settings.data, options.export):

@@ -7,7 +7,7 @@ WORKDIR/store/KEY/       encoded once for each setting that shapes it
 import functools
 import pickle
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,8 +55,12 @@ class _Pairs:
         return (pair for text in self._spool for pair in text.pairs)
 
 
-def prepare(config: DataConfig, workdir: Path) -> Prepared:
+def prepare(
+    config: DataConfig, workdir: Path, stage: Callable[[str], None] = lambda name: None
+) -> Prepared:
     """Learn or load the vocabularies, write or open the encoded training pairs, read dev and test.
+
+    `stage` is told what is begun: tokenise, learn, encode, as far as each is needed, and ready.
 
     `statistics` of the training pairs: `read`, `kept` (and of these in each of the `corpora`) and
     `dropped` by reason; a side's `words` before the vocabulary and `types` (how many different
@@ -71,13 +75,16 @@ def prepare(config: DataConfig, workdir: Path) -> Prepared:
     folder = workdir / "vocabulary"
     if folder.exists():
         codecs = codec.load(folder, config)
-        train = _open_or_write(workdir, config, codecs, None)
+        train = _open_or_write(workdir, config, codecs, None, stage)
     else:
         with tempfile.TemporaryFile(dir=workdir) as file:
+            stage("tokenise")
             spool = _Spool(file, _tokenised(config))
+            stage("learn")
             codecs = codec.learn_tokenised(config, _Pairs(spool))
             codec.save(folder, codecs, config)
-            train = _open_or_write(workdir, config, codecs, spool)
+            train = _open_or_write(workdir, config, codecs, spool, stage)
+    stage("ready")
     return Prepared(codecs, train, dev, test, _statistics(folder, codecs, train))
 
 
@@ -91,11 +98,16 @@ def _tokenised(config: DataConfig) -> Iterator[Text]:
 
 
 def _open_or_write(
-    workdir: Path, config: DataConfig, codecs: tuple[Codec, Codec], spool: _Spool | None
+    workdir: Path,
+    config: DataConfig,
+    codecs: tuple[Codec, Codec],
+    spool: _Spool | None,
+    stage: Callable[[str], None],
 ) -> Store:
     folder = workdir / "store" / store.key(config, codecs)
     if folder.exists():
         return Store(folder)
+    stage("encode" if spool else "tokenise and encode")
     vocabularies = codecs[0].vocabulary, codecs[1].vocabulary
     if spool is None:
         function, texts = functools.partial(_from_text, config, vocabularies), chunks.read(config)

@@ -159,17 +159,17 @@ def _text_pairs(rest: str, config: DataConfig) -> Iterator[Pair]:
 
 
 def _shard(source: Path, target: Path) -> Iterator[Pair]:
-    counts = [0, 0]
-    for sides in itertools.zip_longest(reading.sentences(source), reading.sentences(target)):
-        for side, line in enumerate(sides):
-            counts[side] += line is not None
-        if None not in sides:
-            yield Pair(*sides)
-    if counts[0] != counts[1]:
-        raise ValueError(
-            f"{source} has {counts[0]} lines, but {target} has {counts[1]}: line n of one should "
-            "translate line n of the other"
-        )
+    sides = reading.sentences(source), reading.sentences(target)
+    number = 0
+    for number, pair in enumerate(map(Pair._make, itertools.zip_longest(*sides)), start=1):
+        if None in pair:
+            counts = [number - (line is None) for line in pair]
+            counts[pair.source is None] += sum(1 for _ in sides[pair.source is None])
+            raise ValueError(
+                f"{source} has {counts[0]} lines, but {target} has {counts[1]}: line n of one "
+                "should translate line n of the other"
+            )
+        yield pair
 
 
 def _fields(read: Callable, defaults: Callable[[DataConfig], tuple[str, str]], kind: str) -> Source:

@@ -48,7 +48,11 @@ def run(monkeypatch):
     stub.load = lambda folder: stub.model
     stub.check = lambda config: stub.calls.append(("check", config))
     stub.train = lambda config, workdir: stub.calls.append(("train", config, workdir))
-    stub.prepare = lambda config, workdir: {"read": 12, "lengths": {}, "workdir": str(workdir)}
+    stub.prepare = lambda config, workdir, stage: {
+        "read": 12,
+        "lengths": {},
+        "workdir": str(workdir),
+    }
     experiments = types.ModuleType("bahdanau_jax.experiments")
     experiments.report = types.ModuleType("bahdanau_jax.experiments.report")
     experiments.report.write = lambda workdir: f"BLEU 93.1\n{workdir}/report/alignment.png"
