@@ -81,6 +81,7 @@ class DataConfig:
     max_tokens: int = 50  # training pairs longer on a side, before EOS, are dropped; 0: none
     max_ratio: float = 0.0  # pairs whose longer side has more times the tokens, too; 0: none
     drop_duplicates: bool = False  # pairs that were there before
+    limit_words: int = 0  # source words of a random sample of the pairs to train on; 0: all pairs
     plan: str = "pools"  # how pairs become batches: a name of plan.PLANS
     batch_size: int = 80  # pairs in a batch
     batch_words: int = 0  # positions of the longer side in a batch instead (buckets); 0: pairs
@@ -197,7 +198,7 @@ _AT_LEAST = MappingProxyType(
         "optimizer.max_nonfinite decoding.beam_size decoding.max_source "
         "decoding.batch_size training.log_every",
         0: "model.source_vocabulary model.target_vocabulary model.output_size data.max_tokens "
-        "data.subword_sentences data.batch_words data.processes "
+        "data.subword_sentences data.limit_words data.batch_words data.processes "
         "optimizer.warmup_steps optimizer.clip_norm training.steps training.seed "
         "training.evaluate_every training.checkpoint_every training.patience",
         3: "data.source_vocabulary_size data.target_vocabulary_size",

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import tyro
 
@@ -35,7 +35,10 @@ class Experiment:
     settings: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
 
 
-def parse(cls: type[Experiment], arguments: Sequence[str], command: str) -> Experiment:
+Kind = TypeVar("Kind", bound=Experiment)
+
+
+def parse(cls: type[Kind], arguments: Sequence[str], command: str) -> Kind:
     """CONFIG --workdir DIR and overrides of any field of the configuration by its dotted name.
 
     Read twice: what CONFIG says becomes the default of the options beside it, also in --help.

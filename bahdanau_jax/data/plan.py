@@ -36,6 +36,7 @@ class Corpora(NamedTuple):
     pairs: tuple[int, ...]  # of each corpus
     weights: tuple[float, ...]  # how often an epoch goes through each
     encodings: int = 1  # rows of each pair, one after the other; epoch e takes number e modulo this
+    sample: Int[np.ndarray, " pairs"] | None = None  # the pairs to train on, rising; None: all
 
 
 class Plan:
@@ -99,20 +100,37 @@ def draw(corpora: Corpora, seed: int, epoch: int) -> Rows:
     """
     rows, first = [], 0
     for number, (pairs, weight) in enumerate(zip(corpora.pairs, corpora.weights, strict=True)):
-        share = round(weight * pairs)
-        whole, rest = divmod(share, pairs) if pairs else (0, 0)
-        chosen = [np.arange(pairs)] * whole
+        mine = _members(corpora.sample, first, pairs)
+        whole, rest = divmod(round(weight * len(mine)), len(mine)) if len(mine) else (0, 0)
+        chosen = [np.arange(len(mine))] * whole
         if rest:
             places = np.arange(epoch * rest, (epoch + 1) * rest)
+            laps = places // len(mine)
             chosen += [
-                np.random.default_rng([seed, number, lap, 1]).permutation(pairs)[
-                    places[places // pairs == lap] % pairs
+                np.random.default_rng([seed, number, lap, 1]).permutation(len(mine))[
+                    places[laps == lap] % len(mine)
                 ]
-                for lap in np.unique(places // pairs)
+                for lap in np.unique(laps)
             ]
-        rows.append(first + np.sort(np.concatenate([*chosen, np.arange(0)])))
+        rows.append(mine[np.sort(np.concatenate([*chosen, np.arange(0)]))])
         first += pairs
     return np.concatenate(rows) * corpora.encodings + epoch % corpora.encodings
+
+
+def _members(sample: np.ndarray | None, first: int, pairs: int) -> Int[np.ndarray, " pairs"]:
+    """The pairs of a corpus that are trained on."""
+    if sample is None:
+        return np.arange(first, first + pairs)
+    return sample[slice(*np.searchsorted(sample, [first, first + pairs]))]
+
+
+def limited(words: Int[np.ndarray, " pairs"], limit: int) -> Int[np.ndarray, " sample"]:
+    """A sample of all pairs, the same for the same corpus, with at most `limit` words in all.
+
+    The paper's authors selected their 348 M words by domain (Axelrod et al. 2011); this does not.
+    """
+    order = np.random.default_rng(0).permutation(len(words))
+    return np.sort(order[np.cumsum(words[order]) <= limit])
 
 
 class _Pools:

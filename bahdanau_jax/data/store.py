@@ -22,14 +22,14 @@ from bahdanau_jax.data.chunks import Encoded
 from bahdanau_jax.data.cleaning import DUPLICATE, REASONS
 from bahdanau_jax.data.codec import SIDES, Codec
 from bahdanau_jax.data.folders import replacing
-from bahdanau_jax.data.plan import Corpora
+from bahdanau_jax.data.plan import Corpora, limited
 
 PARTS = ("ids", "offsets")
 FORMAT = 2  # raise it when the files of a store change their meaning
 # Settings that leave the stored ids as they are. Corpora are known by their addresses without
 # weights; files by their size and time instead of the folder that they lie in.
 IRRELEVANT = (
-    *("train", "dev", "test", "root", "processes"),
+    *("train", "dev", "test", "root", "processes", "limit_words"),
     *("plan", "batch_size", "batch_words", "pool_batches", "shapes"),
 )
 
@@ -107,7 +107,12 @@ class Store(Pairs):
     def corpora(self, config: DataConfig) -> Corpora:
         """How the rows are divided among the corpora of `data.train`, and what each weighs."""
         weights = tuple(corpus.weight for corpus in sources.corpora(config.train))
-        return Corpora(tuple(self.statistics["corpora"]), weights, self.statistics["encodings"])
+        encodings, sample = self.statistics["encodings"], None
+        if config.limit_words:
+            sample = limited(self.lengths[::encodings, 0] - 1, config.limit_words)
+            if not len(sample):
+                raise ValueError(f"data.limit_words = {config.limit_words} leaves no training pair")
+        return Corpora(tuple(self.statistics["corpora"]), weights, encodings, sample)
 
 
 def _file(folder: Path, side: str, part: str) -> Path:

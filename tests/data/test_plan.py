@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.plan import ROW_MULTIPLE, Corpora, Plan, draw
+from bahdanau_jax.data.plan import ROW_MULTIPLE, Corpora, Plan, draw, limited
 
 any_lengths = st.lists(
     st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=80
@@ -189,3 +189,31 @@ def test_steps_where_epochs_differ_in_length(config, seed, step):
 def test_no_pairs():
     plan = Plan(np.zeros((0, 2), int), DataConfig(), 0)
     assert plan.cells == () and plan.epoch(0) == [] and plan.steps() == 0
+
+
+@given(
+    words=st.lists(st.integers(1, 9), min_size=1, max_size=50).map(np.array),
+    limit=st.integers(1, 300),
+)
+@quick
+def test_a_sample_of_so_many_words(words, limit):
+    sample = limited(words, limit)
+    assert (np.diff(sample) > 0).all()
+    assert words[sample].sum() <= limit
+    assert (limited(words, limit) == sample).all()
+    if limit >= words.sum():
+        assert len(sample) == len(words)
+    else:
+        assert words[sample].sum() > limit - 9 - (len(sample) == 0) * limit
+
+
+def test_a_sample_is_drawn_from_all_of_the_corpus():
+    sample = limited(np.ones(10_000, int), 1_000)
+    assert len(sample) == 1_000
+    assert abs(sample.mean() - 5_000) < 400
+
+
+def test_corpora_of_which_a_sample_is_trained_on():
+    corpora = Corpora((4, 3), (1.0, 2.0), sample=np.array([1, 3, 5]))
+    assert draw(corpora, 1, 0).tolist() == [1, 3, 5, 5]
+    assert draw(corpora._replace(encodings=2), 1, 3).tolist() == [3, 7, 11, 11]

@@ -115,7 +115,11 @@ def test_pairs_of_several_corpora_are_counted_apart(tmp_path):
     parts = [packed(SOME, config, 0), packed(SOME[:1], config, 1), packed(SOME[:1], config, 1)]
     opened = store.write(tmp_path / "s", parts, config, ENTRIES)
     assert opened.statistics["corpora"] == [1, 2]
-    assert opened.corpora(config) == ((1, 2), (1.0, 0.5), 1)
+    assert opened.corpora(config) == ((1, 2), (1.0, 0.5), 1, None)
+    few = dataclasses.replace(config, limit_words=2)
+    assert len(opened.corpora(few).sample) == 1
+    with pytest.raises(ValueError, match="data.limit_words = 1 leaves no training pair"):
+        opened.corpora(dataclasses.replace(config, limit_words=1))
 
 
 @pytest.mark.parametrize(("entries", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
