@@ -107,9 +107,9 @@ def _interleave(encodings: list[list[list[int]]]) -> list[list[int]]:
 
 
 def _flat(rows: Sequence[Sequence[int]], keep: np.ndarray) -> Int[np.ndarray, " tokens"]:
-    kept = itertools.compress(rows, keep)
-    ids = itertools.chain.from_iterable(itertools.chain(row, (EOS,)) for row in kept)
-    return np.fromiter(ids, np.int32)
+    ended = zip(itertools.compress(rows, keep), itertools.repeat((EOS,)), strict=False)
+    parts = itertools.chain.from_iterable(ended)
+    return np.fromiter(itertools.chain.from_iterable(parts), np.int32)
 
 
 def _digests(pairs: Iterable[Pair]) -> UInt64[np.ndarray, " pairs"]:

@@ -32,27 +32,20 @@ class _Spool:
     """Tokenised chunks on disk, so that the corpus is tokenised once and gone through often."""
 
     def __init__(self, file, texts: Iterable[Text]):
-        self._file = file
+        self._file, self._sizes = file, []
         for text in texts:
-            pickle.dump(text, file, pickle.HIGHEST_PROTOCOL)
+            record = pickle.dumps(text, pickle.HIGHEST_PROTOCOL)
+            file.write(record)
+            self._sizes.append(len(record))
 
-    def __iter__(self) -> Iterator[Text]:
+    def records(self) -> Iterator[bytes]:
+        """The chunks as they lie there, for whoever unpickles them elsewhere."""
         self._file.seek(0)
-        while True:
-            try:
-                yield pickle.load(self._file)
-            except EOFError:
-                return
-
-
-class _Pairs:
-    """The pairs of a spool; it can be gone through again."""
-
-    def __init__(self, spool: _Spool):
-        self._spool = spool
+        return map(self._file.read, self._sizes)
 
     def __iter__(self) -> Iterator[Pair]:
-        return (pair for text in self._spool for pair in text.pairs)
+        """All pairs."""
+        return (pair for record in self.records() for pair in pickle.loads(record).pairs)
 
 
 def prepare(
@@ -81,7 +74,7 @@ def prepare(
             stage("tokenise")
             spool = _Spool(file, _tokenised(config))
             stage("learn")
-            codecs = codec.learn_tokenised(config, _Pairs(spool))
+            codecs = codec.learn_tokenised(config, spool)
             codec.save(folder, codecs, config)
             train = _open_or_write(workdir, config, codecs, spool, stage)
     stage("ready")
@@ -110,15 +103,26 @@ def _open_or_write(
     stage("encode" if spool else "tokenise and encode")
     vocabularies = codecs[0].vocabulary, codecs[1].vocabulary
     if spool is None:
-        function, texts = functools.partial(_from_text, config, vocabularies), chunks.read(config)
+        encoded = mapped(
+            functools.partial(_encode_text, config, vocabularies),
+            chunks.read(config),
+            config.processes,
+        )
     else:
-        function, texts = functools.partial(chunks.encode, config, vocabularies), iter(spool)
-    encoded = mapped(function, texts, config.processes)
+        encoded = mapped(
+            functools.partial(_encode_record, config, vocabularies),
+            spool.records(),
+            config.processes,
+        )
     return store.write(folder, encoded, config, (len(vocabularies[0]), len(vocabularies[1])))
 
 
-def _from_text(config: DataConfig, vocabularies, text: Text) -> chunks.Encoded:
+def _encode_text(config: DataConfig, vocabularies, text: Text) -> chunks.Encoded:
     return chunks.encode(config, vocabularies, chunks.tokenize(config, text))
+
+
+def _encode_record(config: DataConfig, vocabularies, record: bytes) -> chunks.Encoded:
+    return chunks.encode(config, vocabularies, pickle.loads(record))
 
 
 def _statistics(folder: Path, codecs: tuple[Codec, Codec], train: Store) -> dict[str, Any]:
