@@ -6,6 +6,7 @@ Frozen and hashable, so a configuration can be a static argument of `jax.jit`. T
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -159,7 +160,7 @@ class Config:
         try:
             return cls.from_json(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+            raise ValueError(f"{path} is damaged or of another version: {error}") from error
 
     def save(self, path: Path) -> None:
         """The file appears, or is replaced, whole."""
@@ -229,5 +230,7 @@ def faults(config: Config) -> list[str]:
     expect(
         "data.max_ratio", lambda value: value == 0 or 1 <= value < float("inf"), "0 or at least 1"
     )
+    expect("training.seed", lambda value: value < 1 << 63, "below 2^63")
+    expect("decoding.alpha", math.isfinite, "finite")
     expect(_POSITIVE, lambda value: 0 < value < float("inf"), "positive and finite")
     return found

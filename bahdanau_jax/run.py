@@ -22,6 +22,7 @@ from bahdanau_jax.variants import DEV_METRICS, check
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
+TRAINED_ON = "trained_on"  # in store/: the digest of the pairs that the run began with
 
 
 def prepare(
@@ -53,6 +54,7 @@ def train(config: Config, workdir: Path) -> "Run":
         _same_experiment(config, workdir)
         config, prepared = _prepared(config, workdir)
         devices = training.mesh()
+        _same_data(prepared.train, workdir)
         config.save(workdir / CONFIG)
         outcome = _optimize(config, prepared, workdir, devices)
     if outcome is training.Outcome.INTERRUPTED:
@@ -64,7 +66,7 @@ def _prepared(
     config: Config, workdir: Path, stage: Callable[[str], None] = lambda name: None
 ) -> tuple[Config, Prepared]:
     """The data, and the configuration with the sizes that only the data knows."""
-    prepared = data.prepare(config.data, workdir, stage)
+    prepared = data.prepare(config.data, workdir, stage, trained=(Path(workdir) / CONFIG).exists())
     sizes = {}
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
         field, entries = f"{side}_vocabulary", len(codec.vocabulary)
@@ -80,6 +82,19 @@ def _prepared(
 def _plan(config: Config, prepared: Prepared) -> Plan:
     store = prepared.train
     return Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
+
+
+def _same_data(store: data.Store, workdir: Path) -> None:
+    """Refuse a folder whose run began with other training pairs, whatever files they lie in."""
+    record, digest = workdir / "store" / TRAINED_ON, store.statistics["digest"]
+    if (workdir / CONFIG).exists() and record.exists():
+        if record.read_text() != digest:
+            raise ValueError(
+                f"the text of data.train is no longer what the run in {workdir} began with: bring "
+                "it back, or choose another folder"
+            )
+    else:
+        record.write_text(digest)
 
 
 def _same_experiment(config: Config, workdir: Path) -> None:
@@ -99,15 +114,18 @@ def _same_experiment(config: Config, workdir: Path) -> None:
             config.data, root=before.data.root, processes=before.data.processes
         ),
     )
+    differences = []
     for section in ("model", "data", "optimizer", "training"):
         old, new = getattr(before, section), getattr(now, section)
         for field in dataclasses.fields(old):
             was, is_now = getattr(old, field.name), getattr(new, field.name)
             if was != is_now and (section != "training" or field.name == "seed"):
-                raise ValueError(
-                    f"{workdir} holds another run: its {section}.{field.name} is {was!r}, not "
-                    f"{is_now!r}; choose another folder, or the settings it was made with"
-                )
+                differences.append(f"{section}.{field.name} is {was!r}, not {is_now!r}")
+    if differences:
+        raise ValueError(
+            f"{workdir} holds another run: its {'; its '.join(differences)}; choose another "
+            "folder, or the settings it was made with"
+        )
 
 
 def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> training.Outcome:

@@ -4,9 +4,11 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -247,7 +249,7 @@ def test_a_damaged_config_json(translate, refused, copy, text, message, verb):
         code, _, err = translate(copy)
         told = err.removeprefix("bahdanau: ")
         assert (code, err.count("\n")) == (2, 1)
-    assert told.startswith(f"{copy}/config.json: {message}")
+    assert told.startswith(f"{copy}/config.json is damaged or of another version: {message}")
 
 
 def test_a_folder_mixed_from_two_runs(translate, copy):
@@ -342,3 +344,80 @@ def test_endless_text_is_translated_as_it_comes(trained):
         process.stdin.close()
         assert process.wait(60) == 0
         assert process.stdout.read() == ""
+
+
+def test_all_that_differs_is_told(refused, trained):
+    told = refused(*small.train(trained[0], "--model.hidden-size", 18, "--training.seed", 2))
+    assert "its model.hidden_size is 17, not 18; its training.seed is 1, not 2; choose" in told
+
+
+def test_text_that_changed_since_the_run_began(refused, corpus, tmp_path):
+    for side in ("en", "fr"):
+        (corpus / f"many.{side}").write_text("one two three\n" * 40)
+    options = ("--data.root", corpus, "--data.train", "text:many.en,many.fr", "--data.dev", "")
+    train = small.train(tmp_path / "run", *options, "--data.test", "", "--training.steps", 2)
+    assert small.bahdanau(*train).returncode == 0
+    os.utime(corpus / "many.en")  # the same text with another time is the same text
+    assert small.bahdanau(*train).returncode == 0
+    (corpus / "many.en").write_text("one two two\n" * 40)
+    told = refused(*train)
+    assert told.startswith("the text of data.train is no longer what the run in ")
+
+
+def test_divergence(refused, tmp_path):
+    told = refused(
+        *small.train(tmp_path / "run", "--optimizer.learning-rate", 1e38),
+        *("--optimizer.clip-norm", 0, "--optimizer.max-nonfinite", 3, "--data.dev", ""),
+        *("--training.log-every", 1000),
+    )
+    assert told.startswith("the gradient was not finite 3 times in a row, up to step ")
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+def test_a_closed_stream(trained, stream):
+    number = {"stdin": 0, "stdout": 1}[stream]
+    done = subprocess.run(
+        small.command("translate", "--run", trained[0]),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=small.ROOT,
+        preexec_fn=lambda: os.close(number),
+    )
+    verb = {"stdin": "read", "stdout": "write"}[stream]
+    assert done.stderr == f"bahdanau: {stream} is closed: name a file to {verb}\n"
+    assert done.returncode == 2
+
+
+def test_a_full_disk(tmp_path):
+    """No file may grow beyond some kilobytes: the same error, and nothing else on stderr."""
+    resource = pytest.importorskip("resource")
+    run = tmp_path / "run"
+    prepared = small.bahdanau("prepare", small.FILE, "--workdir", run)
+    assert prepared.returncode == 0
+    done = subprocess.run(
+        small.command(*small.train(run)),
+        capture_output=True,
+        text=True,
+        cwd=small.ROOT,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000)),
+    )
+    assert done.returncode == 2
+    told = [line for line in done.stderr.splitlines() if not line.startswith("step ")]
+    assert len(told) == 1 and told[0].startswith(f"bahdanau: cannot keep checkpoints in {run}")
+
+
+def test_sigterm_leaves_no_draft(trained, tmp_path):
+    output = tmp_path / "out.fr"
+    with subprocess.Popen(
+        small.command("translate", "--run", trained[0], "--output", output),
+        stdin=subprocess.PIPE,
+        cwd=small.ROOT,
+    ) as process:
+        for _ in range(600):
+            if any(tmp_path.iterdir()):
+                break
+            time.sleep(0.1)
+        process.terminate()
+        assert process.wait(60) == 143
+    assert not list(tmp_path.iterdir())

@@ -6,6 +6,7 @@ Set through JAX's own environment variables, so that nothing here has to import 
 import ctypes
 import os
 import sys
+import warnings
 from pathlib import Path
 
 
@@ -25,6 +26,8 @@ def apply() -> None:
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
+    # A cache that cannot be written to costs time, and no result.
+    warnings.filterwarnings("ignore", message="Error writing persistent compilation cache entry")
     _keep_memory()
 
 

@@ -27,6 +27,8 @@ OPENERS: Mapping[str, Callable[..., BinaryIO]] = MappingProxyType(
 def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
     """A file to read, unpacked by its suffix, or stdin."""
     if path is None:
+        if sys.stdin is None:
+            raise OSError("stdin is closed: name a file to read")
         return contextlib.nullcontext(sys.stdin.buffer)
     return OPENERS.get(path.suffix, open)(path, "rb")
 
@@ -110,6 +112,8 @@ def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
     A pipe or a device, such as /dev/stdout, is written to directly.
     """
     if path is None:
+        if sys.stdout is None:
+            raise OSError("stdout is closed: name a file to write")
         yield _to(sys.stdout.buffer)
     elif path.parent == Path("/dev") or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
         with open(path, "wb") as stream:

@@ -1,14 +1,18 @@
 """The `bahdanau` command: finds the subcommand, runs it, and turns what happens into an exit code.
 
 0: done. 2: something the user can mend, said on stderr without a traceback. 1: a fault of this
-program, with its traceback. 130 and 141: stopped by Ctrl-C, or by the reader of a pipe.
+program, with its traceback. 130, 143 and 141: stopped by Ctrl-C, by SIGTERM, or by the reader of a
+pipe.
 """
 
 import contextlib
 import difflib
+import errno
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
 
@@ -50,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["translate", "--run", "runs/quickstart", "--input", "source.txt"])
     """
     jax_defaults.apply()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append("")  # so that module:attribute finds the user's own file
     try:
@@ -64,8 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What is still buffered has no reader: without this, Python complains as it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
-    except (ValueError, OSError) as error:
-        if _is_numeric(error.__traceback__) or os.environ.get("BAHDANAU_TRACEBACK"):
+    except Terminated:
+        return 143
+    except (ValueError, OSError, MemoryError, FloatingPointError, RuntimeError) as error:
+        if not _is_mendable(error) or os.environ.get("BAHDANAU_TRACEBACK"):
             raise
         for line in describe(error).splitlines():
             print(f"bahdanau: {line}", file=sys.stderr)
@@ -97,8 +105,27 @@ def _version() -> str:
         raise ValueError("bahdanau-jax is not installed: pip install --editable .") from None
 
 
+class Terminated(BaseException):
+    """SIGTERM, as an exception, so that drafts are removed and processes stopped on the way out."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
+
+
+def _is_mendable(error: Exception) -> bool:
+    """Whether it is about what the user gave: values, files, a model too large, divergence."""
+    if isinstance(error, RuntimeError):  # of XLA, which has no class for it
+        return "RESOURCE_EXHAUSTED" in str(error)
+    return isinstance(error, MemoryError) or not _is_numeric(error.__traceback__)
+
+
 def describe(error: Exception) -> str:
     """What went wrong, for people: an OSError leads with the file it is about."""
+    if isinstance(error, MemoryError | RuntimeError):
+        return "not enough memory: make the model, data.batch_size or decoding.batch_size smaller"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        return "no space is left where the output goes: free some, or write elsewhere"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error).strip() or type(error).__name__

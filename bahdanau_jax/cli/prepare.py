@@ -27,9 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax import data, run
     from bahdanau_jax.experiments import corpus
 
-    statistics = run.prepare(
-        options.settings, options.workdir, lambda name: print(f"{name} ...", file=sys.stderr)
-    )
+    statistics = run.prepare(options.settings, options.workdir, _say)
     print(corpus.write(statistics, options.workdir), file=sys.stderr)
     if options.export is not None:
         for path in corpus.export(options.settings.data, options.export):
@@ -39,3 +37,9 @@ def main(arguments: Sequence[str]) -> None:
         print(f"written: {folder}", file=sys.stderr)
     del statistics["lengths"]  # long; the picture shows them, and the store keeps them
     print(json.dumps(statistics, indent=2, ensure_ascii=False))
+
+
+def _say(stage: str) -> None:
+    """To whoever waits at a terminal."""
+    if sys.stderr.isatty():
+        print(f"{stage} ...", file=sys.stderr)

@@ -121,8 +121,12 @@ def _codecs(config: DataConfig, source: Vocabulary, target: Vocabulary) -> tuple
     return Codec(config, first, source), Codec(config, second, target)
 
 
-def save(folder: Path, codecs: tuple[Codec, Codec], config: DataConfig) -> None:
-    """Write source.*, target.* and settings.json, which names the settings and the files' sums."""
+def save(
+    folder: Path, codecs: tuple[Codec, Codec], config: DataConfig, learned_from: list | None = None
+) -> None:
+    """Write source.*, target.* and settings.json: the settings, the files' sums, and the identity
+    of the corpora (`sources.identity`) that the vocabularies were learned from.
+    """
     with replacing(folder) as new:
         sums = {}
         for side, codec in zip(SIDES, codecs, strict=True):
@@ -132,6 +136,7 @@ def save(folder: Path, codecs: tuple[Codec, Codec], config: DataConfig) -> None:
         settings = {name: getattr(config, name) for name in SETTINGS}
         types = {side: codec.vocabulary.types for side, codec in zip(SIDES, codecs, strict=True)}
         record = {"settings": settings, "sha256": sums, "types": types}
+        record["learned_from"] = learned_from
         text = json.dumps(record, indent=2, ensure_ascii=False)
         (new / "settings.json").write_text(text + "\n", encoding="utf-8")
 
@@ -142,12 +147,11 @@ def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
     Raises FileNotFoundError or ValueError where a file is missing or damaged, or where the folder
     was learned with other settings.
     """
-    path = folder / "settings.json"
+    record = _record(folder)
     try:
-        record = json.loads(_read(path))
         settings, sums = record["settings"], [record["sha256"][side] for side in SIDES]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder}/settings.json is damaged: it has no {error}") from error
     for name in SETTINGS:
         was, now = settings.get(name, getattr(DataConfig, name)), getattr(config, name)
         if was != now:
@@ -163,7 +167,23 @@ def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
 
 def types(folder: Path) -> dict[str, int | None]:
     """How many different units the text of each side had from which `folder` was learned."""
-    return json.loads(_read(folder / "settings.json")).get("types", dict.fromkeys(SIDES))
+    return _record(folder).get("types", dict.fromkeys(SIDES))
+
+
+def learned_from(folder: Path) -> list | None:
+    """The identity of the corpora that `folder` was learned from, where it is known."""
+    return _record(folder).get("learned_from")
+
+
+def _record(folder: Path) -> dict:
+    path = folder / "settings.json"
+    try:
+        record = json.loads(_read(path))
+        if not isinstance(record, dict):
+            raise ValueError("it is no object")
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    return record
 
 
 def _load(kind: type[Vocabulary], path: Path, expected: str) -> Vocabulary:

@@ -49,11 +49,15 @@ class _Spool:
 
 
 def prepare(
-    config: DataConfig, workdir: Path, stage: Callable[[str], None] = lambda name: None
+    config: DataConfig,
+    workdir: Path,
+    stage: Callable[[str], None] = lambda name: None,
+    trained: bool = False,
 ) -> Prepared:
     """Learn or load the vocabularies, write or open the encoded training pairs, read dev and test.
 
-    `stage` is told what is begun: tokenise, learn, encode, as far as each is needed, and ready.
+    A vocabulary that was learned from other text is learned again, unless a model is `trained`
+    with it. `stage` is told what is begun: tokenise, learn, encode, as far as needed; then ready.
 
     `statistics` of the training pairs: `read`, `kept` (and of these in each of the `corpora`) and
     `dropped` by reason; a side's `words` before the vocabulary and `types` (how many different
@@ -66,7 +70,8 @@ def prepare(
     dev, test = (_read(spec, config) for spec in (config.dev, config.test))
     workdir.mkdir(parents=True, exist_ok=True)
     folder = workdir / "vocabulary"
-    if folder.exists():
+    learned_from = sources.identity(config.train, config)
+    if folder.exists() and (trained or codec.learned_from(folder) in (None, learned_from)):
         codecs = codec.load(folder, config)
         train = _open_or_write(workdir, config, codecs, None, stage)
     else:
@@ -75,7 +80,7 @@ def prepare(
             spool = _Spool(file, _tokenised(config))
             stage("learn")
             codecs = codec.learn_tokenised(config, spool)
-            codec.save(folder, codecs, config)
+            codec.save(folder, codecs, config, learned_from)
             train = _open_or_write(workdir, config, codecs, spool, stage)
     stage("ready")
     return Prepared(codecs, train, dev, test, _statistics(folder, codecs, train))

@@ -110,6 +110,19 @@ def files(address: str, config: DataConfig) -> list[Path]:
     return kind.files(rest, config)
 
 
+def identity(spec: str, config: DataConfig) -> list[list]:
+    """What tells the same corpora from others without reading them: addresses, and the name, size
+    and time of each file. As JSON has it.
+    """
+    found = []
+    for corpus in corpora(spec):
+        stats = [(path.name, path.stat()) for path in files(corpus.address, config)]
+        found.append(
+            [corpus.address, [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]]
+        )
+    return found
+
+
 def _split(address: str) -> tuple[Source, str]:
     name, _, rest = address.partition(":")
     return choose(SOURCES, name, "kind of corpus"), rest
@@ -137,7 +150,10 @@ def _existing(name: str, config: DataConfig) -> Path:
 def _text_sides(rest: str, config: DataConfig) -> tuple[list[Path], list[Path]]:
     sides = rest.split(",")
     if len(sides) != 2 or not all(sides):
-        raise ValueError(f"text:{rest} should be text:SOURCE_FILE,TARGET_FILE")
+        raise ValueError(
+            f"text:{rest} should be text:SOURCE_FILE,TARGET_FILE, whose names have no , + or ; in "
+            "them"
+        )
     source, target = (side.split("+") for side in sides)
     if len(source) != len(target):
         raise ValueError(

@@ -226,6 +226,7 @@ class _Counts:
         self._dropped = Counter()
         self._words, self._tokens, self._unknown = Counter(), Counter(), Counter()
         self._lengths = (Counter(), Counter())
+        self._digest = hashlib.blake2b(digest_size=16)
 
     def add(self, chunk: Encoded, kept: Encoded) -> None:
         self._read += chunk.read
@@ -238,6 +239,7 @@ class _Counts:
         ):
             self._tokens[side] += len(ids) - len(lengths)  # EOS is no word
             self._unknown[side] += int((ids == UNK).sum())
+            self._digest.update(ids.tobytes() + lengths.tobytes())
             values, counts = np.unique(lengths - 1, return_counts=True)
             counter.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
@@ -248,6 +250,7 @@ class _Counts:
             "dropped": self._by_reason(),
             "corpora": self.kept,
             "encodings": config.encodings,
+            "digest": self._digest.hexdigest(),
             "words": {side: self._words[side] for side in SIDES},
             "tokens": {side: self._tokens[side] for side in SIDES},
             "unknown": {side: self._unknown[side] for side in SIDES},
@@ -282,14 +285,9 @@ def key(config: DataConfig, codecs: tuple[Codec, Codec]) -> str:
         "eos": EOS,
         "chunk": chunks.SIZE,
         "settings": settings,
-        "corpora": [_identity(corpus.address, config) for corpus in sources.corpora(config.train)],
+        "corpora": sources.identity(config.train, config),
         "vocabularies": [
             hashlib.sha256(codec.vocabulary.to_bytes()).hexdigest() for codec in codecs
         ],
     }
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _identity(address: str, config: DataConfig) -> tuple[str, list[tuple[str, int, int]]]:
-    files = [(path.name, path.stat()) for path in sources.files(address, config)]
-    return address, [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]

@@ -43,23 +43,36 @@ def _best(scores: dict[int, float]) -> int | None:
     return max(scores, key=lambda step: (scores[step], step), default=None)
 
 
-def _reading(what: str, read: Callable[[], Value]) -> Value:
-    """`read()`; whatever Orbax raises becomes Damaged, and the pages that it logs are dropped."""
-    theirs = {logging.getLogger(name): 0 for name in ("absl", "asyncio")}
-    for logger in theirs:
-        theirs[logger] = logger.level
-        logger.setLevel(logging.CRITICAL + 1)
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not so the tracebacks that Orbax's threads log: the error comes out of the next `save` or
+    `wait` as well.
+    """
+    return record.levelno < logging.ERROR
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the pages that Orbax logs of an error that it also raises."""
+    levels = {logger: logger.level for logger in map(logging.getLogger, ("absl", "asyncio"))}
     try:
+        for logger in levels:
+            logger.setLevel(logging.CRITICAL + 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            try:
-                return read()
-            except Exception as error:  # by the kind of damage, Orbax raises almost anything
-                reason = type(error).__name__
-            gc.collect()  # here, where the complaints of its unfinished tasks are not heard
+            yield
     finally:
-        for logger, level in theirs.items():
+        for logger, level in levels.items():
             logger.setLevel(level)
+
+
+def _reading(what: str, read: Callable[[], Value]) -> Value:
+    """`read()`; whatever Orbax raises becomes Damaged, and the pages that it logs are dropped."""
+    with _quiet():
+        try:
+            return read()
+        except Exception as error:  # by the kind of damage, Orbax raises almost anything
+            reason = type(error).__name__
+        gc.collect()  # here, where the complaints of its unfinished tasks are not heard
     raise Damaged(f"{what} cannot be read ({reason})")
 
 
@@ -97,6 +110,7 @@ class Checkpointer:
         options = orbax.Context()
         options.pytree.loading.partial_load = True
         policy: Any = NewestAndBest(keep or 1, self._scores)
+        logging.getLogger("absl").addFilter(_is_news)
         with self._disk():
             if keep is not None:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +133,8 @@ class Checkpointer:
     def _disk(self) -> Iterator[None]:
         """Whatever goes wrong while writing is told in one line."""
         try:
-            yield
+            with _quiet():
+                yield
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise OSError(

@@ -170,7 +170,7 @@ class _Training:
         if in_a_row >= max_nonfinite:
             raise Diverged(
                 f"the gradient was not finite {in_a_row} times in a row, up to step {step}: lower "
-                "optimizer.learning_rate or set optimizer.clip_norm; the last checkpoint is good"
+                "optimizer.learning_rate or set optimizer.clip_norm; nothing of it was saved"
             )
 
     def evaluate_when_due(self, step: int, state: TrainState) -> None:

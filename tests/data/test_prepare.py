@@ -32,6 +32,8 @@ def config(tmp_path):
 
 def test_prepare_counts_what_it_did(config, tmp_path, capfd):
     prepared = prepare(config, tmp_path / "work")
+    digest = prepared.statistics.pop("digest")
+    assert len(digest) == 32
     assert prepared.statistics == {
         "read": 4,
         "kept": 2,
@@ -244,3 +246,17 @@ def test_real_captions(tmp_path):
     assert prepared.statistics["vocabulary"] == {"source": 8_000, "target": 8_000}
     assert len(prepared.dev) == 1_014
     assert np.all(prepared.train.lengths <= 51)
+
+
+def test_a_vocabulary_of_other_text_is_learned_again(config, tmp_path):
+    """Unless a model stands on it."""
+    first = prepare(config, tmp_path / "work").codecs[0].vocabulary
+    for line, name in (("Other words here.", "b.en"), ("D'autres mots ici.", "b.fr")):
+        (tmp_path / name).write_text(f"{line}\n" * 3, "utf-8")
+    other = dataclasses.replace(config, train="text:b.en,b.fr")
+    kept = prepare(other, tmp_path / "work", trained=True)
+    assert kept.codecs[0].vocabulary == first
+    assert kept.statistics["unk_rate"]["source"] == 0.5  # "here" and "." are in both
+    again = prepare(other, tmp_path / "work")
+    assert again.statistics["unk_rate"] == {"source": 0.0, "target": 0.0}
+    assert again.codecs[0].vocabulary != first
