@@ -53,6 +53,10 @@ class Hypothesis:
         )
 
 
+# The translation of a blank line: nothing was read, and nothing written.
+EMPTY = Hypothesis("", (), (), 0.0, True, (), np.zeros((0, 0), np.float32))
+
+
 def write_lines(path: Path, hypotheses: Sequence[Hypothesis]) -> None:
     """One JSON object a line."""
     lines = (json.dumps(h.to_json(), ensure_ascii=False) + "\n" for h in hypotheses)

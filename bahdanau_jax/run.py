@@ -252,14 +252,22 @@ class Run:
     def translate(self, lines, beam_size=None, n_best=None):
         """The best hypothesis of each line; with `n_best`, a list of so many for each, best first.
 
+        A blank line has the empty hypothesis alone.
+
         >>> run.translate(["The man sleeps ."], beam_size=12)[0].text
         """
         settings = self.config.decoding
         if beam_size is not None:
             settings = dataclasses.replace(settings, beam_size=beam_size)
-        found = decoding.translate(
-            self.config.model, self.params, self.codecs, settings, lines, n_best or 1
+        if isinstance(lines, str):
+            raise TypeError(f"a list of lines is translated, not the one text {lines[:40]!r}")
+        words = [line for line in lines if line.strip()]
+        answers = iter(
+            decoding.translate(
+                self.config.model, self.params, self.codecs, settings, words, n_best or 1
+            )
         )
+        found = [next(answers) if line.strip() else [hypothesis.EMPTY] for line in lines]
         return found if n_best else [hypotheses[0] for hypotheses in found]
 
     def force(self, sources: Sequence[str], targets: Sequence[str]) -> list[Hypothesis]:

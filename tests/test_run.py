@@ -36,7 +36,7 @@ def test_a_run_translates_forces_and_evaluates(run, tmp_path):
     best = run.translate(LINES)
     ranked = run.translate(LINES, n_best=3)
     assert [row[0] for row in ranked] == best
-    assert [len(row) for row in ranked] == [3, 3, 3]
+    assert [len(row) for row in ranked] == [3, 1, 3]  # the blank line has one
     forced = run.force(LINES, [h.text for h in best])
     assert [h.text for h in forced] == [h.text for h in best]
     scores = run.evaluate(LINES, ["Nous dormons."] * 3, tmp_path / "out")
@@ -213,3 +213,13 @@ def test_an_epoch_compiles_a_program_for_each_shape_and_no_more(tmp_path, monkey
     assert len(made) == 5
     assert {shape for shape, *_ in made} <= shapes
     assert sum(new for _, new, _ in made) == len({shape for shape, *_ in made})
+
+
+def test_blank_lines_have_empty_translations(trained):
+    """Also where they are scored: as the command line has it."""
+    run = bj.load(trained[0])
+    first, blank, last = run.translate(["We sleep .", " \t", "I arrive ."], n_best=2)
+    assert [h.text for h in blank] == [""] and blank[0].alpha.shape == (0, 0)
+    assert [first, last] == run.translate(["We sleep .", "I arrive ."], n_best=2)
+    with pytest.raises(TypeError, match="a list of lines .* not the one text 'We sleep"):
+        run.translate("We sleep .")

@@ -1,13 +1,11 @@
 """bahdanau translate --run DIR"""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
-
-import numpy as np
 
 from bahdanau_jax.cli import lines, options
 from bahdanau_jax.hypothesis import Hypothesis
@@ -29,8 +27,6 @@ class Translate:
     n_best: int = 1  # translations of each line
     format: Literal["text", "jsonl"] = "text"
 
-
-EMPTY = Hypothesis("", (), (), 0.0, True, (), np.zeros((0, 0), np.float32))
 
 # Ends of lines, to some readers, that JSON leaves as they are.
 JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -70,25 +66,17 @@ def main(arguments: Sequence[str]) -> None:
     index = 0
     with lines.writer(chosen.output) as write:
         for window in lines.read(chosen.input):
-            ranked = translated(model, window, chosen)
+            ranked = model.translate(window, beam_size=chosen.beam_size, n_best=chosen.n_best)
             write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
             index += len(window)
-
-
-def translated(model, window: list[str], chosen: Translate) -> Iterator[list[Hypothesis]]:
-    """The hypotheses of each line; the model never sees a blank one."""
-    words = [line for line in window if line.strip()]
-    answers = iter(
-        model.translate(words, beam_size=chosen.beam_size, n_best=chosen.n_best) if words else ()
-    )
-    for line in window:
-        yield next(answers) if line.strip() else [EMPTY]
 
 
 def _check(chosen: Translate) -> None:
     """Before the model is loaded, which takes a while."""
     if chosen.n_best < 1:
         raise ValueError(f"--n-best is {chosen.n_best}, but should be at least 1")
+    if chosen.beam_size is not None and chosen.beam_size < 1:
+        raise ValueError(f"--beam-size is {chosen.beam_size}, but should be at least 1")
     if chosen.beam_size is not None and chosen.beam_size < chosen.n_best:
         raise ValueError(
             f"--beam-size is {chosen.beam_size}, but should be at least {chosen.n_best}"

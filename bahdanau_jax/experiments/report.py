@@ -42,10 +42,11 @@ def write(workdir: Path) -> str:
         table |= _corpus_facts(run, gold, references)
     (folder / "scores.json").write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     write_lines(folder / "samples.jsonl", found)
-    shown = found[_most_reordered(found)]
-    for suffix in ("png", "svg"):
-        save(figures.alignment(shown), folder / f"alignment.{suffix}")
-    save(figures.steps(shown), folder / "steps.svg")
+    shown = _most_reordered([h for h in found if h.tokens])
+    if shown is not None:
+        for suffix in ("png", "svg"):
+            save(figures.alignment(shown), folder / f"alignment.{suffix}")
+        save(figures.steps(shown), folder / "steps.svg")
     return "\n".join(
         [*_samples(sources, references, texts), "", *_summary(table), "", f"Report: {folder}"]
     )
@@ -119,7 +120,7 @@ def crosses(links) -> bool:
     return any(i < k and j > n for i, j in links for k, n in links)
 
 
-def _most_reordered(found: Sequence[Hypothesis]) -> int:
+def _most_reordered(found: Sequence[Hypothesis]) -> Hypothesis | None:
     """The sentence, of readable length, whose alignment steps back the furthest."""
 
     def steps_back(h: Hypothesis) -> float:
@@ -128,7 +129,7 @@ def _most_reordered(found: Sequence[Hypothesis]) -> int:
         looks, sharp = h.alpha[:-1].argmax(1), h.alpha[:-1].max(1).mean()
         return float(np.maximum(looks[:-1] - looks[1:], 0).sum() * sharp)
 
-    return int(np.argmax([steps_back(h) for h in found]))
+    return max(found, key=steps_back, default=None)
 
 
 def _samples(sources: Sequence[str], references: Sequence[str], texts: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bahdanau_jax
-from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 
 
 def hypothesis(text: str, score: float = -0.5) -> Hypothesis:
@@ -31,7 +31,10 @@ class Run:
         self.windows.append(list(lines))
         self.asked.append((beam_size, n_best))
         ranked = [
-            [hypothesis(line.upper(), -0.5 - i) for i in range(n_best or 1)] for line in lines
+            [hypothesis(line.upper(), -0.5 - i) for i in range(n_best or 1)]
+            if line.strip()
+            else [EMPTY]
+            for line in lines
         ]
         return ranked if n_best else [row[0] for row in ranked]
 
