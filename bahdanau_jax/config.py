@@ -82,7 +82,7 @@ class DataConfig:
     max_tokens: int = 50  # training pairs longer on a side, before EOS, are dropped; 0: none
     max_ratio: float = 0.0  # pairs whose longer side has more times the tokens, too; 0: none
     drop_duplicates: bool = False  # pairs that were there before
-    limit_words: int = 0  # source words of a random sample of the pairs to train on; 0: all pairs
+    limit_words: int = 0  # source tokens of a random sample of the pairs to train on; 0: all pairs
     plan: str = "pools"  # how pairs become batches: a name of plan.PLANS
     batch_size: int = 80  # pairs in a batch
     batch_words: int = 0  # positions of the longer side in a batch instead (buckets); 0: pairs

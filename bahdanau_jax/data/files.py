@@ -3,6 +3,7 @@ r"""Files that hold text: plain, compressed, WMT's .sgm, tables and JSON lines. 
 Errors name file and line.
 """
 
+import codecs
 import gzip
 import html
 import json
@@ -25,17 +26,28 @@ def sentences(path: Path) -> Iterator[str]:
     """
     if ".sgm" not in path.suffixes:
         return lines(path)
-    found = (SEGMENT.findall(line) for line in lines(path))
-    return (html.unescape(segment).strip() for segments in found for segment in segments)
+    return _segments(path)
+
+
+def _segments(path: Path) -> Iterator[str]:
+    for number, line in enumerate(lines(path), start=1):
+        found = SEGMENT.findall(line)
+        if len(found) != line.lower().count("<seg"):
+            raise ValueError(f"{path}, line {number}: a <seg> should end on the line it begins on")
+        yield from (html.unescape(segment).strip() for segment in found)
 
 
 def lines(path: Path) -> Iterator[str]:
-    r"""The lines of a UTF-8 file, plain, .gz or .xz. Only \n ends one; a \r before it goes."""
+    r"""The lines of a UTF-8 file, plain, .gz or .xz. Only \n ends one; a \r before it goes, and so
+    does a byte-order mark at the very beginning.
+    """
     number = 0
     with OPENERS.get(path.suffix, open)(path, "rb") as file:
         try:
             for line in file:
                 number += 1
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(
@@ -66,10 +78,8 @@ def _column(path: Path, column: str, header: list[str] | None) -> int:
     if column.isdecimal() and int(column) > 0:
         return int(column) - 1
     if header is None or column not in header:
-        raise ValueError(
-            f"{path}, line 1: no column {column!r}; there are {', '.join(header or [])}, and "
-            "numbers count from 1"
-        )
+        known = f"there are {', '.join(header)}, and " if header else ""
+        raise ValueError(f"{path}, line 1: no column {column!r}; {known}numbers count from 1")
     return header.index(column)
 
 
@@ -78,8 +88,8 @@ def records(path: Path, keys: tuple[str, str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines(path), start=1):
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number}: no JSON object ({error.msg})") from error
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}, line {number}: no JSON object ({error})") from error
         source, target = (_value(f"{path}, line {number}", record, key) for key in keys)
         yield source, target
 

@@ -52,6 +52,12 @@ class Plan:
     ):
         corpora = corpora or Corpora((len(lengths),), (1.0,))
         self._draw = functools.partial(draw, corpora, seed)
+        if len(lengths) and not len(self._draw(0)):
+            raise ValueError(
+                f"an epoch has no pair: of corpora of {', '.join(map(str, corpora.pairs))} pairs, "
+                f"weights {', '.join(map(str, corpora.weights))} leave none; raise them, in "
+                "data.train"
+            )
         self._batching = PLANS[config.plan](lengths, config, self._draw(0))
         self._seed, self._lengths = seed, lengths
         self._ends: list[int] = []  # steps up to the end of each epoch that was asked for

@@ -6,6 +6,7 @@ WORKDIR/store/KEY/       encoded once for each setting that shapes it
 
 import functools
 import pickle
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -82,6 +83,9 @@ def prepare(
             codecs = codec.learn_tokenised(config, spool)
             codec.save(folder, codecs, config, learned_from)
             train = _open_or_write(workdir, config, codecs, spool, stage)
+    if sources.identity(config.train, config) != learned_from:
+        shutil.rmtree(train.folder, ignore_errors=True)
+        raise ValueError(f"the files of {config.train} changed while they were read: run it again")
     stage("ready")
     return Prepared(codecs, train, dev, test, _statistics(folder, codecs, train))
 

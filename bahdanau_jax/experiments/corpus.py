@@ -106,6 +106,7 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
             columns = _aligned_lines(corpora, config) if aligned else data.pairs(spec, config)
             suffixes = [config.source_language, config.target_language]
             paths = [folder / f"{split}.{name}" for name in suffixes + ["pharaoh"] * aligned]
+            (folder / f"{split}.pharaoh").unlink(missing_ok=True)  # of other text, from before
             _write_columns(paths, columns)
             written += paths
     return written
@@ -121,10 +122,14 @@ def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple
 def _write_columns(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> None:
     """Line n of each file is what row n has for it. The files appear when all are complete."""
     drafts = [path.with_name(f"{path.name}.tmp") for path in paths]
-    with ExitStack() as stack:
-        files = [stack.enter_context(draft.open("w", encoding="utf-8")) for draft in drafts]
-        for row in rows:
-            for file, line in zip(files, row, strict=True):
-                file.write(" ".join(line.splitlines()) + "\n")
-    for draft, path in zip(drafts, paths, strict=True):
-        draft.replace(path)
+    try:
+        with ExitStack() as stack:
+            files = [stack.enter_context(draft.open("w", encoding="utf-8")) for draft in drafts]
+            for row in rows:
+                for file, line in zip(files, row, strict=True):
+                    file.write(" ".join(line.splitlines()) + "\n")
+        for draft, path in zip(drafts, paths, strict=True):
+            draft.replace(path)
+    finally:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)

@@ -217,3 +217,8 @@ def test_corpora_of_which_a_sample_is_trained_on():
     corpora = Corpora((4, 3), (1.0, 2.0), sample=np.array([1, 3, 5]))
     assert draw(corpora, 1, 0).tolist() == [1, 3, 5, 5]
     assert draw(corpora._replace(encodings=2), 1, 3).tolist() == [3, 7, 11, 11]
+
+
+def test_an_epoch_without_pairs_is_refused():
+    with pytest.raises(ValueError, match="an epoch has no pair: .* weights 0.1 leave none"):
+        Plan(random_lengths(1), DataConfig(), 1, Corpora((1,), (0.1,)))

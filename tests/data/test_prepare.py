@@ -260,3 +260,14 @@ def test_a_vocabulary_of_other_text_is_learned_again(config, tmp_path):
     again = prepare(other, tmp_path / "work")
     assert again.statistics["unk_rate"] == {"source": 0.0, "target": 0.0}
     assert again.codecs[0].vocabulary != first
+
+
+def test_a_file_that_changes_while_it_is_read(config, tmp_path):
+    def change(stage):
+        if stage == "learn":
+            (tmp_path / "a.en").write_text("".join(f"{line} more\n" for line in ENGLISH), "utf-8")
+
+    with pytest.raises(ValueError, match="changed while they were read: run it again"):
+        prepare(config, tmp_path / "work", change)
+    again = prepare(config, tmp_path / "work")
+    assert again.train.source(0).tolist() == again.codecs[0].encode(f"{ENGLISH[0]} more")

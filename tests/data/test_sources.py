@@ -296,6 +296,8 @@ def test_records(tmp_path):
     ("line", "message"),
     [
         ('{"en": "x"', "line 2: no JSON object"),
+        ("[" * 100_000, "line 2: no JSON object"),
+        ('{"en": ' + "1" * 5_001 + "}", "line 2: no "),
         ('{"en": "x"}', "line 2: no text at 'fr'; the line has en"),
         ('{"en": "x", "fr": 3}', "line 2: no text at 'fr'"),
         ('["x", "y"]', "line 2: no text at 'en'; the line has a list"),
@@ -320,3 +322,16 @@ def test_segments_of_sgm_files(tmp_path):
         Pair('R&D costs "5" < 6', "un"),
         Pair("two", "deux"),
     ]
+
+
+def test_a_segment_over_two_lines(tmp_path):
+    config = write(tmp_path, "a.en.sgm", '<seg id="1">one\ntwo</seg>\n')
+    write(tmp_path, "a.fr", "un\n")
+    with pytest.raises(ValueError, match="a.en.sgm, line 1: a <seg> should end on the line"):
+        list(pairs("text:a.en.sgm,a.fr", config))
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    config = write(tmp_path, "a.tsv", "\ufeffen\tfr\n\ufeffone\tun\n")
+    found = list(pairs("tsv:a.tsv?source=en&target=fr", config))
+    assert found == [Pair("\ufeffone", "un")]  # elsewhere it is a character like any other

@@ -91,3 +91,12 @@ def test_what_was_written_before_stays_where_export_fails(tmp_path):
     with pytest.raises(ValueError, match="a.tsv, line 2"):
         corpus.export(config, tmp_path)
     assert (tmp_path / "train.en").read_text() == "old\n"
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_links_of_other_text_do_not_stay(tmp_path):
+    corpus.export(DataConfig(train="builtin:copy/train?pairs=3", dev="", test=""), tmp_path)
+    (tmp_path / "a.tsv").write_text("one\tun\n")
+    config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
+    corpus.export(config, tmp_path)
+    assert not (tmp_path / "train.pharaoh").exists()
