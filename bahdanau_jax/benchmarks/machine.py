@@ -74,9 +74,10 @@ def _family(process: int) -> Iterator[int]:
 
 
 def _resident(process: int) -> int:
-    """Bytes in memory; pages that are shared count for each process that has them."""
+    """Bytes in memory; a page that several processes share counts once in all."""
     try:
-        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    except (OSError, IndexError):
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        (kib,) = (line.split()[1] for line in lines if line.startswith("Pss:"))
+    except (OSError, ValueError):  # it ended meanwhile
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return int(kib) * 1024

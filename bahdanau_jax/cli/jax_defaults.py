@@ -27,7 +27,7 @@ def apply() -> None:
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
     # A cache that cannot be written to costs time, and no result.
-    warnings.filterwarnings("ignore", message="Error writing persistent compilation cache entry")
+    warnings.filterwarnings("ignore", message="Error (writ|read)ing persistent compilation cache")
     _keep_memory()
 
 

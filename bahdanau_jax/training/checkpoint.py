@@ -4,12 +4,10 @@ Beside every checkpoint stand the name, type, shape and SHA-256 of each of its a
 restores a flipped bit without a word, and casts a wrong type in silence.
 """
 
-import gc
 import logging
 import math
 import shutil
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any, TypeVar
 
 from orbax.checkpoint import v1 as orbax
 
+from bahdanau_jax.training.damage import Damaged, hush, quiet, reading
 from bahdanau_jax.training.digest import (
     abstract,
     difference,
@@ -34,46 +33,9 @@ Value = TypeVar("Value")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
 
 
-class Damaged(Exception):
-    """A checkpoint that cannot be read back as it was written; the message says what is wrong."""
-
-
 def _best(scores: dict[int, float]) -> int | None:
     """The step with the highest score; of equal ones the last, which has learned for longer."""
     return max(scores, key=lambda step: (scores[step], step), default=None)
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Not so the tracebacks that Orbax's threads log: the error comes out of the next `save` or
-    `wait` as well.
-    """
-    return record.levelno < logging.ERROR
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the pages that Orbax logs of an error that it also raises."""
-    levels = {logger: logger.level for logger in map(logging.getLogger, ("absl", "asyncio"))}
-    try:
-        for logger in levels:
-            logger.setLevel(logging.CRITICAL + 1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in levels.items():
-            logger.setLevel(level)
-
-
-def _reading(what: str, read: Callable[[], Value]) -> Value:
-    """`read()`; whatever Orbax raises becomes Damaged, and the pages that it logs are dropped."""
-    with _quiet():
-        try:
-            return read()
-        except Exception as error:  # by the kind of damage, Orbax raises almost anything
-            reason = type(error).__name__
-        gc.collect()  # here, where the complaints of its unfinished tasks are not heard
-    raise Damaged(f"{what} cannot be read ({reason})")
 
 
 @dataclass(frozen=True)
@@ -110,7 +72,7 @@ class Checkpointer:
         options = orbax.Context()
         options.pytree.loading.partial_load = True
         policy: Any = NewestAndBest(keep or 1, self._scores)
-        logging.getLogger("absl").addFilter(_is_news)
+        hush()
         with self._disk():
             if keep is not None:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +95,7 @@ class Checkpointer:
     def _disk(self) -> Iterator[None]:
         """Whatever goes wrong while writing is told in one line."""
         try:
-            with _quiet():
+            with quiet():
                 yield
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -255,7 +217,7 @@ class Checkpointer:
             metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
             return metadata["note"], metadata["seal"]
 
-        note, sealed = _reading("its metadata", read)
+        note, sealed = reading("its metadata", read)
         if seal(note) != sealed:
             raise Damaged("its metadata do not match their digest")
         return note
@@ -277,7 +239,7 @@ class Checkpointer:
             flat = self._orbax.load_checkpointables(step, {ITEM: leaves})[ITEM]
             return flat, digests(flat)
 
-        flat, found = _reading("it", read)
+        flat, found = reading("it", read)
         for name in wanted:
             if found[name] != note["digests"][name]:
                 raise Damaged(f"{name} does not match its digest")
