@@ -404,8 +404,9 @@ def test_a_full_disk(tmp_path):
         env={**os.environ, "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache")},
     )
     assert done.returncode == 2
-    # Threads of Orbax and XLA may complain before; the last word is ours.
-    assert done.stderr.splitlines()[-1].startswith(f"bahdanau: cannot keep checkpoints in {run}")
+    # Python may warn, as it ends, of what Orbax's threads left undone.
+    told = [line for line in done.stderr.splitlines() if line.startswith("bahdanau: ")]
+    assert len(told) == 1 and told[0].startswith(f"bahdanau: cannot keep checkpoints in {run}")
 
 
 def test_sigterm_leaves_no_draft(trained, tmp_path):
