@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all."""
+"""Folders: where the data lies, and those that appear whole or not at all."""
 
 import os
 import shutil
@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bahdanau_jax.config import DataConfig
+
 UNFINISHED = ".unfinished-"
+
+
+def data_root(config: DataConfig) -> Path:
+    """Where relative names of data lie."""
+    return Path(config.root or os.environ.get("BAHDANAU_DATA") or "data")
 
 
 @contextmanager

@@ -13,7 +13,6 @@ Relative files lie in `data.root`, else in the environment's BAHDANAU_DATA, else
 
 import itertools
 import math
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import builtin, tfds
 from bahdanau_jax.data import files as reading
+from bahdanau_jax.data.folders import data_root
 from bahdanau_jax.data.names import choose
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _not_empty(items: Iterator, address: str) -> Iterator:
 
 
 def _existing(name: str, config: DataConfig) -> Path:
-    path = Path(config.root or os.environ.get("BAHDANAU_DATA") or "data") / name
+    path = data_root(config) / name
     if not path.is_file():
         raise FileNotFoundError(
             f"no file {path} (relative files lie in the folder set by --data.root or by the "

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.folders import data_root
 from bahdanau_jax.data.names import choose
 
 CHUNK = 10_000  # examples read at a time: fewer take longer, more gain nothing
@@ -146,9 +147,8 @@ def _parse(rest: str) -> tuple[str, dict[str, str]]:
 
 def _in_folder(address: str, config: DataConfig) -> Any:
     """The dataset in a folder, or None where the address is a name."""
-    root = Path(config.root or os.environ.get("BAHDANAU_DATA") or "data")
     spelt_as_path = address.startswith(("/", "./", "../", "~"))
-    folder = Path(address).expanduser() if spelt_as_path else root / address
+    folder = Path(address).expanduser() if spelt_as_path else data_root(config) / address
     if not (folder / INFO).is_file():
         if not spelt_as_path:
             return None
