@@ -29,7 +29,6 @@ from bahdanau_jax.training.digest import (
 log = logging.getLogger(__name__)
 
 State = TypeVar("State")
-Value = TypeVar("Value")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
 
 
