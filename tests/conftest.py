@@ -20,6 +20,7 @@ os.environ.setdefault(
 )
 
 import hypothesis  # noqa: E402
+import jax  # noqa: E402
 import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
@@ -32,6 +33,13 @@ hypothesis.settings.register_profile(
     "jax", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("jax")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_programs():
+    """Every compiled program holds some memory maps, and the system allows a process so many."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

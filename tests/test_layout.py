@@ -18,10 +18,11 @@ ALLOWED = {
     "training": BASE | {"model", "data"},
     "decoding": BASE | {"model", "data"},
     "variants": BASE | STAGES,
-    "run": BASE | STAGES | {"variants"},
-    **{part: BASE | STAGES | TOOLS | {"variants", "run", PACKAGE} for part in TOOLS},
-    PACKAGE: BASE | STAGES | TOOLS | {"variants", "run"},
-    "cli": BASE | STAGES | TOOLS | {"variants", "run", PACKAGE},
+    "trained": BASE | STAGES | {"variants"},
+    "run": BASE | STAGES | {"variants", "trained"},
+    **{part: BASE | STAGES | TOOLS | {"variants", "trained", "run", PACKAGE} for part in TOOLS},
+    PACKAGE: BASE | STAGES | TOOLS | {"variants", "trained", "run"},
+    "cli": BASE | STAGES | TOOLS | {"variants", "trained", "run", PACKAGE},
 }
 
 MAX_FILE, MAX_FUNCTION = 300, 80

@@ -1,0 +1,57 @@
+"""Europarl, English to French: proceedings of the European Parliament, 600,000 pairs.
+
+BAHDANAU_DATA=... bahdanau train configs/europarl.py --workdir runs/europarl
+"""
+
+from bahdanau_jax.config import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainingConfig,
+)
+
+
+def side(language: str) -> str:
+    """The training files of a side, joined."""
+    return "+".join(f"europarl-fr-en/train-{shard:02}.{language}.xz" for shard in range(6))
+
+
+config = Config(
+    model=ModelConfig(
+        embedding_size=256,
+        hidden_size=256,
+        alignment_size=256,
+        maxout_size=256,
+        init="glorot",
+        readout_dropout=0.1,
+    ),
+    data=DataConfig(
+        train=f"text:{side('en')},{side('fr')}",
+        dev="text:europarl-fr-en/dev.en.xz,europarl-fr-en/dev.fr.xz",
+        test="",
+        lowercase=True,
+        vocabulary="sentencepiece",
+        source_vocabulary_size=8000,
+        target_vocabulary_size=8000,
+        joint_vocabulary=True,
+        max_tokens=40,
+        batch_size=80,
+        plan="buckets",
+        shapes=12,
+    ),
+    optimizer=OptimizerConfig(
+        name="adam",
+        learning_rate=2e-3,
+        schedule="cosine",
+        warmup_steps=200,
+        epsilon=1e-8,
+        loss_scale="token",
+        ema=0.999,
+    ),
+    training=TrainingConfig(
+        steps=3_000, log_every=50, evaluate_every=1_000, checkpoint_every=500, dev_metric="loss"
+    ),
+    decoding=DecodingConfig(beam_size=12, length_normalization="wu", alpha=1.0),
+)
