@@ -7,6 +7,8 @@ import math
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import bahdanau_jax as bj
 from bahdanau_jax import training
@@ -124,9 +126,9 @@ def test_settings_of_the_search_by_name(run):
         "decoding.min_ratio is 3.0, but should be below decoding.max_ratio": {"min_ratio": 3.0},
         "decoding.seed is 2147483648, but should be below": {"method": "sample", "seed": 1 << 31},
     }
-    for message, settings in wrong.items():
+    for message, given_ in wrong.items():
         with pytest.raises(ValueError, match=message):
-            run.translate(LINES, **settings)
+            run.translate(LINES, **given_)
     without = dataclasses.replace(
         run,
         config=dataclasses.replace(
@@ -135,6 +137,23 @@ def test_settings_of_the_search_by_name(run):
     )
     with pytest.raises(ValueError, match="decoding.coverage needs attention"):
         without.translate(LINES, coverage=0.1)
+
+
+@settings(max_examples=8, derandomize=True)
+@given(order=st.permutations(range(len(LINES))), batch_size=st.sampled_from([1, 12]))
+def test_order_batch_size_and_padding_change_nothing(run, order, batch_size):
+    """Not the words, nor scores and α; a longer neighbour brings more padding."""
+    long = "The man saw a white house in Canada and the woman saw a black dog in Europe ."
+    lines = [LINES[row] for row in order]
+    alone = run.translate(LINES, batch_size=12)
+    for ours in (
+        run.translate(lines, batch_size=batch_size),
+        run.translate([*lines, long], batch_size=batch_size),
+    ):
+        for row, h in zip(order, ours, strict=False):
+            assert h.tokens == alone[row].tokens
+            np.testing.assert_allclose(h.score, alone[row].score, rtol=1e-5)
+            np.testing.assert_allclose(h.alpha, alone[row].alpha, atol=1e-5)
 
 
 def test_each_preset_is_a_search_that_works(run):
