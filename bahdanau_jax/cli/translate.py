@@ -28,10 +28,6 @@ class Translate:
     format: Literal["text", "jsonl"] = "text"
 
 
-# Ends of lines, to some readers, that JSON leaves as they are.
-JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-
-
 def _text(index: int, hypothesis: Hypothesis) -> str:
     return lines.flat(hypothesis.text)
 
@@ -42,7 +38,7 @@ def _ranked(index: int, hypothesis: Hypothesis) -> str:
 
 def _jsonl(index: int, hypothesis: Hypothesis) -> str:
     line = json.dumps({"index": index, **hypothesis.to_json()}, ensure_ascii=False)
-    return line.translate(JSON_ENDS)
+    return line.translate(lines.JSON_ENDS)
 
 
 # By format and by whether several translations of a line were asked for.

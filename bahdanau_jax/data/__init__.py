@@ -5,6 +5,7 @@ from bahdanau_jax.data.cleaning import UNICODE
 from bahdanau_jax.data.codec import Codec, learn, load, save
 from bahdanau_jax.data.export import write_tfds
 from bahdanau_jax.data.grammar import AlignedPair
+from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
 from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.pipeline import dev_batches, train_batches
 from bahdanau_jax.data.plan import PLANS, Plan
@@ -18,6 +19,7 @@ from bahdanau_jax.data.vocabulary import VOCABULARIES, Vocabulary
 from bahdanau_jax.data.workers import cores
 
 __all__ = [
+    "LEVELS",
     "PLANS",
     "SAMPLERS",
     "SOURCES",
@@ -31,6 +33,7 @@ __all__ = [
     "Pairs",
     "Plan",
     "Prepared",
+    "Segmented",
     "Store",
     "Vocabulary",
     "aligned_pairs",
@@ -43,10 +46,13 @@ __all__ = [
     "key",
     "learn",
     "load",
+    "overlaps",
     "pairs",
     "prepare",
     "save",
+    "token_spans",
     "train_batches",
+    "unit_spans",
     "write",
     "write_tfds",
 ]

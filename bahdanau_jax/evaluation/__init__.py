@@ -2,7 +2,7 @@
 
 from bahdanau_jax.evaluation import alignment, figures, gold, scores
 from bahdanau_jax.evaluation.alignment import AlignmentScores, aer, alignment_scores
-from bahdanau_jax.evaluation.cooccurrence import Dice, strongest
+from bahdanau_jax.evaluation.cooccurrence import Dice, merge_scores, strongest
 from bahdanau_jax.evaluation.drawing import Drawing, MissingFont, save
 from bahdanau_jax.evaluation.gold import (
     Gold,
@@ -65,6 +65,7 @@ __all__ = [
     "links_above",
     "membership",
     "merge_pieces",
+    "merge_scores",
     "psa_lcsr",
     "read_gold",
     "read_pharaoh",

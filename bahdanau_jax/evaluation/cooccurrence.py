@@ -9,7 +9,7 @@ section 2.2.
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bahdanau_jax.evaluation.linking import Links, matrix
 
@@ -103,3 +103,21 @@ def strongest(scores: Float[np.ndarray, "T S"]) -> Links:
     away = np.where(scores == scores.max(axis=1, keepdims=True), away, np.iinfo(np.int64).max)
     chosen = width - 1 - away[:, ::-1].argmin(axis=1)  # of two at one distance, the later
     return frozenset((int(source), target) for target, source in enumerate(chosen))
+
+
+def merge_scores(
+    scores: Float[np.ndarray, "T S"],
+    source_words: Bool[np.ndarray, "W S"],
+    target_words: Bool[np.ndarray, "V T"],
+) -> Float[np.ndarray, "V W"]:
+    """Of words that consist of tokens, the best score of any two; the rows of `source_words` and
+    `target_words` mark the tokens of each word. 0 for a word without tokens.
+
+    >>> one = np.ones((1, 2), bool)
+    >>> merge_scores(np.array([[0.1, 0.4], [0.2, 0.3]]), one, one)
+    array([[0.4]])
+    """
+    rows = [scores[tokens].max(axis=0, initial=0) for tokens in target_words]
+    whole = np.array(rows).reshape(len(target_words), scores.shape[1])
+    columns = [whole[:, tokens].max(axis=1, initial=0) for tokens in source_words]
+    return np.array(columns).reshape(len(source_words), len(target_words)).T
