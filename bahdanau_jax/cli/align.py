@@ -14,7 +14,7 @@ from bahdanau_jax.cli.evaluate import finite
 
 if TYPE_CHECKING:
     from bahdanau_jax.evaluation import Links
-    from bahdanau_jax.experiments.alignments import Pair
+    from bahdanau_jax.experiments import alignments
 
 Ways = Mapping[str, "Links"]
 
@@ -146,19 +146,19 @@ def _windows(source: Path, target: Path) -> Iterator[tuple[list[str], list[str]]
         )
 
 
-def _pharaoh(index: int, pair: "Pair", links: "Links") -> str:
+def _pharaoh(index: int, pair: "alignments.Pair", links: "Links") -> str:
     from bahdanau_jax.evaluation import format_pharaoh
 
     return format_pharaoh(links)
 
 
-def _jsonl(index: int, pair: "Pair", links: "Links") -> str:
+def _jsonl(index: int, pair: "alignments.Pair", links: "Links") -> str:
     return json.dumps({"index": index, **pair.to_json(links)}, ensure_ascii=False).translate(
         lines.JSON_ENDS
     )
 
 
-FORMATS: Mapping[str, Callable[[int, "Pair", "Links"], str]] = MappingProxyType(
+FORMATS: Mapping[str, Callable[[int, "alignments.Pair", "Links"], str]] = MappingProxyType(
     {"pharaoh": _pharaoh, "jsonl": _jsonl}
 )
 
