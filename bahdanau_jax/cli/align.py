@@ -39,6 +39,7 @@ class Align:
     output: Path | None = None  # a file, which appears when complete; stdout where none is named
     format: Literal["pharaoh", "jsonl"] = "pharaoh"
     level: Literal["word", "token", "piece", "hansards"] = "word"  # what a link counts
+    tokenized: bool = False  # the text is tokens already, with spaces between
     threshold: float | None = None  # link any words of at least this weight, not the largest alone
     eos: Literal["next", "none"] = "next"  # who looks at EOS most has its next look, or no link
     reverse_run: Path | None = None  # a model of the opposite direction
@@ -61,13 +62,15 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax.experiments import alignments
 
     gold = _gold(chosen)
-    forward = run.load(chosen.run)
-    backward = run.load(chosen.reverse_run) if chosen.reverse_run else None
+    trained = run.load(chosen.run)
+    read = alignments.of_tokens if chosen.tokenized else lambda run: run
+    forward = read(trained)
+    backward = read(run.load(chosen.reverse_run)) if chosen.reverse_run else None
     if backward is not None:
         alignments.check_opposite(forward, backward)
     way = chosen.symmetrize if backward else "forward"
     summary, lexicon = alignments.Summary(gold), decoding.LexiconCounts()
-    baselines = _baselines(chosen, forward)
+    baselines = _baselines(chosen, forward, trained)
     with lines.writer(chosen.output) as write:
         for sources, targets in _windows(chosen.source, chosen.target):
             written = []
@@ -106,14 +109,17 @@ def _gold(chosen: Align):
     return gold.read(lines.read_all(chosen.gold), str(chosen.gold), chosen.gold_transposed)
 
 
-def _baselines(chosen: Align, run) -> Iterator[Ways]:
-    """Links of each sentence that need no model. The text is read for them once before."""
+def _baselines(chosen: Align, run, trained) -> Iterator[Ways]:
+    """Links of each sentence that need no model. The text is read for them once before.
+
+    `run` reads the text as it is given, `trained` the corpus to count in, which is ordinary."""
     from bahdanau_jax.experiments import alignments
 
     if not chosen.dice:
         return repeat({})
     sources, targets = lines.read_all(chosen.source), lines.read_all(chosen.target)
-    found = alignments.dice_links(run, sources, targets, chosen.level, chosen.dice)
+    counted = alignments.tokens(trained, chosen.dice)
+    found = alignments.dice_links(run, sources, targets, chosen.level, counted)
     return ({"dice": links} for links in found)
 
 

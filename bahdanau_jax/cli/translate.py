@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from bahdanau_jax.cli import lines, options
+from bahdanau_jax.cli.unknown import Known
 from bahdanau_jax.hypothesis import Hypothesis
 
 
@@ -26,6 +27,9 @@ class Translate:
     beam_size: int | None = None  # hypotheses kept in search; as the run is configured
     n_best: int = 1  # translations of each line
     format: Literal["text", "jsonl"] = "text"
+    replace_unk: bool = False  # write for each UNK the source word that it looked at
+    lexicon: Path | None = None  # what to write instead: lines of source word, tab, target word
+    reference: Path | None = None  # with --replace-unk: say on stderr what it does to BLEU
 
 
 def _text(index: int, hypothesis: Hypothesis) -> str:
@@ -59,12 +63,15 @@ def main(arguments: Sequence[str]) -> None:
 
     model = run.load(chosen.run)
     form = FORMATS[chosen.format, chosen.n_best > 1]
+    known = Known(chosen, model)
     index = 0
     with lines.writer(chosen.output) as write:
         for window in lines.read(chosen.input):
             ranked = model.translate(window, beam_size=chosen.beam_size, n_best=chosen.n_best)
+            ranked = known(window, ranked)
             write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
             index += len(window)
+    known.report()
 
 
 def _check(chosen: Translate) -> None:
@@ -78,5 +85,9 @@ def _check(chosen: Translate) -> None:
             f"--beam-size is {chosen.beam_size}, but should be at least {chosen.n_best}"
             " (the number of translations wanted)"
         )
-    if chosen.input is not None and not chosen.input.exists():
-        raise FileNotFoundError(2, "no such file (--input)", str(chosen.input))
+    if not chosen.replace_unk and (chosen.lexicon or chosen.reference):
+        raise ValueError("--lexicon and --reference are about --replace-unk True, which is missing")
+    for option in ("input", "lexicon", "reference"):
+        path = getattr(chosen, option)
+        if path is not None and not path.exists():
+            raise FileNotFoundError(2, f"no such file (--{option})", str(path))

@@ -27,7 +27,7 @@ def replace_unknown(
 
     `source` is the line that was translated. The unit, EOS never, is copied as it was written
     there, casing kept, or said as `lexicon` says it (as written, or else in lower case). Tokens
-    and probabilities stay those of the model.
+    and probabilities stay those of the model, and `original` is its text.
 
     >>> replace_unknown(hypothesis, run.codecs, "Mrs. Oomen-Ruijten sleeps.").text
     'Mme Oomen-Ruijten dort.'
@@ -41,7 +41,7 @@ def replace_unknown(
         for token, look in zip(hypothesis.tokens, looks, strict=True)
         if token != EOS_SYMBOL
     ]
-    return dataclasses.replace(hypothesis, text=codecs[1].write(symbols))
+    return dataclasses.replace(hypothesis, text=codecs[1].write(symbols), original=hypothesis.text)
 
 
 def _said(source: str, span: tuple[int, int], lexicon: Lexicon) -> str:

@@ -34,6 +34,7 @@ from bahdanau_jax.evaluation.scores import (
     psa_lcsr,
 )
 from bahdanau_jax.evaluation.symmetrization import SYMMETRIZATIONS, transposed
+from bahdanau_jax.evaluation.unknown import unknown_effect
 
 __all__ = [
     "EOS_LOOKS",
@@ -74,4 +75,5 @@ __all__ = [
     "scores",
     "strongest",
     "transposed",
+    "unknown_effect",
 ]

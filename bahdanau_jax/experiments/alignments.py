@@ -3,7 +3,8 @@
 Links are (source, target) of the forward model's direction, whichever model they come from.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -66,6 +67,19 @@ def check_opposite(forward: Run, backward: Run) -> None:
             f"{forward.folder} and {backward.folder} both translate {ours[0]} to {ours[1]}; the "
             "reverse run has to be of the opposite direction"
         )
+
+
+def of_tokens(run: Run) -> Run:
+    """The run for text in tokens with a space between two, which is not tokenised again."""
+    source, target = (
+        dataclasses.replace(codec, tokenizer=data.TOKENIZERS["none"](language))
+        for codec, language in zip(
+            run.codecs,
+            (run.config.data.source_language, run.config.data.target_language),
+            strict=True,
+        )
+    )
+    return dataclasses.replace(run, codecs=(source, target))
 
 
 def ways(pair: Pair, threshold: float | None = None, eos: str = "next") -> dict[str, Links]:
@@ -135,21 +149,24 @@ class Summary:
 
 
 def dice_links(
-    run: Run, sources: Sequence[str], targets: Sequence[str], level: str, address: str
+    run: Run,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    level: str,
+    training: Iterable[tuple[list[str], list[str]]],
 ) -> list[Links]:
-    """The co-occurrence baseline: the run's tokens counted in the corpus at `address`, whose sides
-    are those of the run, and linked at `level`."""
+    """The co-occurrence baseline: tokens counted in `training`, and words linked at `level`."""
     lines = aligner.segment(run.codecs, sources, targets, level)
-    tokens = [
+    sides = [
         [codec.tokenize(line.text).split() for line in side]
         for codec, side in zip(run.codecs, lines, strict=True)
     ]
-    dice = evaluation.Dice(zip(*tokens, strict=True), _tokenised(run, address))
+    dice = evaluation.Dice(zip(*sides, strict=True), training)
     return [
         evaluation.strongest(
             evaluation.merge_scores(dice.scores(x, y), *map(_members, run.codecs, (source, target)))
         )
-        for x, y, source, target in zip(*tokens, *lines, strict=True)
+        for x, y, source, target in zip(*sides, *lines, strict=True)
     ]
 
 
@@ -157,6 +174,7 @@ def _members(codec: data.Codec, line: Segmented):
     return data.overlaps(line.spans, data.token_spans(codec, line.text))[:-1, :-1]
 
 
-def _tokenised(run: Run, address: str) -> Iterable[tuple[list[str], list[str]]]:
+def tokens(run: Run, address: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The tokens of a corpus of ordinary text, whose sides are those of the run."""
     for pair in data.pairs(address, run.config.data):
         yield run.codecs[0].tokenize(pair[0]).split(), run.codecs[1].tokenize(pair[1]).split()
