@@ -98,11 +98,11 @@ def test_characters_and_pieces_are_replaced_by_such():
     before = hypothesis(letters, "man ☃", ids, [0, 0, 0, 0, 0, 4])
     assert replace_unknown(before, letters, "man ☃").text == "homme☃"
     pieces = codecs(vocabulary="sentencepiece", source_vocabulary_size=30, joint_vocabulary=True)
-    units, ids = pieces[0].units("man ☃☃a"), pieces[1].encode("homme ☃☃a")[:-1]
-    looks = [units.index("☃☃") if i == UNK else 0 for i in ids]
-    before = hypothesis(pieces, "man ☃☃a", ids, looks)
+    units, ids = pieces[0].units("man QQa"), pieces[1].encode("homme QQa")[:-1]
+    looks = [units.index("qq") if i == UNK else 0 for i in ids]
+    before = hypothesis(pieces, "man QQa", ids, looks)
     assert before.text == "homme <unk>a"
-    assert replace_unknown(before, pieces, "man ☃☃a").text == "homme ☃☃a"
+    assert replace_unknown(before, pieces, "man QQa").text == "homme QQa"
 
 
 def test_a_split_line_is_replaced_over_all_its_parts():
