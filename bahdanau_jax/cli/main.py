@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "train": "train a model, or go on with one, and report its scores",
         "prepare": "only fetch and tokenise what a training run would read",
         "translate": "translate lines of text with a trained model",
+        "align": "say which words of a translation belong to which of its source",
         "evaluate": "translate a file and score it against its reference",
         "bench": "measure the speed of this program on this machine",
     }

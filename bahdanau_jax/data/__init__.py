@@ -5,6 +5,7 @@ from bahdanau_jax.data.cleaning import UNICODE
 from bahdanau_jax.data.codec import Codec, learn, load, save
 from bahdanau_jax.data.export import write_tfds
 from bahdanau_jax.data.grammar import AlignedPair
+from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
 from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.pipeline import dev_batches, train_batches
 from bahdanau_jax.data.plan import PLANS, Plan
@@ -19,6 +20,7 @@ from bahdanau_jax.data.workers import cores
 
 __all__ = [
     "EOS_SYMBOL",
+    "LEVELS",
     "PLANS",
     "SAMPLERS",
     "SOURCES",
@@ -32,6 +34,7 @@ __all__ = [
     "Pairs",
     "Plan",
     "Prepared",
+    "Segmented",
     "Store",
     "Vocabulary",
     "aligned_pairs",
@@ -44,10 +47,13 @@ __all__ = [
     "key",
     "learn",
     "load",
+    "overlaps",
     "pairs",
     "prepare",
     "save",
+    "token_spans",
     "train_batches",
+    "unit_spans",
     "write",
     "write_tfds",
 ]
