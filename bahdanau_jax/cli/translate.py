@@ -50,10 +50,6 @@ class Translate:
     )
 
 
-# Ends of lines, to some readers, that JSON leaves as they are.
-JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-
-
 def _text(index: int, hypothesis: Hypothesis) -> str:
     return lines.flat(hypothesis.text)
 
