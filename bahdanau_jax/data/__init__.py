@@ -14,10 +14,11 @@ from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, corpora, is_
 from bahdanau_jax.data.store import Pairs, Store, key, write
 from bahdanau_jax.data.tasks import TASKS
 from bahdanau_jax.data.tokenizer import TOKENIZERS
-from bahdanau_jax.data.vocabulary import VOCABULARIES, Vocabulary
+from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
 from bahdanau_jax.data.workers import cores
 
 __all__ = [
+    "EOS_SYMBOL",
     "PLANS",
     "SAMPLERS",
     "SOURCES",

@@ -18,8 +18,8 @@ from bahdanau_jax.data.tokenizer import TOKENIZERS, Tokenizer
 from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
 
 SIDES = ("source", "target")
-# Settings that a vocabulary folder was learned with, and is read with.
-SETTINGS = (
+# Settings that turn text into tokens, and back.
+TEXT = (
     "source_language",
     "target_language",
     "unicode",
@@ -27,6 +27,10 @@ SETTINGS = (
     "tokenizer",
     "lowercase",
     "vocabulary",
+)
+# Settings that a vocabulary folder was learned with, and is read with.
+SETTINGS = (
+    *TEXT,
     "source_vocabulary_size",
     "target_vocabulary_size",
     "joint_vocabulary",
@@ -47,6 +51,11 @@ class Codec:
     config: DataConfig
     tokenizer: Tokenizer
     vocabulary: Vocabulary
+
+    @functools.cached_property
+    def identity(self) -> tuple:
+        """Equal for codecs that turn every text into the same ids, and every ids into one text."""
+        return tuple(getattr(self.config, name) for name in TEXT), self.vocabulary.to_bytes()
 
     def tokenize(self, text: str) -> str:
         """The tokenised sentence, cleaned before, and in lower case where so configured."""

@@ -7,7 +7,7 @@ restores a flipped bit without a word, and casts a wrong type in silence.
 import logging
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,32 +172,59 @@ class Checkpointer:
         with a warning, and a training run sets them aside as damaged-STEP.
         Raises ValueError where the checkpoint is of another model, OSError where all are damaged.
         """
-        return self._first_good(list(reversed(self.steps())), template)
+        return self._first_good(self._newest_first(), template)
 
     def restore_best(self, template: State) -> State | None:
         """Likewise, the one with the highest score; then the next best, then the newest."""
-        scores, newest = self.scores(), list(reversed(self.steps()))
-        ranked = sorted(scores, key=lambda step: (scores[step], step), reverse=True)
-        rest = [step for step in newest if step not in scores]
-        return self._first_good(ranked + rest, template)
+        return self._first_good(self._best_first(), template)
 
-    def _first_good(self, steps: Iterable[int], template: State) -> State | None:
-        damaged = []
+    def _newest_first(self) -> list[int]:
+        return list(reversed(self.steps()))
+
+    def _best_first(self) -> list[int]:
+        scores = self.scores()
+        ranked = sorted(scores, key=lambda step: (scores[step], step), reverse=True)
+        return ranked + [step for step in self._newest_first() if step not in scores]
+
+    def restore_several(self, template: State, choice: str, count: int) -> list[State]:
+        """The first `count` whole checkpoints by `choice`, `best` or `newest`; [] if there is none.
+
+        Raises ValueError for another choice, or where there are fewer.
+        """
+        orders = {"best": self._best_first, "newest": self._newest_first}
+        if choice not in orders:
+            raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(orders)}")
+        if count < 1:
+            raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
+        found = self._whole(orders[choice](), template, count)
+        if 0 < len(found) < count:
+            raise ValueError(
+                f"{self.folder} holds {len(found)} checkpoints, not {count}: ask for fewer, or "
+                f"train with training.keep_checkpoints {count}"
+            )
+        return found
+
+    def _first_good(self, steps: Sequence[int], template: State) -> State | None:
+        return next(iter(self._whole(steps, template, 1)), None)
+
+    def _whole(self, steps: Sequence[int], template: State, count: int) -> list[State]:
+        """The first `count` of these that are whole."""
+        damaged, found = [], []
         for step in steps:
+            if len(found) == count:
+                break
             try:
-                state = self._load(step, template)
+                found.append(self._load(step, template))
             except Damaged as error:
                 log.warning("checkpoint %s is damaged: %s", self.folder / str(step), error)
                 damaged.append(step)
-                continue
-            self._set_aside(damaged)
-            return state
-        if damaged:
+        if damaged and not found:
             raise OSError(
                 f"every checkpoint in {self.folder} is damaged: restore the folder from a copy, "
                 "or remove it to start again"
             )
-        return None
+        self._set_aside(damaged)
+        return found
 
     def _set_aside(self, steps: list[int]) -> None:
         """Out of the way of the saves to come, but not lost."""

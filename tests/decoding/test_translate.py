@@ -8,13 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.extend.core import jaxprs_in_params
 
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import force, translate
-from bahdanau_jax.decoding.translate import normalization, search
 from tests.model import worlds
 
 SOURCE, TARGET = "a b c d e f g", "p q r s t u"
@@ -213,36 +211,3 @@ def test_a_line_of_just_the_longest_length_stays_whole():
 def test_a_beam_too_small_for_the_list_is_refused():
     with pytest.raises(ValueError, match="set the beam size to at least 4"):
         translated(MODELS["paper"], {}, ["a"], n_best=4)
-
-
-def loops(jaxpr):
-    """All while loops of a program, inner ones too."""
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "while":
-            yield equation
-        for inner in jaxprs_in_params(equation.params):
-            yield from loops(inner)
-
-
-@pytest.mark.parametrize("name", ["paper", "luong", "rnnencdec"])
-def test_all_hypotheses_share_one_memory(name):
-    config, B, K, S = MODELS[name], 2, 31, 8
-    params = weights(config)
-    mask, limits = np.ones((B, S), bool), np.full(B, 3, np.int32)
-    program = jax.make_jaxpr(search, static_argnums=(0, 5, 6, 7, 8))(
-        config,
-        params,
-        mask.astype(np.int32),
-        mask,
-        limits,
-        3,
-        K,
-        normalization(DECODING),
-        False,
-    )
-    found = list(loops(program.jaxpr))
-    assert found
-    widest = min(config.alignment_size, config.hidden_size)
-    for equation in found:
-        for variable in (*equation.invars, *equation.outvars):
-            assert variable.aval.size < B * K * S * widest, variable.aval
