@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bahdanau_jax import data, model
@@ -21,7 +22,19 @@ from bahdanau_jax.evaluation import scores
 from bahdanau_jax.trained import Run, load
 
 ALPHA = 1.0  # exponent of Wu et al.'s length normalisation, which both programs have
-MAX_RATIO = 1.5  # words allowed for each source token: what JoeyNMT allows
+# Of ours: as JoeyNMT searches, whatever the run is configured for.
+SEARCH: Mapping[str, Any] = MappingProxyType(
+    {
+        "method": "beam",
+        "shrink": False,
+        "length_normalization": "wu",
+        "alpha": ALPHA,
+        "coverage": 0.0,
+        "min_ratio": 0.0,
+        "max_ratio": 1.5,  # JoeyNMT: 1.5 times the longest source of the batch
+        "ban_unk": False,
+    }
+)
 PACKAGES = ("jax", "jaxlib", "numpy")
 
 Settings = dict[str, Any]
@@ -31,6 +44,7 @@ class Round(NamedTuple):
     """One translation of the whole text."""
 
     seconds: float
+    cpu_seconds: float  # of all its threads together
     texts: list[str]
     tokens: int  # written, without EOS
 
@@ -76,7 +90,7 @@ def run(
             sides["joeynmt"] = _joeynmt(peer, ours, text, batch_sizes)
             found["peer"] = {**peer.greeting, "updates": peer_updates, **recipe.sizes(ours.config)}
         found["text"] = _measured(ours, text)
-        found["search"] = {"normalization": "wu", "alpha": ALPHA, "max_ratio": MAX_RATIO}
+        found["search"] = dict(SEARCH)
         found["counted"] = {name: side.counted for name, side in sides.items()}
         found["beams"] = {str(beam): compare(sides, beam, rounds, text) for beam in beams}
     if with_memory:
@@ -139,26 +153,18 @@ def _rates(rounds: Sequence[Round], text: Text) -> dict[str, Any]:
         "tokens_per_second": round(tokens / seconds),
         "tokens_per_sentence": round(tokens / len(texts), 2),
         "seconds": [round(turn.seconds, 3) for turn in rounds],
+        "cpu_seconds": [round(turn.cpu_seconds, 3) for turn in rounds],
         "bleu_lowercased": round(scores.bleu(texts, text.references, lowercase=True).score, 1),
     }
 
 
 def _ours(run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:
     def translate(beam: int, settings: Settings) -> Round:
-        decoding = dataclasses.replace(
-            run.config.decoding,
-            beam_size=beam,
-            length_normalization="wu",
-            alpha=ALPHA,
-            max_ratio=MAX_RATIO,
-            **settings,
-        )
-        ready = dataclasses.replace(run, config=dataclasses.replace(run.config, decoding=decoding))
-        start = time.perf_counter()
-        found = ready.translate(text.sources)
-        seconds = time.perf_counter() - start
+        start, cpu = time.perf_counter(), time.process_time()
+        found = run.translate(text.sources, beam_size=beam, **SEARCH, **settings)
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         tokens = sum(len(best.tokens) - best.finished for best in found)
-        return Round(seconds, [best.text for best in found], tokens)
+        return Round(seconds, cpu, [best.text for best in found], tokens)
 
     counted = (
         "Run.translate: ordinary text in, tokenised, sorted, searched, with the alignment and the "
@@ -188,7 +194,7 @@ def _joeynmt(peer: peers.Peer, run: Run, text: Text, batch_sizes: Sequence[int])
         for row, line in zip(order, answer["lines"], strict=True):
             ids[row] = recipe.to_ids(line)
         texts = [target.decode([*line, EOS]) for line in ids]
-        return Round(answer["seconds"], texts, sum(map(len, ids)))
+        return Round(answer["seconds"], answer["cpu_seconds"], texts, sum(map(len, ids)))
 
     threads = sorted({data.cores(), 1}, reverse=True)
     counted = (

@@ -10,12 +10,12 @@ import sys
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from bahdanau_jax import decoding
 from bahdanau_jax.benchmarks import machine
 from bahdanau_jax.config import DecodingConfig, ModelConfig
-from bahdanau_jax.decoding import NORMALIZATIONS, program
+from bahdanau_jax.decoding import program
 from bahdanau_jax.model import Seq2Seq
 from bahdanau_jax.trained import example
 
@@ -28,12 +28,12 @@ class Case(NamedTuple):
 
     model: ModelConfig = ModelConfig(source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
     rows: int = 64  # B
-    length: int = 50  # S, without EOS
+    length: int = 51  # S: 50 words and EOS
     decoding: DecodingConfig = DecodingConfig(beam_size=12)
 
     @property
     def steps(self) -> int:
-        return int(np.ceil(self.decoding.max_ratio * (self.length + 1)))  # T
+        return int(np.ceil(self.decoding.max_ratio * self.length))  # T
 
 
 def memory(case: Case = Case()) -> dict[str, Any]:  # noqa: B008
@@ -49,7 +49,7 @@ def memory(case: Case = Case()) -> dict[str, Any]:  # noqa: B008
         "beam_size": case.decoding.beam_size,
         "steps": case.steps,
         "target_vocabulary": case.model.target_vocabulary,
-        "planned_mib": {**_mib(base._asdict()), **_mib({"peak": sum(base)})},
+        "planned_mib": _mib({**base._asdict(), "peak": base.peak}),
         "resident_mib": _resident(case),
         **growth(case),
     }
@@ -60,9 +60,9 @@ def growth(case: Case) -> dict[str, Any]:
 
     def grown(times: int, words: int) -> int:
         ratio, vocabulary = case.decoding.max_ratio, case.model.target_vocabulary
-        decoding = dataclasses.replace(case.decoding, max_ratio=ratio * times)
+        search = dataclasses.replace(case.decoding, max_ratio=ratio * times)
         model = dataclasses.replace(case.model, target_vocabulary=vocabulary * words)
-        plan = planned(case._replace(model=model, decoding=decoding))
+        plan = planned(case._replace(model=model, decoding=search))
         return plan.temporary + plan.output
 
     one, two, three = (grown(times, 1) for times in (1, 2, 3))
@@ -75,31 +75,8 @@ def growth(case: Case) -> dict[str, Any]:
     }
 
 
-class Plan(NamedTuple):
-    """Bytes, as XLA plans them."""
-
-    parameters: int
-    temporary: int
-    output: int
-
-
-def planned(case: Case) -> Plan:
-    """Nothing is run, and no parameters are made."""
-    params = jax.eval_shape(Seq2Seq(case.model).init, jax.random.key(0), example())["params"]
-    shape = (case.rows, case.length + 1)
-    batch = [
-        jax.ShapeDtypeStruct(shape, jnp.int32),
-        jax.ShapeDtypeStruct(shape, bool),
-        jax.ShapeDtypeStruct(shape[:1], jnp.int32),
-    ]
-    compiled = program.lower(case.model, params, *batch, *_static(case)).compile()
-    plan: Any = compiled.memory_analysis()
-    parameters = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params))
-    return Plan(parameters, plan.temp_size_in_bytes, plan.output_size_in_bytes)
-
-
-def _static(case: Case) -> tuple:
-    return case.steps, case.decoding.beam_size, NORMALIZATIONS["none"], False
+def planned(case: Case) -> program.Memory:
+    return program.memory(case.model, case.rows, case.length, case.decoding)
 
 
 def _resident(case: Case) -> dict[str, int]:
@@ -113,16 +90,21 @@ def _resident(case: Case) -> dict[str, int]:
 
 def main() -> None:
     """What `_resident` starts: a few steps with random parameters."""
-    model, rows, length, decoding = json.loads(sys.argv[1])
-    case = Case(ModelConfig(**model), rows, length, DecodingConfig(**decoding))
+    model, rows, length, settings = json.loads(sys.argv[1])
+    case = Case(ModelConfig(**model), rows, length, DecodingConfig(**settings))
     params = Seq2Seq(case.model).init(jax.random.key(0), example())["params"]
     jax.block_until_ready(params)
     with machine.PeakMemory() as before:
         pass
-    source = np.full((rows, length + 1), 2, np.int32)
-    batch = source, np.ones_like(source, bool), np.full(rows, STEPS, np.int32)
+    source = np.full((rows, length), 2, np.int32)
+    rules = decoding.Rules(np.full(rows, STEPS, np.int32))
+    draws = np.zeros((rows, 2), np.int32)
+    inputs = program.Inputs(source, np.ones_like(source, bool), rules, draws, np.int32(0))
     with machine.PeakMemory() as peak:
-        jax.block_until_ready(program(case.model, params, *batch, *_static(case)))
+        found = program.search(
+            (case.model,), (params,), inputs, case.steps, case.decoding, n_best=1
+        )
+        jax.block_until_ready(found)
     print(json.dumps({"before": round(before.mib), "peak": round(peak.mib)}))
 
 

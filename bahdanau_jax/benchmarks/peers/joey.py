@@ -5,8 +5,8 @@ nothing of this package is imported here, and nothing there imports this.
     python joey.py serve CONFIG     translates: a line of stdin asks, a line of stdout answers
 
 The first answer, unasked, is {"versions", "parameters"}. A request holds "lines" (tokens with
-spaces between), "beam_size", "batch_size", "threads" and "alpha"; its answer "seconds" and "lines".
-What JoeyNMT logs goes to stderr.
+spaces between), "beam_size", "batch_size", "threads" and "alpha"; its answer holds "seconds",
+"cpu_seconds" and "lines". What JoeyNMT logs goes to stderr.
 """
 
 import json
@@ -55,7 +55,7 @@ def translate(settings, model, stream, request: dict) -> dict:
     stream.reset_cache()
     for line in request["lines"]:
         stream.set_item(line)
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     with torch.inference_mode():
         _, _, lines, *_ = prediction.predict(
             model=model,
@@ -66,7 +66,8 @@ def translate(settings, model, stream, request: dict) -> dict:
             args=search,
             autocast=settings.autocast,
         )
-    return {"seconds": time.perf_counter() - start, "lines": lines}
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    return {"seconds": seconds, "cpu_seconds": cpu, "lines": lines}
 
 
 if __name__ == "__main__":
