@@ -16,10 +16,10 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.evaluation import scores
-from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, example, load
+from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, example, load
 from bahdanau_jax.variants import DEV_METRICS, check
 
-__all__ = ["Run", "load", "prepare", "train"]
+__all__ = ["Run", "ensemble", "load", "prepare", "train"]
 
 TRAINED_ON = "trained_on"  # in store/: the digest of the pairs that the run began with
 
