@@ -5,6 +5,8 @@ from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
 from bahdanau_jax.training.parallel import check_batch_size, mesh, replicate, shard
+from bahdanau_jax.training.profile import Profile
+from bahdanau_jax.training.record import RECORD, append_record
 from bahdanau_jax.training.step import (
     LOSS_SCALES,
     StepSums,
@@ -13,11 +15,14 @@ from bahdanau_jax.training.step import (
     init_state,
     train_step,
 )
+from bahdanau_jax.training.study import load_batch
+from bahdanau_jax.training.telemetry import Telemetry
 
 __all__ = [
     "LOSS_SCALES",
     "METRICS",
     "OPTIMIZERS",
+    "RECORD",
     "SCHEDULES",
     "TIMES",
     "Checkpointer",
@@ -25,11 +30,15 @@ __all__ = [
     "Interrupted",
     "Monitor",
     "Outcome",
+    "Profile",
     "StepSums",
+    "Telemetry",
     "TrainState",
+    "append_record",
     "check_batch_size",
     "eval_step",
     "init_state",
+    "load_batch",
     "lock",
     "make",
     "mesh",
