@@ -19,10 +19,11 @@ ALLOWED = {
     "decoding": BASE | {"model", "data"},
     "variants": BASE | STAGES,
     "trained": BASE | STAGES | {"variants"},
+    "exchange": BASE | STAGES | {"variants", "trained"},
     "run": BASE | STAGES | {"variants", "trained"},
     **{part: BASE | STAGES | TOOLS | {"variants", "trained", "run", PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | {"variants", "trained", "run"},
-    "cli": BASE | STAGES | TOOLS | {"variants", "trained", "run", PACKAGE},
+    "cli": BASE | STAGES | TOOLS | {"variants", "trained", "exchange", "run", PACKAGE},
 }
 
 MAX_FILE, MAX_FUNCTION = 300, 80

@@ -2,8 +2,9 @@
 
 from bahdanau_jax.data import grammar
 from bahdanau_jax.data.cleaning import UNICODE
-from bahdanau_jax.data.codec import Codec, learn, load, save
+from bahdanau_jax.data.codec import Codec, learn, load, save, save_words
 from bahdanau_jax.data.export import write_tfds
+from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.pipeline import dev_batches, train_batches
@@ -45,7 +46,9 @@ __all__ = [
     "load",
     "pairs",
     "prepare",
+    "replacing",
     "save",
+    "save_words",
     "train_batches",
     "write",
     "write_tfds",

@@ -1,6 +1,9 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
 from bahdanau_jax.training.checkpoint import Checkpointer
+from bahdanau_jax.training.damage import Damaged
+from bahdanau_jax.training.digest import difference, flatten, signature, unflatten
+from bahdanau_jax.training.inventory import Entry, inventory, prune
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
@@ -26,7 +29,9 @@ __all__ = [
     "SCHEDULES",
     "TIMES",
     "Checkpointer",
+    "Damaged",
     "Diverged",
+    "Entry",
     "Interrupted",
     "Monitor",
     "Outcome",
@@ -36,14 +41,20 @@ __all__ = [
     "TrainState",
     "append_record",
     "check_batch_size",
+    "difference",
     "eval_step",
+    "flatten",
     "init_state",
+    "inventory",
     "load_batch",
     "lock",
     "make",
     "mesh",
+    "prune",
     "replicate",
     "run",
     "shard",
+    "signature",
     "train_step",
+    "unflatten",
 ]
