@@ -42,7 +42,9 @@ def export_weights(folder: Path, path: Path) -> int:
     Names are those of the parameters, joined by dots. The file appears whole. Raises as `load`.
     """
     run = load(folder)
-    flat = {name.replace("/", "."): np.asarray(x) for name, x in training.flatten(run.params).items()}
+    flat = {
+        name.replace("/", "."): np.asarray(x) for name, x in training.flatten(run.params).items()
+    }
     files = sorted((Path(folder) / VOCABULARY).iterdir())
     vocabulary = {file.name: base64.b64encode(file.read_bytes()).decode() for file in files}
     metadata = {

@@ -179,9 +179,7 @@ def _optimize(
         checkpoints.close()
 
 
-def _evaluator(
-    config: Config, prepared: Prepared, loss_fn, monitor: training.Monitor
-) -> Callable:
+def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Monitor) -> Callable:
     """Dev scores of a training state: nll and accuracy per word, BLEU and exact matches of greedy
     translations, tokenised and in the case of the vocabulary, and the one of them that counts."""
     codecs, pairs = prepared.codecs, prepared.dev

@@ -127,9 +127,8 @@ def config(arrays: Mapping[str, Any]) -> ModelConfig:
 def parameters(arrays: Mapping[str, np.ndarray]) -> Params:
     """Our parameters, float32, from GroundHog's arrays by name.
 
-    Row 0 of ours, EOS, is GroundHog's last; our last is its row 0, which no word has. Source:
-    the names of GroundHog's `search_model.npz`. Raises ValueError as `config` does, and where a value
-    is not finite.
+    Row 0 of ours, EOS, is GroundHog's last; our last is its row 0, which no word has. Raises
+    ValueError as `config` does, and where a value is not finite.
 
     >>> with np.load("search_model.npz") as file:
     ...     params = parameters(dict(file))

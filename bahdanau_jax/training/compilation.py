@@ -29,18 +29,18 @@ class CompileLog:
         monitoring.register_event_listener(self._event)
         monitoring.register_event_duration_secs_listener(self._duration)
 
-    def _event(self, event: str, **_: Any) -> None:
+    def _event(self, event: str, **kwargs: str | int) -> None:
         if event == FOUND:
             self._found.yes = True
 
-    def _duration(self, event: str, seconds: float, **about: Any) -> None:
+    def _duration(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event != COMPILED:
             return
         cached, self._found.yes = getattr(self._found, "yes", False), False
         line = {
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "program": about.get("fun_name", "unknown"),
-            "seconds": round(seconds, 4),
+            "program": kwargs.get("fun_name", "unknown"),
+            "seconds": round(duration_secs, 4),
             "cached": cached,
             **self.now,
         }

@@ -107,8 +107,7 @@ def sums(flat: Flat) -> dict[str, int]:
 
 def sha256s(flat: Flat) -> dict[str, str]:
     """SHA-256 of the bytes of each array, as checkpoints had it before there was `sums`."""
-    whole = {name: np.ascontiguousarray(array) for name, array in flat.items()}
-    return {n: hashlib.sha256(a.reshape(-1).view(np.uint8)).hexdigest() for n, a in whole.items()}
+    return {name: hashlib.sha256(np.asarray(x).tobytes()).hexdigest() for name, x in flat.items()}
 
 
 # What a checkpoint may name as its digest.

@@ -205,10 +205,10 @@ class _Training:
         host = {name: float(value) for name, value in sums.items()}
         in_a_row = int(host.pop("nonfinite"))
         line = self.monitor.update(step, host, {n: float(v) for n, v in measured.items()})
-        if self.telemetry and line and not self.warned:
-            if warning := self.telemetry.warning(line):
-                self.monitor.note(f"step {step}: {warning}")
-                self.warned = True
+        warning = self.telemetry.warning(line) if self.telemetry and line else None
+        if warning and not self.warned:
+            self.monitor.note(f"step {step}: {warning}")
+            self.warned = True
         if in_a_row >= max_nonfinite:
             path = self.monitor.workdir / f"nonfinite-{step}.npz"
             save_batch(path, pending.batch)

@@ -92,7 +92,8 @@ class Monitor:
     """Sums of updates in; lines, curves and a bar out.
 
     A line covers the updates since the last one, at every `log_every` updates and at the last.
-    Of several processes the first alone writes. `state()` is all that a resumed run needs to write the very lines an unbroken one would have.
+    `state()` is all that a resumed run needs to write the very lines an unbroken one would have.
+    Of several processes the first alone writes.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """A batch whose gradient was not finite, kept for whoever wants to know why."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,8 @@ from bahdanau_jax.batch import Batch
 
 def save_batch(path: Path, batch: Batch) -> None:
     """The arrays of a batch by name, in NumPy's .npz."""
-    np.savez(path, **{name: np.asarray(array) for name, array in batch._asdict().items()})
+    arrays: dict[str, Any] = {name: np.asarray(x) for name, x in batch._asdict().items()}
+    np.savez(path, **arrays)
 
 
 def load_batch(path: Path) -> Batch:

@@ -60,12 +60,12 @@ def _measure(config: OptimizerConfig, steps: int, state: TrainState) -> dict[str
     mean, moved = READINGS[config.name](config, state.opt_state, made.astype(jnp.float32))
     leaves = jax.tree.leaves(mean)
     size = float(sum(leaf.size for leaf in leaves))
-    below = sum(jnp.sum(leaf < config.epsilon, dtype=jnp.int32) for leaf in leaves)
+    below = jnp.array([jnp.sum(leaf < config.epsilon, dtype=jnp.int32) for leaf in leaves])
     rate = schedule(config, steps)(made - 1)
     return {
         "update_to_weight": rate * moved / jnp.sqrt(_squares(state.params)),
         "gradient_rms": jnp.sqrt(_total(mean) / size),
-        "below_epsilon": below / size,
+        "below_epsilon": jnp.sum(below) / size,
     }
 
 

@@ -53,7 +53,7 @@ class Process:
         if self.process.pid and self.alive:
             os.kill(self.process.pid, number)
 
-    def end(self, seconds: float = 300) -> tuple[int, str]:
+    def end(self, seconds: float = 600) -> tuple[int, str]:
         """(exit code, stderr) when it has ended; -9 is SIGKILL's."""
         self.process.join(seconds)
         if self.alive:
@@ -62,7 +62,7 @@ class Process:
             raise TimeoutError(f"it did not end in {seconds} s: {self.error.read_text()}")
         return self.process.exitcode or 0, self.error.read_text(errors="replace")
 
-    def wait(self, event: Callable[[], bool], seconds: float = 300) -> bool:
+    def wait(self, event: Callable[[], bool], seconds: float = 600) -> bool:
         """Until `event()` holds; False where the process ended before."""
         deadline = time.monotonic() + seconds
         while not event():
@@ -70,7 +70,7 @@ class Process:
                 return False
             if time.monotonic() > deadline:
                 raise TimeoutError(self.error.read_text())
-            time.sleep(0.001)
+            time.sleep(0.003)
         return True
 
 

@@ -16,7 +16,7 @@ from tests import oracles
 from tests.model import worlds
 
 # The layout for E 3, H 5, A 7, L 11, output 13, 23 and 29 rows; written out, not computed.
-E, H, A, L, O, VS, VT = 3, 5, 7, 11, 13, 23, 29
+E, H, A, L, M, VS, VT = 3, 5, 7, 11, 13, 23, 29
 SHAPES = {
     "W_0_enc_approx_embdr": (VS, E),
     "b_0_enc_approx_embdr": (E,),
@@ -47,8 +47,8 @@ SHAPES = {
     "b_0_dec_hid_readout_0": (2 * L,),
     "W_0_dec_prev_readout_0": (E, 2 * L),
     "W_0_dec_repr_readout": (2 * H, 2 * L),
-    "W1_dec_deep_softmax": (L, O),
-    "W2_dec_deep_softmax": (O, VT),
+    "W1_dec_deep_softmax": (L, M),
+    "W2_dec_deep_softmax": (M, VT),
     "b_dec_deep_softmax": (VT,),
 }
 
@@ -84,7 +84,7 @@ def test_logits_equal_those_of_the_equations_on_groundhogs_names():
 
 def test_the_layout_is_that_of_the_models_own_sizes():
     config = groundhog.config(arrays())
-    expected = dataclasses.replace(PRESETS["groundhog"], **worlds.SIZES | {"output_size": O})
+    expected = dataclasses.replace(PRESETS["groundhog"], **worlds.SIZES | {"output_size": M})
     assert config == expected
     assert groundhog.shapes(config) == SHAPES
 
