@@ -12,7 +12,7 @@ PACKAGE = "bahdanau_jax"
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
 BASE = {"config", "batch", "hypothesis"}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
-WHOLE = {"aligner", "variants", "trained", "run"}
+WHOLE = {"variants", "aligner", "trained", "exchange", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
 ALLOWED = {
     **{part: BASE for part in ("config", "batch", "hypothesis", "model", "data", "evaluation")},
@@ -21,6 +21,7 @@ ALLOWED = {
     "variants": BASE | STAGES,
     "aligner": BASE | STAGES,
     "trained": BASE | STAGES | {"aligner", "variants"},
+    "exchange": BASE | STAGES | {"variants", "trained"},
     "run": BASE | STAGES | {"variants", "trained"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,

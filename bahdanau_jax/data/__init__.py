@@ -2,8 +2,9 @@
 
 from bahdanau_jax.data import grammar
 from bahdanau_jax.data.cleaning import UNICODE
-from bahdanau_jax.data.codec import Codec, learn, load, save
+from bahdanau_jax.data.codec import Codec, learn, load, save, save_words
 from bahdanau_jax.data.export import write_tfds
+from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
 from bahdanau_jax.data.names import choose
@@ -50,7 +51,9 @@ __all__ = [
     "overlaps",
     "pairs",
     "prepare",
+    "replacing",
     "save",
+    "save_words",
     "token_spans",
     "train_batches",
     "unit_spans",
