@@ -4,7 +4,18 @@ from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
-from bahdanau_jax.training.parallel import check_batch_size, mesh, replicate, shard
+from bahdanau_jax.training.parallel import (
+    BACKENDS,
+    SHARDINGS,
+    Backend,
+    Jit,
+    Pmap,
+    gathered,
+    memory,
+    mesh,
+    replicate,
+    shard,
+)
 from bahdanau_jax.training.step import (
     LOSS_SCALES,
     StepSums,
@@ -15,6 +26,13 @@ from bahdanau_jax.training.step import (
 )
 
 __all__ = [
+    "BACKENDS",
+    "SHARDINGS",
+    "Backend",
+    "Jit",
+    "Pmap",
+    "gathered",
+    "memory",
     "LOSS_SCALES",
     "METRICS",
     "OPTIMIZERS",
@@ -27,7 +45,6 @@ __all__ = [
     "Outcome",
     "StepSums",
     "TrainState",
-    "check_batch_size",
     "eval_step",
     "init_state",
     "lock",
