@@ -22,6 +22,7 @@ from bahdanau_jax.cli import jax_defaults
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "train": "train a model, or go on with one, and report its scores",
+        "launch": "train in several processes on this machine, and again when one dies",
         "prepare": "only fetch and tokenise what a training run would read",
         "translate": "translate lines of text with a trained model",
         "evaluate": "translate a file and score it against its reference",
@@ -59,10 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append("")  # so that module:attribute finds the user's own file
     try:
+        code = None
         with contextlib.suppress(SystemExit):  # how tyro leaves after --help; errors come as errors
-            _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+            code = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()  # here, where a closed pipe is caught
-        return 0
+        return code or 0
     except KeyboardInterrupt:
         print("bahdanau: interrupted", file=sys.stderr)
         return 130
@@ -80,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _dispatch(arguments: list[str]) -> None:
+def _dispatch(arguments: list[str]) -> int | None:
+    """The exit code, where a command has one of its own."""
     if not arguments:
         raise ValueError(f"no command given; one of {', '.join(COMMANDS)}, or --help")
     name, *rest = arguments
@@ -93,7 +96,7 @@ def _dispatch(arguments: list[str]) -> None:
         hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
         raise ValueError(f"no command {name!r}; {hint}")
     else:
-        importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
+        return importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
 
 
 def _version() -> str:

@@ -136,8 +136,9 @@ def sums(
     key: Array | None = None,
     smoothing: float = 0.0,
 ) -> Sums:
-    """The totals of a batch under teacher forcing. `key` switches dropout on: one for the batch, whose rows
-    count from 0, or an array of one for each row.
+    """The totals of a batch under teacher forcing.
+
+    `key` switches dropout on: one for the batch, or an array of one for each of its rows.
 
     >>> sums(config.model, params, batch).nll / sums(config.model, params, batch).words
     """

@@ -1,6 +1,7 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
 from bahdanau_jax.training.checkpoint import Checkpointer
+from bahdanau_jax.training.hosts import Silent, agreed, first, first_then_others, joined, together
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
@@ -31,7 +32,12 @@ __all__ = [
     "Backend",
     "Jit",
     "Pmap",
+    "Silent",
+    "agreed",
+    "first",
+    "first_then_others",
     "gathered",
+    "joined",
     "memory",
     "LOSS_SCALES",
     "METRICS",
@@ -53,5 +59,6 @@ __all__ = [
     "replicate",
     "run",
     "shard",
+    "together",
     "train_step",
 ]

@@ -18,6 +18,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from orbax.checkpoint import multihost
 
+from bahdanau_jax.training.monitor import Monitor
+
 Value = TypeVar("Value")
 
 HEARTBEAT_SECONDS = 20  # a process that is silent for so long is dead, and all others end
@@ -59,11 +61,15 @@ def arrangement(
 ) -> dict[str, Any] | None:
     """What `jax.distributed.initialize` is to be told; None for a process on its own.
 
+    `processes` 1 is one on its own, whatever the environment says.
+
     Raises ValueError where the three are not given together, or do not fit.
 
     >>> arrangement("10.0.0.1:4321", 2, 0, {})["num_processes"]
     2
     """
+    if processes == 1:
+        return None
     given = [coordinator, str(processes) if processes else "", str(process_id)]
     if process_id < 0:
         given[2] = ""
@@ -95,8 +101,8 @@ def arrangement(
 def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> Iterator[None]:
     """Together with the other processes, where there are any; before JAX is used for anything.
 
-    Nothing given, they are found through SLURM, Open MPI, Kubernetes or Cloud TPU. Raises ValueError
-    for arguments that do not fit, OSError where the others cannot be found.
+    Nothing given, they are found through SLURM, Open MPI, Kubernetes or Cloud TPU. Raises
+    ValueError for arguments that do not fit, OSError where the others cannot be found.
     """
     told = arrangement(coordinator, processes, process_id, os.environ)
     if told is None:
@@ -114,6 +120,11 @@ def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> I
         raise OSError(f"cannot join the other processes of {where}: {error}") from error
     yield
     jax.distributed.shutdown()
+
+
+def together() -> bool:
+    """Whether there are other processes."""
+    return jax.process_count() > 1
 
 
 def first() -> bool:
@@ -144,18 +155,18 @@ def agreed(scores: Mapping[str, float]) -> dict[str, float]:
     """The numbers of the first process, so that all go on alike."""
     if jax.process_count() == 1:
         return dict(scores)
-    numbers = multihost_utils.broadcast_one_to_all(np.array(list(scores.values()), np.float64))
-    return dict(zip(scores, np.asarray(numbers, float).tolist(), strict=True))
+    bits = np.array(list(scores.values()), np.float64).view(np.uint32)  # JAX would round them
+    numbers = np.asarray(multihost_utils.broadcast_one_to_all(bits)).view(np.float64)
+    return dict(zip(scores, numbers.tolist(), strict=True))
 
 
-class Silent:
-    """Stands for the monitor in the processes that write nothing."""
+class Silent(Monitor):
+    """The monitor of the processes that write nothing."""
 
-    def state(self) -> dict[str, Any]:
-        return {}
+    def start(self, step: int, state: Mapping[str, Any]) -> None:
+        del step, state
 
-    def paused(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
+    def note(self, text: str) -> None:
+        del text
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *arguments, **named: None
+    _print = note

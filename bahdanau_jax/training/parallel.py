@@ -1,7 +1,7 @@
 """Where arrays live, and how one update runs on all devices: two back ends with the same numbers.
 
-Rows of a batch are split over the devices; parameters are on every one. An update needs one message:
-the sum over the devices of the loss, the counts and the gradients of each device's own rows.
+Rows of a batch are split over the devices; parameters are on every one. An update needs one
+message: the sum over the devices of the loss, the counts and the gradients of each one's rows.
 """
 
 import math
@@ -127,7 +127,7 @@ def gathered(tree: Tree) -> Tree:
 
 
 class Backend(Protocol):
-    """How an update runs on all devices. `total` and `rows` are called inside what `compile` makes."""
+    """How an update runs on all devices. `rows` and `total` are for the step that is compiled."""
 
     devices: Mesh
 
@@ -206,11 +206,13 @@ class Jit:
     def laid_out(self, step: Step, layout: Any) -> Any:
         """The step for states of this layout, a sharding or a tree of them."""
         shardings = (layout, by_rows(self.devices)), (layout, replicated(self.devices))
-        return jax.jit(step, donate_argnums=0, in_shardings=shardings[0], out_shardings=shardings[1])
+        return jax.jit(
+            step, donate_argnums=0, in_shardings=shardings[0], out_shardings=shardings[1]
+        )
 
 
 class _Split:
-    """A step for states of which parts are split: their layout is known when the first one comes."""
+    """A step for states that are split: their layout is known when the first one comes."""
 
     def __init__(self, backend: Jit, step: Step):
         self._backend, self._step, self._made = backend, step, None

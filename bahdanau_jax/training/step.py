@@ -109,7 +109,7 @@ def totals(loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
 
 
 def in_parts(parts: int, loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
-    """The same totals, of every `parts`-th row at a time: memory for activations of so many less."""
+    """The same totals, of every `parts`-th row at a time, which needs less memory."""
     if parts == 1:
         return totals(loss_fn, params, batch, keys)
     cut = jax.tree.map(
