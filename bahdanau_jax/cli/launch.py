@@ -19,6 +19,7 @@ DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
 MENDABLE = 2  # the exit code of what starting again would not mend
 LAST_WORDS = 2.0  # seconds for the others to die of the same cause, so that the cause is known
 POLL = 0.05  # seconds
+PROGRAM = (sys.executable, "-m", "bahdanau_jax.cli.main")
 _LIBC = ctypes.CDLL(None)  # loaded before any child is made
 
 
@@ -106,7 +107,7 @@ class Processes:
         self, number: int, port: int, chosen: Launch, command: Sequence[str]
     ) -> subprocess.Popen:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bahdanau_jax.cli.main", *command],
+            [*PROGRAM, *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, **environment(number, port, chosen)},
@@ -207,7 +208,8 @@ def _copy(source: IO[bytes], to: TextIO, prefix: str) -> None:
     """Lines of a process's output. Its stdout, which only the first one writes to, needs no prefix;
     what Gloo, the carrier of messages between CPUs, prints there is no result.
     """
-    for line in source:
-        if not line.startswith(b"[Gloo] "):
-            to.write(prefix + line.decode("utf-8", "replace"))
-            to.flush()
+    with source:
+        for line in source:
+            if not line.startswith(b"[Gloo] "):
+                to.write(prefix + line.decode("utf-8", "replace"))
+                to.flush()
