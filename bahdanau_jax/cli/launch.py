@@ -157,10 +157,10 @@ class Processes:
             time.sleep(POLL)
         codes = {i: p.poll() for i, p in enumerate(self._running)}
         failed = {i: code for i, code in codes.items() if code}
-        first = min(failed, key=lambda i: (failed[i] > 0, i))  # a signal is the cause of the others
-        if set(failed.values()) == {MENDABLE}:
-            return MENDABLE, ""
+        first = min(failed, key=lambda i: (_rank(failed[i]), i))
         code = failed[first]
+        if code == MENDABLE:
+            return MENDABLE, ""
         if code > 0:
             return code, f"process {first} failed with exit code {code}"
         return 128 - code, f"process {first} was ended by {signal.Signals(-code).name}"
@@ -177,6 +177,15 @@ class Processes:
             process.wait()
         for thread in self._threads:
             thread.join(timeout=LAST_WORDS)
+
+
+def _rank(code: int) -> int:
+    """Which exit codes rather are causes than consequences: JAX aborts, or fails, where a peer is
+    gone, and a save that needs the peer fails like a full disk.
+    """
+    if code < 0:
+        return 3 if code == -signal.SIGABRT else 0
+    return 1 if code == MENDABLE else 2
 
 
 def environment(number: int, port: int, chosen: Launch) -> dict[str, str]:

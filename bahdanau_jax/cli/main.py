@@ -13,8 +13,10 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
+from typing import NoReturn
 
 from bahdanau_jax.cli import jax_defaults
 
@@ -54,6 +56,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     >>> main(["translate", "--run", "runs/quickstart", "--input", "source.txt"])
     """
+    try:
+        code = _run(arguments)
+    except BaseException:
+        if _awaited():
+            traceback.print_exc()
+            _leave(1)
+        raise
+    if code and _awaited():
+        _leave(code)
+    return code
+
+
+def _awaited() -> bool:
+    """Whether other processes of the same training have to learn that this one failed."""
+    training = sys.modules.get("bahdanau_jax.training")
+    return training is not None and training.awaited()
+
+
+def _leave(code: int) -> NoReturn:
+    """Without waiting, as JAX does at Python's end, for processes that wait for this one."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     jax_defaults.apply()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)

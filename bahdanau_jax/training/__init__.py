@@ -1,7 +1,15 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
 from bahdanau_jax.training.checkpoint import Checkpointer
-from bahdanau_jax.training.hosts import Silent, agreed, first, first_then_others, joined, together
+from bahdanau_jax.training.hosts import (
+    Silent,
+    agreed,
+    awaited,
+    first,
+    first_then_others,
+    joined,
+    together,
+)
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
@@ -34,6 +42,7 @@ __all__ = [
     "Pmap",
     "Silent",
     "agreed",
+    "awaited",
     "first",
     "first_then_others",
     "gathered",

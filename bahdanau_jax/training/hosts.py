@@ -118,8 +118,23 @@ def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> I
     except (RuntimeError, ValueError) as error:
         where = told.get("coordinator_address", "this cluster")
         raise OSError(f"cannot join the other processes of {where}: {error}") from error
+    _open.append(told)
     yield
+    _part()  # not where this process fails: it leaves alone
+
+
+_open: list[dict[str, Any]] = []  # what this process joined and has not left
+
+
+def _part() -> None:
+    """Leave, all together."""
     jax.distributed.shutdown()
+    _open.clear()
+
+
+def awaited() -> bool:
+    """Whether Python would wait for the other processes before it exits."""
+    return bool(_open)
 
 
 def together() -> bool:
@@ -142,13 +157,23 @@ def meet() -> None:
 
 
 def first_then_others(work: Callable[[], Value]) -> Value:
-    """The work of the first process, which the others then find done."""
+    """The work of the first process, which the others then find done.
+
+    Where the first one fails, all leave: the others with an OSError.
+    """
+    if not together():
+        return work()
+    result, failure = None, None
     if first():
-        result = work()
-        meet()
-        return result
-    meet()
-    return work()
+        try:
+            result = work()
+        except Exception as error:
+            failure = error
+    meet()  # a message between devices would not wait for so long
+    if multihost_utils.broadcast_one_to_all(np.int32(failure is not None)):
+        _part()
+        raise failure or OSError("the first process could not begin: its message says why")
+    return result if result is not None else work()
 
 
 def agreed(scores: Mapping[str, float]) -> dict[str, float]:

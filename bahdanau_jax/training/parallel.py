@@ -34,7 +34,7 @@ SHARDINGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 
 
-def mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
+def mesh(devices: Sequence[Any] | None = None) -> Mesh:
     """All devices, process after process, on an axis for each prime factor of their number.
 
     With these axes an array can be split over a part of the devices. Auto axes: pure functions run
@@ -85,7 +85,8 @@ def split(shape: tuple[int, ...], devices: Mesh) -> NamedSharding:
 def put(leaf: Any, sharding: NamedSharding) -> jax.Array:
     """The whole array, that every process has, laid out by `sharding` over all processes."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        data = put(jax.random.key_data(leaf), replicated(sharding.mesh))
+        whole = NamedSharding(sharding.mesh, PartitionSpec())
+        data = put(jax.random.key_data(leaf), whole)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
     host = np.asarray(leaf)
     return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
@@ -129,7 +130,8 @@ def gathered(tree: Tree) -> Tree:
 class Backend(Protocol):
     """How an update runs on all devices. `rows` and `total` are for the step that is compiled."""
 
-    devices: Mesh
+    @property
+    def devices(self) -> Mesh: ...
 
     def place(self, state: Tree) -> Tree:
         """A state of whole arrays, as `compile`d steps take it; the same numbers anywhere."""

@@ -162,3 +162,17 @@ def test_processes_are_told_of_each_other_and_of_their_devices():
 def test_a_wrong_command_line_is_one_line(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         launch.main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("codes", "cause"),
+    [
+        ((2, -signal.SIGABRT), 2),  # a wrong setting, and the one who waited for the first process
+        ((1, 2), 2),  # a full disk, and the one whose message found no peer
+        ((2, -signal.SIGKILL), -signal.SIGKILL),  # a death, and a save that needed the dead
+        ((-signal.SIGABRT, 1), 1),
+        ((-signal.SIGABRT, -signal.SIGSEGV), -signal.SIGSEGV),
+    ],
+)
+def test_causes_are_told_from_consequences(codes, cause):
+    assert min(codes, key=launch._rank) == cause

@@ -32,7 +32,6 @@ CONFIG = ModelConfig(
     readout_dropout=0.4,
 )
 NETWORK = model.Seq2Seq(CONFIG)
-# Messages in the compiled program: the one of the gradients; those of the norm and the state's parts.
 MESSAGES = re.compile(
     r"= (.*?) (all-reduce|all-gather|collective-permute|all-to-all|reduce-scatter)\("
 )
