@@ -16,7 +16,11 @@ FILE = Path(__file__).resolve()
 config = dataclasses.replace(
     small.config,
     model=dataclasses.replace(
-        small.config.model, embedding_dropout=0.1, annotation_dropout=0.2, readout_dropout=0.3
+        small.config.model,
+        init="glorot",
+        embedding_dropout=0.1,
+        annotation_dropout=0.2,
+        readout_dropout=0.3,
     ),
     data=dataclasses.replace(small.config.data, test=""),
     optimizer=OptimizerConfig(),

@@ -110,8 +110,6 @@ def main() -> None:
         "jit": (jit, 1),
         "pmap": (pmap, 1),
         "jit, 2 parts": (jit, 2),
-        "pmap, 2 parts": (pmap, 2),
-        "optimizer": (training.Jit(devices, "optimizer"), 1),
         "vocabulary": (training.Jit(devices, "vocabulary"), 2),
     }
     doubles = ("jit, 2 parts", "pmap")
@@ -123,6 +121,7 @@ def main() -> None:
             norms = [float(np.linalg.norm(leaf)) for leaf in jax.tree.leaves(one["gradient"])]
             report[dtype] = {"smallest gradient": min(norms), "one": one["counts"]}
             for name in names:
+                print(dtype, name, file=sys.stderr)
                 found = run(dtype, *ways[name], steps, scale)
                 for what in ("gradient", "params"):
                     found[what] = difference(found[what], one[what])
