@@ -4,6 +4,7 @@ The run folder holds all that is known of a model: config.json, vocabulary/, che
 metrics.jsonl. Everything with a side effect is reached from here.
 """
 
+import contextlib
 import dataclasses
 import io
 import warnings
@@ -58,16 +59,22 @@ def train(config: Config, workdir: Path, profile: str = "") -> Run:
     check(config)
     workdir = Path(workdir)
     traced = training.Profile.parse(profile, workdir / PROFILE) if profile else None
-    with training.lock(workdir):
-        _same_experiment(config, workdir)
-        config, prepared = _prepared(config, workdir)
-        devices = training.mesh()
-        _same_data(prepared.train, workdir)
-        config.save(workdir / CONFIG)
-        outcome = _optimize(config, prepared, workdir, devices, traced)
+    with training.lock(workdir) if training.first() else contextlib.nullcontext():
+        config, prepared = training.first_then_others(lambda: _begun(config, workdir))
+        outcome = _optimize(config, prepared, workdir, traced)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     return load(workdir)
+
+
+def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
+    """A folder that has all that training needs, and remembers what it is for."""
+    _same_experiment(config, workdir)
+    config, prepared = _prepared(config, workdir)
+    _same_data(prepared.train, workdir)
+    if training.first():
+        config.save(workdir / CONFIG)
+    return config, prepared
 
 
 def _prepared(
@@ -137,7 +144,7 @@ def _same_experiment(config: Config, workdir: Path) -> None:
 
 
 def _optimize(
-    config: Config, prepared: Prepared, workdir: Path, devices, profile: training.Profile | None
+    config: Config, prepared: Prepared, workdir: Path, profile: training.Profile | None
 ) -> training.Outcome:
     network = model.Seq2Seq(config.model)
     smoothing = config.optimizer.label_smoothing
@@ -145,38 +152,62 @@ def _optimize(
     def loss_fn(params, batch: Batch, key):
         return network.apply({"params": params}, batch, key, smoothing if key is not None else 0.0)
 
+    settings, devices = config.training, training.mesh()
+    backend = training.BACKENDS[settings.parallel](devices, settings.shard)
     plan = _plan(config, prepared)
-    for rows in plan.heights:
-        training.check_batch_size(rows, devices)
     seed, key = jax.random.split(jax.random.key(config.training.seed))
-    steps = config.training.steps
+    steps = settings.steps
     optimizer = training.make(config.optimizer, steps)
     params = jax.jit(network.init)(seed, example())["params"]
     state = training.init_state(params, optimizer, key, config.optimizer)
-    state = training.replicate(state, devices)
-    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, config.training.keep_checkpoints)
+    state = backend.place(state)
+    monitor = training.Monitor if training.first() else training.Silent
+    monitor = monitor(workdir, steps, log_every=settings.log_every, epoch_steps=plan.steps())
+    if devices.size > 1:
+        monitor.note(training.memory(state, devices))
+    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, settings.keep_checkpoints)
     try:
         state = checkpoints.restore(state) or state
         training.append_record(workdir, config, int(state.step))
-        update = training.train_step(loss_fn, optimizer, config.optimizer, devices)
-        monitor = training.Monitor(
-            workdir, steps, log_every=config.training.log_every, epoch_steps=plan.steps()
+        update = training.train_step(
+            loss_fn, optimizer, config.optimizer, backend, settings.accumulate
+        )
+        batches = data.train_batches(
+            prepared.train,
+            plan,
+            int(state.step),
+            jax.process_index(),
+            jax.process_count(),
+            devices.size * settings.accumulate,
         )
         return training.run(
             state,
             steps=steps,
-            next_batches=data.train_batches(prepared.train, plan, int(state.step)),
-            step_fn=lambda state, batch: update(state, training.shard(batch, devices)),
+            next_batches=batches,
+            step_fn=lambda state, batch: update(state, backend.feed(batch)),
             evaluate=_evaluator(config, prepared, loss_fn, monitor) if prepared.dev else None,
             checkpointer=checkpoints,
             monitor=monitor,
-            config=config.training,
+            config=settings,
             max_nonfinite=config.optimizer.max_nonfinite,
             telemetry=training.Telemetry(config.optimizer, steps),
             profile=profile,
         )[1]
     finally:
         checkpoints.close()
+
+
+def _alone(evaluate: Callable) -> Callable:
+    """The evaluation on one device of each process, with the weights that are there already.
+
+    So no process waits for another in it; what counts is what the first one finds.
+    """
+
+    def evaluated(state) -> dict[str, float]:
+        weights = training.gathered(state.weights)
+        return training.agreed(evaluate(state.replace(params=weights, ema=())))
+
+    return evaluated
 
 
 def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Monitor) -> Callable:
@@ -205,7 +236,7 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Mo
         }
         return {**dev, "score": rank(dev)}
 
-    return evaluate
+    return _alone(evaluate)
 
 
 def _show(monitor: training.Monitor, step: int, found: Sequence[Hypothesis]) -> None:
