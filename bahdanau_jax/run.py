@@ -181,7 +181,6 @@ def _optimize(
             jax.process_count(),
             devices.size * settings.accumulate,
         )
-        evaluate = _alone(_evaluator(config, prepared, loss_fn, monitor))
         return training.run(
             state,
             steps=steps,
@@ -240,7 +239,7 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Mo
         }
         return {**dev, "score": rank(dev)}
 
-    return evaluate
+    return _alone(evaluate)
 
 
 def _show(monitor: training.Monitor, step: int, found: Sequence[Hypothesis]) -> None:
