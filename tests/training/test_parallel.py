@@ -1,4 +1,4 @@
-"""The same update on 8 devices as on one: gradients, steps, messages, what a device holds."""
+"""The same update on 8 devices as on one: gradients, steps, messages, and what a device holds."""
 
 import dataclasses
 import json
@@ -75,8 +75,10 @@ def test_counts_agree(eight, way):
 @pytest.mark.parametrize("way", ["jit", "pmap", "jit, 2 parts"])
 def test_an_update_sends_one_message(eight, way):
     """All gradients, the model's five sums and two counts, once; no parameter travels."""
-    sums = 5 + 2
-    assert eight["float32"][way]["messages"] == {"all-reduce": [sum(eight["leaves"]) + sums]}
+    (name, (size,)), *others = eight["float32"][way]["messages"].items()
+    gradients, sums = sum(eight["leaves"]), 5 + 2
+    assert (name, others) == ("all-reduce", [])
+    assert gradients < size <= gradients + sums
 
 
 @pytest.mark.slow
@@ -96,7 +98,7 @@ def test_only_what_is_split_travels_besides(eight):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_state_is_donated_and_compiled_for_once(eight, way):
     assert eight["float32"][way]["donated"]
-    assert eight["float32"][way]["compiled"] == 1
+    assert eight["float32"][way]["compiled later"] == 0
 
 
 @pytest.mark.parametrize(
