@@ -9,7 +9,8 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 
-from bahdanau_jax import data, decoding, hypothesis, model, training
+from bahdanau_jax import aligner, data, decoding, hypothesis, model, training
+from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
@@ -211,6 +212,15 @@ class Run:
             targets,
             decoding.Ranking.of(settings),
         )
+
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], level: str = "word"
+    ) -> list[Aligned]:
+        """Where the words of each target look in its source; `level` is a key of `data.LEVELS`.
+
+        >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
+        """
+        return aligner.align(self.force, self.codecs, sources, targets, level)
 
     def evaluate(
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None

@@ -16,6 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
 
+# Ends of lines, to some readers, that JSON leaves as they are.
+JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
 WINDOW = 1024  # lines held at once
 CHUNK = 1 << 20  # bytes asked for at once
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from bahdanau_jax.cli import lines, options, progress
+from bahdanau_jax.cli.unknown import Known
 from bahdanau_jax.config import SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
 
@@ -41,13 +42,12 @@ class Translate:
     weights: str = ""  # of training: their moving average (ema) or themselves (params)
     line_buffered: bool = False  # answer each line before the next is translated
     progress: bool | None = None  # on stderr; by default where that is a terminal
+    replace_unk: bool = False  # write for each UNK the source word that it looked at
+    lexicon: Path | None = None  # what to write instead: lines of source word, tab, target word
+    reference: Path | None = None  # with --replace-unk: say on stderr what it does to BLEU
     settings: Annotated[DecodingConfig, tyro.conf.arg(name="")] = field(
         default_factory=DecodingConfig
     )
-
-
-# Ends of lines, to some readers, that JSON leaves as they are.
-JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 def _text(index: int, hypothesis: Hypothesis) -> str:
@@ -60,7 +60,7 @@ def _ranked(index: int, hypothesis: Hypothesis) -> str:
 
 def _jsonl(index: int, hypothesis: Hypothesis) -> str:
     line = json.dumps({"index": index, **hypothesis.to_json()}, ensure_ascii=False)
-    return line.translate(JSON_ENDS)
+    return line.translate(lines.JSON_ENDS)
 
 
 # By format and by whether several translations of a line were asked for.
@@ -80,6 +80,7 @@ def main(arguments: Sequence[str]) -> None:
     model, form = _load(chosen), FORMATS[chosen.format, chosen.n_best > 1]
     given = _differences(chosen.settings, _configured(chosen))
     shown = progress.wanted(chosen.progress, chosen.output is None and _is_terminal())
+    known = Known(chosen, model)
     index = 0
     with lines.writer(chosen.output) as write, progress.counting(shown) as done:
         windows = lines.read(chosen.input, 1 if chosen.line_buffered else lines.WINDOW)
@@ -87,9 +88,11 @@ def main(arguments: Sequence[str]) -> None:
             ranked = model.translate(
                 window, n_best=chosen.n_best, prefixes=begun, first=index, **given
             )
+            ranked = known(window, ranked)
             write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
             index += len(window)
             done(len(window))
+    known.report()
 
 
 def _parse(arguments: Sequence[str]) -> Translate:
@@ -133,9 +136,12 @@ def _check(chosen: Translate) -> None:
             f"--beam-size is {chosen.settings.beam_size}, but should be at least {chosen.n_best}"
             " (the number of translations wanted)"
         )
-    for option, path in (("--input", chosen.input), ("--prefix", chosen.prefix)):
+    if not chosen.replace_unk and (chosen.lexicon or chosen.reference):
+        raise ValueError("--lexicon and --reference are about --replace-unk True, which is missing")
+    for option in ("input", "prefix", "lexicon", "reference"):
+        path = getattr(chosen, option)
         if path is not None and not path.exists():
-            raise FileNotFoundError(2, f"no such file ({option})", str(path))
+            raise FileNotFoundError(2, f"no such file (--{option})", str(path))
 
 
 def _load(chosen: Translate):

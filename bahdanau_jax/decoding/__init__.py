@@ -9,11 +9,13 @@ from bahdanau_jax.decoding.rules import Rules
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import beam, greedy
 from bahdanau_jax.decoding.translate import translate
+from bahdanau_jax.decoding.unknown import LexiconCounts, read_lexicon, replace_unknown
 
 __all__ = [
     "METHODS",
     "NORMALIZATIONS",
     "Found",
+    "LexiconCounts",
     "Normalization",
     "Ranking",
     "Rules",
@@ -22,6 +24,8 @@ __all__ = [
     "force",
     "greedy",
     "program",
+    "read_lexicon",
+    "replace_unknown",
     "sample",
     "translate",
 ]
