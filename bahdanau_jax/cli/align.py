@@ -53,9 +53,8 @@ class Align:
     ] = "grow-diag-final-and"  # how the links of both models are joined
     gold: Path | None = None  # links to compare with: Pharaoh with '?' for possible ones, or .wa
     gold_transposed: bool = False  # the links of --gold name the target's word first
-    dice: str = (
-        ""  # a corpus, as in --data.train, whose co-occurrences are scored beside, on --gold
-    )
+    dice: str = ""  # a corpus, as in --data.train, whose co-occurrences are scored beside
+    dice_power: float = 0.0  # weights are multiplied by Dice coefficients raised to this power
     lexicon_output: Path | None = None  # a file for the commonest link of each source word
     lexicon_least: int = 2  # times that it has to be linked
 
