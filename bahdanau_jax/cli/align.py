@@ -143,31 +143,26 @@ def _prior(scores: "np.ndarray | None", power: float) -> "np.ndarray | None":
 
 def _windows(source: Path, target: Path) -> Iterator[tuple[list[str], list[str]]]:
     """As many lines of both files as there are of each; unequal files are an error at their end."""
-    streams = lines.read(source), lines.read(target)
+    paths, streams = (source, target), (lines.read(source), lines.read(target))
     held: tuple[list[str], list[str]] = ([], [])
     count = 0
     while True:
-        ended = False
         for kept, stream in zip(held, streams, strict=True):
             if not kept:
-                window = next(stream, None)
-                ended |= window is None
-                kept.extend(window or [])
-        if ended:
-            break
+                kept.extend(next(stream, []))
         size = min(map(len, held))
+        if not size:
+            break
         yield held[0][:size], held[1][:size]
         for kept in held:
             del kept[:size]
         count += size
-    if any(held):
-        sizes = [
-            count + len(kept) + sum(map(len, s)) for kept, s in zip(held, streams, strict=True)
-        ]
-        raise ValueError(
-            f"{source} has {sizes[0]} lines, but {target} has {sizes[1]}; line i of one should "
-            "translate line i of the other"
-        )
+    for path, kept, other in zip(paths, held, paths[::-1], strict=True):
+        if kept:
+            raise ValueError(
+                f"{path} has more lines than {other}, which has {count}; line i of one should "
+                "translate line i of the other"
+            )
 
 
 def _pharaoh(index: int, pair: "alignments.Pair", links: "Links") -> str:

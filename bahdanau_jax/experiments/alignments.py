@@ -51,10 +51,14 @@ def align(
     for one, other in pairs:
         if other is not None and (one.source, one.target) != (other.target, other.source):
             raise ValueError(
-                f"the runs do not count the same {level}s: {' '.join(one.source)!r} is "
-                f"{' '.join(other.target)!r} to the reverse one; use the level word"
+                f"the runs do not count the same {level}s: {_shown(one.source, one.target)} and "
+                f"{_shown(other.target, other.source)}; use the level word"
             )
     return pairs
+
+
+def _shown(source: Sequence[str], target: Sequence[str]) -> str:
+    return f"{' '.join(source)!r} with {' '.join(target)!r}"
 
 
 def check_opposite(forward: Run, backward: Run) -> None:
