@@ -61,7 +61,8 @@ def run(config: Config, length: int, steps: int, pairs: int) -> dict[str, Any]:
             _train(config, Path(folder), state, steps, update, itertools.cycle(batches))
             return (time.perf_counter() - begun) / steps
 
-    bare(), watched()  # compile, and fill the caches
+    for side in (bare, watched):  # compile, and fill the caches
+        side()
     found = []
     for number in range(pairs):
         order = (bare, watched) if number % 2 == 0 else (watched, bare)

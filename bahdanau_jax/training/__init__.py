@@ -71,7 +71,6 @@ __all__ = [
     "Outcome",
     "Pmap",
     "Profile",
-    "Silent",
     "StepSums",
     "Telemetry",
     "TrainState",
