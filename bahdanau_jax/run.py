@@ -173,7 +173,7 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:
     encoded = ((codecs[0].encode(p.source), codecs[1].encode(p.target)) for p in pairs)
     batches = data.dev_batches(data.Pairs.of(encoded), config.data)
     step = training.eval_step(loss_fn)
-    greedy = dataclasses.replace(config.decoding, beam_size=1)
+    greedy = dataclasses.replace(config.decoding, method="beam", beam_size=1)
     rank = DEV_METRICS[config.training.dev_metric]
 
     def evaluate(state) -> dict[str, float]:

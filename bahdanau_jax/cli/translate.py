@@ -141,7 +141,8 @@ def _check(chosen: Translate) -> None:
 def _load(chosen: Translate):
     from bahdanau_jax import run
 
-    how = {"checkpoint": chosen.checkpoint, "average": chosen.average, "weights": chosen.weights}
+    names = ("checkpoint", "average", "weights")
+    how = {n: getattr(chosen, n) for n in names if getattr(chosen, n) != getattr(Translate, n)}
     models = [run.load(folder, **how) for folder in chosen.run]
     return models[0] if len(models) == 1 else run.ensemble(models)
 
