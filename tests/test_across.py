@@ -102,7 +102,7 @@ def test_two_processes_go_on_with_the_run_of_one(runs):
 
 
 def wait_for_step(workdir: Path, step: int) -> None:
-    metrics, until = workdir / "metrics.jsonl", time.monotonic() + 300
+    metrics, until = workdir / "metrics.jsonl", time.monotonic() + 900
     while not metrics.exists() or len(metrics.read_text().splitlines()) < step:
         assert time.monotonic() < until
         time.sleep(0.01)
