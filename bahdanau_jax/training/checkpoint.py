@@ -6,7 +6,6 @@ restores a flipped bit without a word, and casts a wrong type in silence.
 
 import logging
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from orbax.checkpoint import v1 as orbax
 
-from bahdanau_jax.training.damage import Damaged, barrier, hush, quiet, reading, together
+from bahdanau_jax.training import replacing
+from bahdanau_jax.training.damage import Damaged, hush, quiet, reading, together
 from bahdanau_jax.training.digest import (
     DIGESTS,
     Flat,
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
-DAMAGED, REPLACED = "damaged-", "replaced-"  # before the step, in names of folders set aside
+DAMAGED = "damaged-"  # before the step, in the name of a folder set aside
 
 
 class Checkpointer:
@@ -59,7 +59,7 @@ class Checkpointer:
         with self._disk():
             if keep is not None:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._bring_back()
+                replacing.bring_back(self.folder)
             self._orbax = orbax.training.Checkpointer(
                 str(self.folder),
                 context=options,
@@ -106,13 +106,13 @@ class Checkpointer:
             "progress": progress or {},
         }
         self.wait()
-        self._make_room(flat)
+        replacing.make_room(self.folder, flat)
         self._scores.pop(step, None)
         if note["score"] is not None:
             self._scores[step] = note["score"]
         with self._disk():
             if step in self.steps():
-                self._rename(str(step), f"{REPLACED}{step}")
+                self._rename(str(step), f"{replacing.REPLACED}{step}")
             self._pending = self._orbax.save_checkpointables_async(
                 step,
                 {ITEM: flat},
@@ -120,33 +120,9 @@ class Checkpointer:
                 custom_metadata={"note": note, "seal": seal(note)},
             )
 
-    def _make_room(self, flat: Flat) -> None:
-        """Raise OSError now, rather than when a part is written, where the disk is too full."""
-        needed = sum(leaf.size * leaf.dtype.itemsize for leaf in flat.values())
-        free = shutil.disk_usage(self.folder).free if self.folder.exists() else 0
-        if needed > free:
-            raise OSError(
-                f"cannot keep checkpoints in {self.folder}: one needs {needed / 1e6:,.1f} MB, and "
-                f"{free / 1e6:,.1f} MB are free; free some space or choose another folder"
-            )
-
     def _rename(self, name: str, new: str) -> None:
-        """Of a checkpoint's folder, by the first process; the others wait."""
-        if jax.process_index() == 0:
-            shutil.rmtree(self.folder / new, ignore_errors=True)
-            (self.folder / name).rename(self.folder / new)
-        barrier(new)
+        replacing.rename(self.folder / name, self.folder / new)
         self._orbax.reload()
-
-    def _bring_back(self) -> None:
-        """Folders of checkpoints that were being replaced when the process died."""
-        for aside in self.folder.glob(f"{REPLACED}*") if jax.process_index() == 0 else ():
-            whole = self.folder / aside.name.removeprefix(REPLACED)
-            if whole.exists():
-                shutil.rmtree(aside, ignore_errors=True)
-            else:
-                aside.rename(whole)
-        barrier(REPLACED)
 
     def check(self) -> None:
         """Raise OSError where a save in the background has failed by now; never waits."""
@@ -165,9 +141,7 @@ class Checkpointer:
             return
         pending.result()
         self._orbax.wait()
-        if jax.process_index() == 0:
-            for aside in self.folder.glob(f"{REPLACED}*"):
-                shutil.rmtree(aside, ignore_errors=True)
+        replacing.forget(self.folder)
 
     def wait(self) -> None:
         """Until the last save is on disk. Raises OSError where it could not be written."""
@@ -204,10 +178,6 @@ class Checkpointer:
         Raises ValueError where the checkpoint is of another model, OSError where all are damaged.
         """
         return self._first_good(self._newest_first(), template)
-
-    def restore_best(self, template: State) -> State | None:
-        """Likewise, the one with the highest score; then the next best, then the newest."""
-        return self._first_good(self._best_first(), template)
 
     def _newest_first(self) -> list[int]:
         return list(reversed(self.steps()))
