@@ -6,7 +6,7 @@ restores a flipped bit without a word, and casts a wrong type in silence.
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ from bahdanau_jax.training.digest import (
     sums,
     unflatten,
 )
-from bahdanau_jax.training.preservation import NewestAndBest
+from bahdanau_jax.training.preservation import NewestAndBest, ordered
 
 log = logging.getLogger(__name__)
 
@@ -177,41 +177,19 @@ class Checkpointer:
         with a warning, and a training run sets them aside as damaged-STEP.
         Raises ValueError where the checkpoint is of another model, OSError where all are damaged.
         """
-        return self._first_good(self._newest_first(), template)
+        return next(iter(self.restore_several(template, "newest", 1)), None)
 
-    def _newest_first(self) -> list[int]:
-        return list(reversed(self.steps()))
-
-    def _best_first(self) -> list[int]:
-        scores = self.scores()
-        ranked = sorted(scores, key=lambda step: (scores[step], step), reverse=True)
-        return ranked + [step for step in self._newest_first() if step not in scores]
+    def restore_best(self, template: State) -> State | None:
+        """Likewise, the one with the highest score; then the next best, then the newest."""
+        return next(iter(self.restore_several(template, "best", 1)), None)
 
     def restore_several(self, template: State, choice: str, count: int) -> list[State]:
-        """The first `count` whole checkpoints by `choice`, `best` or `newest`; [] if there is none.
+        """The first `count` that are whole, in an order of ORDERS; fewer where there are no more.
 
-        Raises ValueError for another choice, or where there are fewer.
+        Raises ValueError for another order, or none to restore.
         """
-        orders = {"best": self._best_first, "newest": self._newest_first}
-        if choice not in orders:
-            raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(orders)}")
-        if count < 1:
-            raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
-        found = self._whole(orders[choice](), template, count)
-        if 0 < len(found) < count:
-            raise ValueError(
-                f"{self.folder} holds {len(found)} checkpoints, not {count}: ask for fewer, or "
-                f"train with training.keep_checkpoints {count}"
-            )
-        return found
-
-    def _first_good(self, steps: Sequence[int], template: State) -> State | None:
-        return next(iter(self._whole(steps, template, 1)), None)
-
-    def _whole(self, steps: Sequence[int], template: State, count: int) -> list[State]:
-        """The first `count` of these that are whole."""
         damaged, found = [], []
-        for step in steps:
+        for step in ordered(self.steps(), self.scores(), choice, count):
             if len(found) == count:
                 break
             try:
