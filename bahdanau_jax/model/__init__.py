@@ -4,6 +4,7 @@ from bahdanau_jax.model import attention, loss
 from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, stepper, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
+from bahdanau_jax.model.forcing import Forced, forced
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.loss import Sums, alignment, sums
 from bahdanau_jax.model.parameters import INITS, Params
@@ -19,6 +20,7 @@ __all__ = [
     "ORDERS",
     "READOUTS",
     "SCORES",
+    "Forced",
     "Memory",
     "Params",
     "Score",
@@ -29,6 +31,7 @@ __all__ = [
     "attention",
     "count",
     "encode",
+    "forced",
     "loss",
     "score_named",
     "start",
