@@ -6,12 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from bahdanau_jax.cli import lines, options
-
-if TYPE_CHECKING:
-    from bahdanau_jax.experiments.evaluation import Baseline
 
 
 @dataclass(frozen=True)
@@ -38,8 +34,8 @@ class Evaluate:
 DECIMALS: Mapping[str, int] = MappingProxyType(
     {
         **dict.fromkeys(("AER", "length-ratio", "perplexity"), 2),
-        **dict.fromkeys(("PSA", "LCSR", "GeoMean", "accuracy", "exact", "loss"), 3),
-        **dict.fromkeys(("ECE", "unfinished", "UNK"), 3),
+        **dict.fromkeys(("PSA", "LCSR", "GeoMean", "PSA-seed", "LCSR-seed", "GeoMean-seed"), 3),
+        **dict.fromkeys(("accuracy", "exact", "loss", "ECE", "unfinished", "UNK"), 3),
     }
 )
 
@@ -55,6 +51,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError(f"--beam-size is {chosen.beam_size}, but should be at least 1")
     if chosen.seed < 0:
         raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
+    theirs = _other_lines(chosen, sources)
     if chosen.output is not None:
         _check_folder(chosen.output)
     from bahdanau_jax import run
@@ -69,7 +66,12 @@ def main(arguments: Sequence[str]) -> None:
     )
     evaluation.check(sources, references, settings)
     model = run.load(chosen.run)
-    baseline = _baseline(chosen, sources)
+    if chosen.baseline is not None and theirs is None:
+        other = run.load(chosen.baseline).translate(sources, beam_size=chosen.beam_size)
+        theirs = [best.text for best in other]
+    baseline = None
+    if chosen.baseline is not None and theirs is not None:
+        baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
     evaluated = evaluation.evaluate(model, sources, references, settings, baseline)
     for name, value in evaluated.scores.items():
         if isinstance(value, float | int) and not isinstance(value, bool):
@@ -107,19 +109,13 @@ def _check_folder(folder: Path) -> None:
         pass
 
 
-def _baseline(chosen: Evaluate, sources: Sequence[str]) -> "Baseline | None":
-    from bahdanau_jax import run
-    from bahdanau_jax.experiments import evaluation
-
-    if (path := chosen.baseline) is None:
+def _other_lines(chosen: Evaluate, sources: Sequence[str]) -> list[str] | None:
+    """The baseline's translations, where a file has them."""
+    if chosen.baseline is None or chosen.baseline.is_dir():
         return None
-    name = path.resolve().name
-    if path.is_dir():
-        found = run.load(path).translate(sources, beam_size=chosen.beam_size)
-        return evaluation.Baseline(name, [best.text for best in found])
-    texts = lines.read_all(path)
-    _check_counts(chosen, sources, path, texts)
-    return evaluation.Baseline(name, texts)
+    texts = lines.read_all(chosen.baseline)
+    _check_counts(chosen, sources, chosen.baseline, texts)
+    return texts
 
 
 def _differences(scores: Mapping) -> list[str]:

@@ -41,13 +41,13 @@ def bleu_by_length(
     """
     if not any(scores.values()):
         raise ValueError("no scores to draw: expected {model: {length: BLEU}}")
-    drawing = Drawing(6.4, 4)
-    axes, below = drawing.add_subplot(), None
+    drawing = Drawing(5.2, 3.8)
     if counts:
-        drawing.clear()
         axes, below = drawing.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         bars(below, counts)
         below.set_ylabel("sentences", fontsize="small")
+    else:
+        axes = below = drawing.add_subplot()
     for look, (name, points) in zip(_looks(), scores.items(), strict=False):
         lengths = sorted(points)
         axes.plot(lengths, [points[n] for n in lengths], label=name, **look)
@@ -56,7 +56,7 @@ def bleu_by_length(
             axes.fill_between(lengths, low, high, color=look["color"], alpha=0.18, linewidth=0)
             # A single point has no area: its interval is a line.
             axes.vlines(lengths, low, high, color=look["color"], linewidth=0.8, alpha=0.6)
-    (below or axes).set_xlabel(f"sentence length ({unit})")
+    below.set_xlabel(f"sentence length ({unit})")
     axes.set(ylabel="BLEU", xlim=(0, None), ylim=(0, None))
     _finish(axes)
     return drawing

@@ -67,8 +67,10 @@ def _section(section: Section) -> str:
     parts = [
         f'<h2 id="{anchor}">{_text(section.title)}</h2>\n',
         f"<p>{_text(section.text)}</p>\n" if section.text else "",
+        '<div class="beside">\n',
         *map(_picture, section.pictures),
         *(_table(table, section.title) for table in section.tables),
+        "</div>\n",
         *map(_example, section.examples),
     ]
     return f'<section aria-labelledby="{anchor}">\n{"".join(parts)}</section>\n'

@@ -57,8 +57,8 @@ def headline(scores: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     again = scores["repetition"]["output"]["sentences"]["any"]
     own = scores["repetition"]["reference"]["sentences"]["any"]
     return [
-        ("BLEU", number(scores["BLEU"]), span(scores["intervals"]["BLEU"]) + ", 95 %"),
-        ("chrF", number(scores["chrF"]), span(scores["intervals"]["chrF"]) + ", 95 %"),
+        ("BLEU", number(scores["BLEU"]), "95%: " + span(scores["intervals"]["BLEU"])),
+        ("chrF", number(scores["chrF"]), "95%: " + span(scores["intervals"]["chrF"])),
         ("length", number(scores["length-ratio"], ".2f"), "words for each of the references"),
         ("repetition", number(again, ".1%"), f"of sentences; references {number(own, '.1%')}"),
         ("ECE", number(scores["ECE"], ".3f"), "confidence against accuracy, 0 is best"),
@@ -89,18 +89,18 @@ def _metrics(scores: Mapping[str, Any]) -> Section:
     comparison = scores.get("comparison")
     names = list(scores["intervals"])
     text = (
-        f"{scores['sentences']:,} sentences, with 95 % intervals from "
+        f"{scores['sentences']:,} sentences, with 95% intervals from "
         f"{scores['settings']['resamples']:,} resamples of them."
     )
     rows = [(name, number(scores[name]), span(scores["intervals"][name])) for name in names]
-    tables = [Table(("metric", "score", "95 % interval"), rows)]
+    tables = [Table(("metric", "score", "95% interval"), rows)]
     if comparison:
         text += (
             f" The baseline is {comparison['baseline']}. The difference is this model's score less "
             "the baseline's; p is the probability of so large a difference by chance, by paired "
             "bootstrap and by approximate randomisation."
         )
-        header = ("metric", "baseline", "difference", "95 % interval", "wins", "p boot.", "p rand.")
+        header = ("metric", "baseline", "difference", "95% interval", "wins", "p boot.", "p rand.")
         found = comparison["metrics"]
         tables.append(Table(header, [_compared(name, found[name]) for name in names]))
     exact = Table(
@@ -128,7 +128,7 @@ def _length(scores: Mapping[str, Any]) -> Section:
     shown = {"output": "this model", "baseline": (scores.get("comparison") or {}).get("baseline")}
     header = (f"source {part['unit']}", "sentences")
     for name in systems:
-        header = (*header, f"BLEU, {shown[name]}", "95 % interval")
+        header = (*header, f"BLEU, {shown[name]}", "95% interval")
     rows = []
     for place, one in enumerate(part["output"]):
         cells = (one["name"], f"{one['sentences']:,}")
@@ -146,7 +146,7 @@ def _length(scores: Mapping[str, Any]) -> Section:
         {one["words"]: one["sentences"] for one in filled["output"]},
         unit=part["unit"],
     )
-    caption = "BLEU by source length, at each bin's mean length; the shade is the 95 % interval."
+    caption = "BLEU by source length, at each bin's mean length; the shade is the 95% interval."
     return Section(
         "By length",
         f"Sentences by the {part['unit']} of their source, as in the paper's Figure 2.",
@@ -179,7 +179,7 @@ def _no_unk(scores: Mapping[str, Any]) -> Section:
         )
         for name in part["UNK-allowed"]
     ]
-    header = ("metric", "UNK banned", "95 % interval", "UNK allowed, same sentences", "all")
+    header = ("metric", "UNK banned", "95% interval", "UNK allowed, same sentences", "all")
     return Section("Without unknown words", text, (Table(header, rows),))
 
 
