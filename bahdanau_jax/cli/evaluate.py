@@ -2,10 +2,11 @@
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from bahdanau_jax.cli import lines, options
 
@@ -42,18 +43,8 @@ DECIMALS: Mapping[str, int] = MappingProxyType(
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "evaluate")
-    sources, references = lines.read_all(chosen.source), lines.read_all(chosen.reference)
-    if not sources:
-        raise ValueError(f"{chosen.source} is empty; expected one sentence a line")
-    _check_counts(chosen, sources, chosen.reference, references)
-    edges = _edges(chosen.length_bins)
-    if chosen.beam_size is not None and chosen.beam_size < 1:
-        raise ValueError(f"--beam-size is {chosen.beam_size}, but should be at least 1")
-    if chosen.seed < 0:
-        raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
-    theirs = _other_lines(chosen, sources)
-    if chosen.output is not None:
-        _check_folder(chosen.output)
+    sources, references, theirs = _read(chosen)
+    _check(chosen)
     from bahdanau_jax import run
     from bahdanau_jax.experiments import evaluation, publish, report
 
@@ -61,26 +52,49 @@ def main(arguments: Sequence[str]) -> None:
         tokenize=chosen.tokenize,
         resamples=chosen.resamples,
         seed=chosen.seed,
-        length_bins=edges,
+        length_bins=_edges(chosen.length_bins),
         beam_size=chosen.beam_size,
     )
     evaluation.check(sources, references, settings)
-    model = run.load(chosen.run)
-    if chosen.baseline is not None and theirs is None:
-        other = run.load(chosen.baseline).translate(sources, beam_size=chosen.beam_size)
-        theirs = [best.text for best in other]
-    baseline = None
-    if chosen.baseline is not None and theirs is not None:
+    model, baseline = run.load(chosen.run), None
+    if chosen.baseline is not None:
+        if theirs is None:
+            other = run.load(chosen.baseline).translate(sources, beam_size=chosen.beam_size)
+            theirs = [best.text for best in other]
         baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
     evaluated = evaluation.evaluate(model, sources, references, settings, baseline)
-    for name, value in evaluated.scores.items():
-        if isinstance(value, float | int) and not isinstance(value, bool):
-            print(readable(name, value), file=sys.stderr)
-    for line in _differences(evaluated.scores):
+    for line in _shown(evaluated.scores):
         print(line, file=sys.stderr)
     if chosen.output is not None:
         report.write_evaluation(chosen.output, model, evaluated)
     print(publish.as_json(evaluated.scores), end="")
+
+
+def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
+    """Sources, references, and the baseline's translations where a file has them."""
+    sources, references = lines.read_all(chosen.source), lines.read_all(chosen.reference)
+    if not sources:
+        raise ValueError(f"{chosen.source} is empty; expected one sentence a line")
+    _check_counts(chosen, sources, chosen.reference, references)
+    if chosen.baseline is None or chosen.baseline.is_dir():
+        return sources, references, None
+    theirs = lines.read_all(chosen.baseline)
+    _check_counts(chosen, sources, chosen.baseline, theirs)
+    return sources, references, theirs
+
+
+def _check(chosen: Evaluate) -> None:
+    """Before the model is loaded, which takes a while."""
+    if chosen.beam_size is not None and chosen.beam_size < 1:
+        raise ValueError(f"--beam-size is {chosen.beam_size}, but should be at least 1")
+    if chosen.seed < 0:
+        raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
+    _edges(chosen.length_bins)
+    if chosen.output is not None:
+        # What cannot be written would otherwise be found out after the search.
+        chosen.output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=chosen.output):
+            pass
 
 
 def _check_counts(
@@ -102,29 +116,13 @@ def _edges(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _check_folder(folder: Path) -> None:
-    """Before the search: what cannot be written would be found out after it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass
-
-
-def _other_lines(chosen: Evaluate, sources: Sequence[str]) -> list[str] | None:
-    """The baseline's translations, where a file has them."""
-    if chosen.baseline is None or chosen.baseline.is_dir():
-        return None
-    texts = lines.read_all(chosen.baseline)
-    _check_counts(chosen, sources, chosen.baseline, texts)
-    return texts
-
-
-def _differences(scores: Mapping) -> list[str]:
-    """Of each metric, how far it lies above the baseline's, and how likely that is by chance."""
-    comparison = scores.get("comparison", {"metrics": {}})
-    return [
-        f"{name}-difference {one['difference']:+.1f} (p {one['p_bootstrap']:.4f})"
-        for name, one in comparison["metrics"].items()
-    ]
+def _shown(scores: Mapping[str, Any]) -> Iterator[str]:
+    """A line a number; of each metric also how far it lies above the baseline's."""
+    for name, value in scores.items():
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            yield readable(name, value)
+    for name, one in scores.get("comparison", {"metrics": {}})["metrics"].items():
+        yield f"{name}-difference {one['difference']:+.1f} (p {one['p_bootstrap']:.4f})"
 
 
 def readable(name: str, value: float) -> str:

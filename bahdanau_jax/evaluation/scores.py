@@ -159,9 +159,10 @@ def tallies(
     BLEU of `tokenize`d text, as the paper's and older tables have it.
     """
     tokenised = [tokenize(line) for line in translations], [tokenize(line) for line in references]
+    sides: dict[bool, tuple[Sequence[str], Sequence[str]]]
     sides = {False: (translations, references), True: tokenised}
     found = {
-        name: bleu_tally(*sides[tok], "none" if tok else tokenizer, lowercase)
+        name: bleu_tally(sides[tok][0], sides[tok][1], "none" if tok else tokenizer, lowercase)
         for name, (tok, lowercase) in BLEUS.items()
     }
     return {**found, "chrF": chrf_tally(translations, references)}
