@@ -3,11 +3,13 @@
 import json
 import math
 import re
+import warnings
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from bahdanau_jax.evaluation import MissingFont
 from bahdanau_jax.experiments.evaluation import Baseline, Evaluated
 from bahdanau_jax.experiments.page import inline, page
 from bahdanau_jax.experiments.publish import as_json, markdown, publish
@@ -81,8 +83,8 @@ def evaluated(trained):
 @pytest.fixture(scope="module")
 def folder(evaluated, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    with np.testing.suppress_warnings() as quiet:  # of fonts that this machine may lack
-        quiet.filter(UserWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingFont)  # this machine may lack one
         publish(folder, HOSTILE, HOSTILE, evaluated.scores, sections(evaluated))
     return folder
 
