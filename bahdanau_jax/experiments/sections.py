@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
@@ -12,6 +13,10 @@ from bahdanau_jax.experiments.evaluation import Evaluated
 from bahdanau_jax.experiments.examples import Example
 
 NOTHING = "–"  # for a number that does not exist
+# Who wrote what is compared, in a reader's words.
+SYSTEMS: Mapping[str, str] = MappingProxyType(
+    {"output": "this model", "baseline": "baseline", "reference": "reference"}
+)
 
 
 class Table(NamedTuple):
@@ -125,10 +130,9 @@ def _compared(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
 def _length(scores: Mapping[str, Any]) -> Section:
     part = scores["by-length"]
     systems = [name for name in ("output", "baseline") if name in part]
-    shown = {"output": "this model", "baseline": (scores.get("comparison") or {}).get("baseline")}
     header = (f"source {part['unit']}", "sentences")
     for name in systems:
-        header = (*header, f"BLEU, {shown[name]}", "95% interval")
+        header = (*header, f"BLEU, {SYSTEMS[name]}", "95% interval")
     rows = []
     for place, one in enumerate(part["output"]):
         cells = (one["name"], f"{one['sentences']:,}")
@@ -141,8 +145,11 @@ def _length(scores: Mapping[str, Any]) -> Section:
         rows.append(cells)
     filled = {name: [one for one in part[name] if one["sentences"]] for name in systems}
     drawing = figures.bleu_by_length(
-        {shown[name]: {one["words"]: one["score"] for one in filled[name]} for name in systems},
-        {shown[name]: {one["words"]: one["interval"] for one in filled[name]} for name in systems},
+        {SYSTEMS[name]: {one["words"]: one["score"] for one in filled[name]} for name in systems},
+        {
+            SYSTEMS[name]: {one["words"]: one["interval"] for one in filled[name]}
+            for name in systems
+        },
         {one["words"]: one["sentences"] for one in filled["output"]},
         unit=part["unit"],
     )
@@ -208,8 +215,7 @@ def _output(scores: Mapping[str, Any]) -> Section:
         "sentence repeats where an n-gram of 1 to 4 words follows itself at once; n-grams seen "
         "before are those that the same sentence already had (seq-rep-n, arXiv 1908.04319)."
     )
-    shown = {"output": "this model", "baseline": "baseline", "reference": "reference"}
-    return Section("Output", text, (Table(("", *(shown[s] for s in systems)), rows),))
+    return Section("Output", text, (Table(("", *(SYSTEMS[s] for s in systems)), rows),))
 
 
 def _attention(evaluated: Evaluated) -> Section:
@@ -232,7 +238,9 @@ def _attention(evaluated: Evaluated) -> Section:
     header = ("attention for the", "mean", "little", "much", "source tokens")
     pictures = ()
     if (best := examples.most_reordered(evaluated.found)) is not None:
-        caption = "Alignment of the sentence whose order changes most; darker is more attention."
+        caption = (
+            "Alignment of the sentence whose order changes most; faint cells get little attention."
+        )
         pictures = (Picture("alignment", figures.alignment(best), caption),)
     return Section("Attention", text, (Table(header, rows),), pictures)
 
