@@ -3,10 +3,4 @@
 Each is a module, imported where it is asked for, so that none measures what another one imports.
 """
 
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
-    "data",
-    "decode",
-    "machine",
-    "memory",
-    "overhead",
-]
+__all__ = ["data", "decode", "machine", "memory", "overhead"]  # pyright: ignore

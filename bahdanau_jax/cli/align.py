@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from bahdanau_jax.cli import lines, options
-from bahdanau_jax.cli.evaluate import finite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -189,6 +188,7 @@ def _write_lexicon(path: Path, lexicon: Mapping[str, str]) -> None:
 
 def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> None:
     from bahdanau_jax.aligner import LONGEST
+    from bahdanau_jax.experiments import publish
 
     if left_out:
         print(
@@ -202,4 +202,4 @@ def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> No
         if name in table:
             print(f"{name} {table[name]:.3f}", file=sys.stderr)
     if chosen.output is not None:
-        print(json.dumps(finite(table), indent=2))
+        print(publish.as_json(table), end="")

@@ -1,12 +1,12 @@
 """bahdanau evaluate --run DIR --source F --reference F"""
 
-import json
-import math
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from bahdanau_jax.cli import lines, options
 
@@ -16,38 +16,113 @@ class Evaluate:
     """Translate a file and score it against its reference.
 
     Scores are printed as 'BLEU 93.1' on stderr and, with everything else known of them, as one
-    JSON object on stdout.
+    JSON object on stdout. With --output, a folder gets a page, tables, pictures and translations.
     """
 
     run: Path  # the folder of a trained model
     source: Path  # text to translate, one sentence a line, also .gz or .xz
     reference: Path  # its translation, line by line
-    output: Path | None = None  # a folder for the translations and figures
+    output: Path | None = None  # a folder for the report: index.html, report.md, scores.json, ...
+    baseline: Path | None = None  # to compare with: a file of translations, or another run's folder
+    tokenize: str = "13a"  # of BLEU: 13a, intl, none, or for Chinese zh or char
+    beam_size: int | None = None  # hypotheses kept in search; as the run is configured
+    length_bins: str = "10,20,30,40,50,60"  # the last length of each bin of source words
+    resamples: int = 1000  # of the sentences, for the intervals
+    seed: int = 12345  # of the resamples
 
 
-# Decimals of the scores that run from 0 to 1; the others have one.
+# Decimals of the scores that do not run from 0 to 100; those have one.
 DECIMALS: Mapping[str, int] = MappingProxyType(
-    {"AER": 2, "PSA": 3, "LCSR": 3, "GeoMean": 3, "accuracy": 3, "exact": 3, "loss": 3}
+    {
+        **dict.fromkeys(("AER", "length-ratio", "perplexity"), 2),
+        **dict.fromkeys(("PSA", "LCSR", "GeoMean", "PSA-seed", "LCSR-seed", "GeoMean-seed"), 3),
+        **dict.fromkeys(("accuracy", "exact", "loss", "ECE", "unfinished", "UNK"), 3),
+    }
 )
 
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "evaluate")
+    sources, references, theirs = _read(chosen)
+    _check(chosen)
+    from bahdanau_jax import run
+    from bahdanau_jax.experiments import evaluation, publish, report
+
+    settings = evaluation.Settings(
+        tokenize=chosen.tokenize,
+        resamples=chosen.resamples,
+        seed=chosen.seed,
+        length_bins=_edges(chosen.length_bins),
+        beam_size=chosen.beam_size,
+    )
+    evaluation.check(sources, references, settings)
+    model, baseline = run.load(chosen.run), None
+    if chosen.baseline is not None:
+        if theirs is None:
+            other = run.load(chosen.baseline).translate(sources, beam_size=chosen.beam_size)
+            theirs = [best.text for best in other]
+        baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
+    evaluated = evaluation.evaluate(model, sources, references, settings, baseline)
+    for line in _shown(evaluated.scores):
+        print(line, file=sys.stderr)
+    if chosen.output is not None:
+        report.write_evaluation(chosen.output, model, evaluated)
+    print(publish.as_json(evaluated.scores), end="")
+
+
+def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
+    """Sources, references, and the baseline's translations where a file has them."""
     sources, references = lines.read_all(chosen.source), lines.read_all(chosen.reference)
-    if len(sources) != len(references):
-        raise ValueError(
-            f"{chosen.source} has {len(sources)} lines, but {chosen.reference} has"
-            f" {len(references)}; line i of one should translate line i of the other"
-        )
     if not sources:
         raise ValueError(f"{chosen.source} is empty; expected one sentence a line")
-    from bahdanau_jax import run
+    _check_counts(chosen, sources, chosen.reference, references)
+    if chosen.baseline is None or chosen.baseline.is_dir():
+        return sources, references, None
+    theirs = lines.read_all(chosen.baseline)
+    _check_counts(chosen, sources, chosen.baseline, theirs)
+    return sources, references, theirs
 
-    scores = run.load(chosen.run).evaluate(sources, references, chosen.output)
+
+def _check(chosen: Evaluate) -> None:
+    """Before the model is loaded, which takes a while."""
+    if chosen.beam_size is not None and chosen.beam_size < 1:
+        raise ValueError(f"--beam-size is {chosen.beam_size}, but should be at least 1")
+    if chosen.seed < 0:
+        raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
+    _edges(chosen.length_bins)
+    if chosen.output is not None:
+        # What cannot be written would otherwise be found out after the search.
+        chosen.output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=chosen.output):
+            pass
+
+
+def _check_counts(
+    chosen: Evaluate, sources: Sequence[str], path: Path, others: Sequence[str]
+) -> None:
+    if len(sources) != len(others):
+        raise ValueError(
+            f"{chosen.source} has {len(sources)} lines, but {path} has {len(others)}; line i of one"
+            " should translate line i of the other"
+        )
+
+
+def _edges(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(
+            f"--length-bins is {text!r}, but should be numbers that grow, such as 10,20,30"
+        ) from None
+
+
+def _shown(scores: Mapping[str, Any]) -> Iterator[str]:
+    """A line a number; of each metric also how far it lies above the baseline's."""
     for name, value in scores.items():
         if isinstance(value, float | int) and not isinstance(value, bool):
-            print(readable(name, value), file=sys.stderr)
-    print(json.dumps(finite(scores), indent=2, ensure_ascii=False))
+            yield readable(name, value)
+    for name, one in scores.get("comparison", {"metrics": {}})["metrics"].items():
+        yield f"{name}-difference {one['difference']:+.1f} (p {one['p_bootstrap']:.4f})"
 
 
 def readable(name: str, value: float) -> str:
@@ -56,11 +131,3 @@ def readable(name: str, value: float) -> str:
     'BLEU 93.1'
     """
     return f"{name} {value}" if type(value) is int else f"{name} {value:.{DECIMALS.get(name, 1)}f}"
-
-
-def finite(scores: Mapping[str, object]) -> dict[str, object]:
-    """JSON has no NaN or infinity: null stands for a score that does not exist."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in scores.items()
-    }

@@ -1,7 +1,16 @@
 """What a translation is worth, where the model looked, and pictures of both: NumPy in."""
 
-from bahdanau_jax.evaluation import alignment, figures, gold, scores
+from bahdanau_jax.evaluation import (
+    alignment,
+    behaviour,
+    calibration,
+    figures,
+    gold,
+    scores,
+    significance,
+)
 from bahdanau_jax.evaluation.alignment import AlignmentScores, aer, alignment_scores
+from bahdanau_jax.evaluation.by_length import EDGES, LengthBin, by_length
 from bahdanau_jax.evaluation.cooccurrence import Dice, merge_scores, strongest
 from bahdanau_jax.evaluation.drawing import Drawing, MissingFont, save
 from bahdanau_jax.evaluation.gold import (
@@ -35,30 +44,43 @@ from bahdanau_jax.evaluation.scores import (
     chrf,
     psa_lcsr,
 )
+from bahdanau_jax.evaluation.significance import Comparison, Interval
 from bahdanau_jax.evaluation.symmetrization import SYMMETRIZATIONS, transposed
+from bahdanau_jax.evaluation.tally import TOKENIZERS, Tally, bleu_tally, chrf_tally
 from bahdanau_jax.evaluation.unknown import unknown_effect
 
 __all__ = [
-    "EOS_LOOKS",
-    "SYMMETRIZATIONS",
-    "WEIGHTS",
     "AlignmentScores",
     "Bleu",
     "Chrf",
+    "Comparison",
     "Dice",
     "Drawing",
+    "EDGES",
+    "EOS_LOOKS",
     "Gold",
     "GoldFile",
+    "Interval",
+    "LengthBin",
     "Link",
     "Links",
     "MissingFont",
+    "SYMMETRIZATIONS",
     "SequenceScores",
+    "TOKENIZERS",
+    "Tally",
+    "WEIGHTS",
     "accuracy",
     "aer",
     "alignment",
     "alignment_scores",
+    "behaviour",
     "bleu",
+    "bleu_tally",
+    "by_length",
+    "calibration",
     "chrf",
+    "chrf_tally",
     "coverage",
     "diagonal",
     "entropy",
@@ -77,6 +99,7 @@ __all__ = [
     "save",
     "scores",
     "share",
+    "significance",
     "strongest",
     "transposed",
     "unknown_effect",

@@ -5,10 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-
-TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # of sacreBLEU's, those that need no download
+from bahdanau_jax.evaluation.tally import Tally, bleu_tally, check_counts, chrf_tally
 
 
 class Bleu(NamedTuple):
@@ -47,14 +44,8 @@ def bleu(
     >>> bleu(["the cat sat on the mat"], ["the cat sat on the mat"]).score
     100.0
     """
-    if tokenize not in TOKENIZERS:
-        raise ValueError(f"no BLEU tokeniser {tokenize!r}; known: {', '.join(TOKENIZERS)}")
-    _check_counts("hypotheses", hypotheses, "references", references)
-    # force: tokenised text is a choice of the caller here, not a slip to be warned of.
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
-    score = metric.corpus_score(hypotheses, [references]).score
-    # Perfect matches come out as 100.00000000000004.
-    return Bleu(min(score, 100.0), str(metric.get_signature()))
+    tally = bleu_tally(hypotheses, references, tokenize, lowercase)
+    return Bleu(tally.score(), tally.signature)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Chrf:
@@ -62,10 +53,8 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Chrf:
 
     Raises ValueError for no sentences or unequal counts.
     """
-    _check_counts("hypotheses", hypotheses, "references", references)
-    metric = CHRF()
-    score = metric.corpus_score(hypotheses, [references]).score
-    return Chrf(min(score, 100.0), str(metric.get_signature()))
+    tally = chrf_tally(hypotheses, references)
+    return Chrf(tally.score(), tally.signature)
 
 
 def accuracy(
@@ -78,7 +67,7 @@ def accuracy(
     >>> accuracy([[7, 6], [5]], [[7, 6], [5, 4]])
     0.5
     """
-    _check_counts("predictions", predictions, "targets", targets)
+    check_counts("predictions", predictions, "targets", targets)
     pairs = zip(predictions, targets, strict=True)
     return sum(tuple(p) == tuple(t) for p, t in pairs) / len(targets)
 
@@ -111,7 +100,7 @@ def psa_lcsr(
     """
     if empty not in EMPTY_TARGET:
         raise ValueError(f"no rule {empty!r} for empty targets; known: {', '.join(EMPTY_TARGET)}")
-    _check_counts("predictions", predictions, "targets", targets)
+    check_counts("predictions", predictions, "targets", targets)
     psa = lcsr = geo_mean = 0.0
     for prediction, target in zip(predictions, targets, strict=True):
         if n := len(target):
@@ -147,24 +136,64 @@ def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hasha
     return len(first) - row.bit_count()
 
 
+# The metrics of text, and of each whether it is of tokenised text, and of text in lower case.
+BLEUS: Mapping[str, tuple[bool, bool]] = MappingProxyType(
+    {
+        "BLEU": (False, False),
+        "BLEU-lowercased": (False, True),
+        "BLEU-tokenized": (True, False),
+        "BLEU-tokenized-lowercased": (True, True),
+    }
+)
+
+
+def tallies(
+    translations: Sequence[str],
+    references: Sequence[str],
+    tokenize: Callable[[str], str],
+    tokenizer: str = "13a",
+) -> dict[str, Tally]:
+    """BLEU and chrF by name, counted and not yet summed.
+
+    BLEU and chrF are of ordinary text, the former with sacreBLEU's `tokenizer`; "-tokenized" is
+    BLEU of `tokenize`d text, as the paper's and older tables have it.
+    """
+    tokenised = [tokenize(line) for line in translations], [tokenize(line) for line in references]
+    sides: dict[bool, tuple[Sequence[str], Sequence[str]]]
+    sides = {False: (translations, references), True: tokenised}
+    found = {
+        name: bleu_tally(sides[tok][0], sides[tok][1], "none" if tok else tokenizer, lowercase)
+        for name, (tok, lowercase) in BLEUS.items()
+    }
+    return {**found, "chrF": chrf_tally(translations, references)}
+
+
 def table(
-    translations: Sequence[str], references: Sequence[str], tokenize: Callable[[str], str]
+    translations: Sequence[str],
+    references: Sequence[str],
+    tokenize: Callable[[str], str],
+    tokenizer: str = "13a",
 ) -> dict[str, float | int | str]:
     """All scores of a system's output by name, for text and for the integer tasks alike.
 
-    BLEU and chrF are of ordinary text; "tokenized-lowercased" is BLEU of `tokenize`d text in lower
-    case, as older tables have it. PSA and LCSR compare tokens; "-seed" counts empty targets as 0.
+    Those of `tallies`; PSA and LCSR compare tokens, and "-seed" counts empty targets as 0.
     """
-    ours, theirs = ([tokenize(line) for line in side] for side in (translations, references))
-    words = [line.split() for line in ours], [line.split() for line in theirs]
-    cased, lowercased = (bleu(translations, references, lowercase=low) for low in (False, True))
-    corrected, seed = (psa_lcsr(*words, empty=rule) for rule in ("corrected", "seed"))
+    counted = tallies(translations, references, tokenize, tokenizer)
     return {
         "sentences": len(references),
-        "BLEU": cased.score,
-        "BLEU-lowercased": lowercased.score,
-        "BLEU-tokenized-lowercased": bleu(ours, theirs, "none", lowercase=True).score,
-        "chrF": chrf(translations, references).score,
+        **{name: tally.score() for name, tally in counted.items()},
+        **sequence_table(translations, references, tokenize),
+        "signature": counted["BLEU"].signature,
+    }
+
+
+def sequence_table(
+    translations: Sequence[str], references: Sequence[str], tokenize: Callable[[str], str]
+) -> dict[str, float]:
+    """The scores of `table` that compare whole sequences."""
+    words = [[tokenize(line).split() for line in side] for side in (translations, references)]
+    corrected, seed = (psa_lcsr(*words, empty=rule) for rule in ("corrected", "seed"))
+    return {
         "exact": accuracy(translations, references),
         "PSA": corrected.psa,
         "LCSR": corrected.lcsr,
@@ -172,14 +201,4 @@ def table(
         "PSA-seed": seed.psa,
         "LCSR-seed": seed.lcsr,
         "GeoMean-seed": seed.geo_mean,
-        "signature": cased.signature,
     }
-
-
-def _check_counts(name: str, items: Sequence, other_name: str, others: Sequence) -> None:
-    if len(items) != len(others):
-        raise ValueError(
-            f"{len(items)} {name} but {len(others)} {other_name}: there should be as many of each"
-        )
-    if not len(items):
-        raise ValueError(f"no {name} to score: there should be at least one")

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from bahdanau_jax import data, evaluation
+from bahdanau_jax import data, evaluation, hypothesis
 from bahdanau_jax import run as runs
 from bahdanau_jax.data import AlignedPair, grammar
 from bahdanau_jax.evaluation import figures, links, save, scores
-from bahdanau_jax.hypothesis import Hypothesis, write_lines
+from bahdanau_jax.experiments.evaluation import Evaluated, evaluate
+from bahdanau_jax.experiments.examples import most_reordered
+from bahdanau_jax.experiments.publish import publish
+from bahdanau_jax.experiments.sections import Picture, Section, Table, sections
 from bahdanau_jax.run import Run
 from bahdanau_jax.training import METRICS
 
@@ -21,35 +24,72 @@ SAMPLES = 10  # translations shown
 def write(workdir: Path) -> str:
     """Score the run on its test pairs, fill WORKDIR/report/, and return what there is to read.
 
-    scores.json, samples.jsonl, alignment.png and .svg, steps.svg, curves.svg. A run without test
-    pairs gets its training curves alone.
+    The report of `bahdanau evaluate`, with curves.svg, steps.svg and, where the corpus has gold
+    alignments, AER; samples.jsonl has the translations. A run without test pairs gets its training
+    curves alone.
     """
     run = runs.load(workdir)
     folder = Path(workdir) / "report"
     folder.mkdir(exist_ok=True)
-    save(figures.curves(_metrics(run)), folder / "curves.svg")
+    training = _training(run)
     if not run.config.data.test:
+        for picture in training.pictures:
+            save(picture.figure, folder / f"{picture.name}.svg")
         return f"No test pairs are configured. Training curves: {folder / 'curves.svg'}"
     pairs = list(data.pairs(run.config.data.test, run.config.data))
     sources, references = ([p[side] for p in pairs] for side in (0, 1))
-    found = run.translate(sources)
-    texts = [best.text for best in found]
-    tokenize = run.codecs[1].tokenizer.tokenize
-    table: dict[str, Any] = scores.table(texts, references, tokenize)
-    gold = _gold(run)
-    if gold:
-        table |= _alignment_scores(run, sources, references, gold)
-        table |= _corpus_facts(run, gold, references)
-    (folder / "scores.json").write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
-    write_lines(folder / "samples.jsonl", found)
-    shown = _most_reordered([h for h in found if h.tokens])
-    if shown is not None:
-        for suffix in ("png", "svg"):
-            save(figures.alignment(shown), folder / f"alignment.{suffix}")
+    evaluated = evaluate(run, sources, references)
+    table, parts = evaluated.scores, sections(evaluated)
+    if gold := _gold(run):
+        added = _alignment_scores(run, sources, references, gold)
+        added |= _corpus_facts(run, gold, references)
+        table |= added
+        parts.insert(1, _corpus(added))
+    parts.insert(-1, training)
+    hypothesis.write_lines(folder / "samples.jsonl", evaluated.found)
+    if (shown := most_reordered(evaluated.found)) is not None:
         save(figures.steps(shown), folder / "steps.svg")
+    publish(folder, f"Report on {run.folder.resolve().name}", summary(run, evaluated), table, parts)
     return "\n".join(
-        [*_samples(sources, references, texts), "", *_summary(table), "", f"Report: {folder}"]
+        [*_samples(sources, references, evaluated.texts), "", *_summary(table), ""]
+        + [f"Report: {folder / 'index.html'}"]
     )
+
+
+def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
+    """The report on any test set, and the translations, in a folder.
+
+    >>> write_evaluation(Path("out"), run, evaluate(run, sources, references))
+    """
+    parts, title = sections(evaluated), f"Evaluation of {run.folder.resolve().name}"
+    publish(folder, title, summary(run, evaluated), evaluated.scores, parts)
+    hypothesis.write(folder, evaluated.found)
+
+
+def summary(run: Run, evaluated: Evaluated) -> str:
+    """What was evaluated, in a line."""
+    config = run.config
+    return (
+        f"{len(evaluated.sources):,} sentences, {config.data.source_language} to "
+        f"{config.data.target_language}; {config.data.vocabulary}, attention "
+        f"{config.model.attention}, beam {evaluated.scores['search']['beam_size']}"
+    )
+
+
+def _training(run: Run) -> Section:
+    caption = "Loss per word and scores on the dev pairs, over the updates."
+    curves = Picture("curves", figures.curves(_metrics(run)), caption)
+    return Section("Training", pictures=(curves,))
+
+
+def _corpus(scores: dict[str, float]) -> Section:
+    """What gold alignments say of the model and of the corpus."""
+    rows = [
+        (name, f"{scores[name]:.{decimals}f}", what)
+        for name, decimals, what in SHOWN
+        if name in scores
+    ]
+    return Section("Gold alignments", tables=(Table(("", "value", ""), rows),))
 
 
 def _metrics(run: Run) -> list[dict[str, Any]]:
@@ -78,10 +118,12 @@ def _alignment_scores(
     sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
     diagonal = [evaluation.diagonal(len(pair.source), len(pair.target)) for pair in gold]
     ours = evaluation.alignment_scores([links(h.alpha) for h in forced], sure, possible)
+    shared = [links(evaluation.share(h.alpha)) for h in forced]
     return {
         "AER": ours.aer,
         "alignment-precision": ours.precision,
         "alignment-recall": ours.recall,
+        "AER-share": evaluation.aer(shared, sure, possible),
         "AER-diagonal": evaluation.aer(diagonal, sure, possible),
     }
 
@@ -118,18 +160,6 @@ def crosses(links) -> bool:
     return any(i < k and j > n for i, j in links for k, n in links)
 
 
-def _most_reordered(found: Sequence[Hypothesis]) -> Hypothesis | None:
-    """The sentence, of readable length, whose alignment steps back the furthest."""
-
-    def steps_back(h: Hypothesis) -> float:
-        if not h.finished or not 8 <= len(h.tokens) <= 20:
-            return -1.0
-        looks, sharp = h.alpha[:-1].argmax(1), h.alpha[:-1].max(1).mean()
-        return float(np.maximum(looks[:-1] - looks[1:], 0).sum() * sharp)
-
-    return max(found, key=steps_back, default=None)
-
-
 def _samples(sources: Sequence[str], references: Sequence[str], texts: Sequence[str]) -> list[str]:
     lines = []
     for source, reference, text in list(zip(sources, references, texts, strict=True))[:SAMPLES]:
@@ -147,6 +177,7 @@ SHOWN = (
     ("PSA", 3, "matching positions, empty targets corrected"),
     ("PSA-seed", 3, "the same, an empty target counting 0"),
     ("AER", 3, "against the gold alignments"),
+    ("AER-share", 3, "where target words compete for each source word"),
     ("AER-diagonal", 3, "of the diagonal"),
     ("BLEU-word-for-word", 1, "of a monotone dictionary"),
     ("mean-source-words", 1, "words a test sentence"),

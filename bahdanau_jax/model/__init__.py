@@ -4,6 +4,7 @@ from bahdanau_jax.model import attention, groundhog, loss
 from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, stepper, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
+from bahdanau_jax.model.forcing import Forced, forced
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.loss import Sums, alignment, sums
 from bahdanau_jax.model.parameters import INITS, Params
@@ -13,14 +14,15 @@ from bahdanau_jax.model.seq2seq import Seq2Seq, count
 __all__ = [
     "CELLS",
     "DIRECTIONS",
+    "Forced",
     "GRADIENTS",
     "INITIAL_STATES",
     "INITS",
+    "Memory",
     "ORDERS",
+    "Params",
     "READOUTS",
     "SCORES",
-    "Memory",
-    "Params",
     "Score",
     "Seq2Seq",
     "State",
@@ -29,6 +31,7 @@ __all__ = [
     "attention",
     "count",
     "encode",
+    "forced",
     "groundhog",
     "loss",
     "score_named",

@@ -39,10 +39,6 @@ class Run:
         ]
         return ranked if n_best else [row[0] for row in ranked]
 
-    def evaluate(self, sources, references, output=None):
-        self.asked.append((sources, references, output))
-        return {"BLEU": 93.0741, "AER": 0.0812, "sentences": len(sources), "chrF": float("nan")}
-
 
 @pytest.fixture
 def run(monkeypatch):

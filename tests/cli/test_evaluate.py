@@ -1,10 +1,23 @@
-"""Scores for people on stderr, and for programs on stdout."""
+"""Scores for people on stderr, for programs on stdout, and a folder; what can be mended, first."""
 
 import json
+import shutil
 
 import pytest
 
+from bahdanau_jax import run as runs
 from bahdanau_jax.cli import evaluate
+from bahdanau_jax.cli.main import main
+from tests import small
+
+FILES = {
+    "index.html",
+    "report.md",
+    "scores.json",
+    "translations.txt",
+    "translations.jsonl",
+    *(f"{name}.{kind}" for name in ("bleu_by_length", "reliability") for kind in ("svg", "png")),
+}
 
 
 @pytest.fixture
@@ -15,18 +28,72 @@ def files(tmp_path):
     return source, reference
 
 
-def test_scores(call, run, files, tmp_path):
-    source, reference = files
-    arguments = ("evaluate", "--run", "x", "--source", source, "--reference", reference)
-    code, out, err = call(*arguments, "--output", tmp_path / "scores")
-    assert (code, err) == (0, "BLEU 93.1\nAER 0.08\nsentences 2\nchrF nan\n")
-    assert json.loads(out) == {"BLEU": 93.0741, "AER": 0.0812, "sentences": 2, "chrF": None}
-    assert run.model.asked == [
-        (["one", "\u2028two\x85"], ["un", "deux"], tmp_path / "scores"),
-    ]
+@pytest.fixture(scope="module")
+def arguments(trained, tmp_path_factory):
+    """Of a test set with CRLF, an empty pair, an empty reference and an empty source."""
+    folder = tmp_path_factory.mktemp("text")
+    pairs = list(runs.data.pairs(small.config.data.test, small.config.data))
+    source = [*(pair.source for pair in pairs), "", "We sleep.", ""]
+    reference = [*(pair.target for pair in pairs), "", "", "Nous dormons."]
+    for name, lines in (("en", source), ("fr", reference)):
+        (folder / f"a.{name}").write_bytes("".join(f"{line}\r\n" for line in lines).encode())
+    (folder / "system").write_text("".join(f"{line}\n" for line in reference))
+    sides = ("--source", folder / "a.en", "--reference", folder / "a.fr")
+    return "evaluate", "--run", trained[0], *sides, "--baseline", folder / "system"
 
 
-def test_unequal_files_are_named_with_their_lengths(call, run, files):
+@pytest.fixture(scope="module")
+def evaluated(arguments, tmp_path_factory):
+    """(stdout, stderr, the folder, the folder of a second time)."""
+    first, second = (tmp_path_factory.mktemp("out") / "deep" / "folder" for _ in range(2))
+    second.mkdir(parents=True)
+    (second / "notes.txt").write_text("mine")
+    (second / "alignment.svg").write_text("of an earlier report")
+    for folder in (second, first):
+        done = small.bahdanau(*arguments, "--output", folder)
+        assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr, first, second
+
+
+def test_scores(evaluated):
+    out, err, folder, _ = evaluated
+    scores = json.loads(out)
+    assert out == (folder / "scores.json").read_text()
+    lines = err.splitlines()
+    assert lines[0] == "sentences 15" and f"BLEU {scores['BLEU']:.1f}" in lines
+    assert f"ECE {scores['ECE']:.3f}" in lines
+    assert scores["comparison"]["baseline"] == "system"
+    difference = scores["comparison"]["metrics"]["BLEU"]["difference"]
+    assert difference < -90  # of a model hardly trained, against the references themselves
+    (printed,) = (line for line in lines if line.startswith("BLEU-difference "))
+    assert printed.startswith(f"BLEU-difference {difference:+.1f} (p 0.00")
+
+
+def test_the_folder_has_a_report_and_keeps_what_was_there(evaluated):
+    _, _, first, second = evaluated
+    assert {path.name for path in first.iterdir()} >= FILES
+    assert (second / "notes.txt").read_text() == "mine"
+    assert not (second / "alignment.svg").exists() or (first / "alignment.svg").exists()
+    assert (first / "translations.txt").read_text().count("\n") == 15
+    assert (first / "translations.jsonl").read_text().count("\n") == 15
+
+
+def test_twice_the_same_is_the_same_to_the_byte(evaluated):
+    _, _, first, second = evaluated
+    for name in FILES:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_a_run_as_its_own_baseline(arguments, trained, capfd):
+    own = [str(one) for one in (*arguments[:-1], trained[0], "--resamples", 20)]
+    assert main(own) == 0
+    comparison = json.loads(capfd.readouterr().out)["comparison"]
+    assert comparison["baseline"] == trained[0].name
+    for one in comparison["metrics"].values():
+        assert (one["difference"], one["p_bootstrap"], one["interval"]) == (0, 1, [0, 0])
+
+
+def test_unequal_files_are_named_with_their_lengths(call, files, tmp_path):
     source, reference = files
     reference.write_text("un\ndeux\ntrois\n")
     code, out, err = call("evaluate", "--run", "x", "--source", source, "--reference", reference)
@@ -35,7 +102,21 @@ def test_unequal_files_are_named_with_their_lengths(call, run, files):
     assert err.count("\n") == 1
 
 
-def test_empty_and_missing_files(call, run, files, tmp_path):
+def test_a_baseline_of_another_length_is_refused_before_the_search(call, files, trained, tmp_path):
+    source, reference = files
+    other = tmp_path / "other"
+    other.write_text("un\n")
+    arguments = ("evaluate", "--run", trained[0], "--source", source, "--reference", reference)
+    code, out, err = call(*arguments, "--baseline", other)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"bahdanau: {source} has 2 lines, but {other} has 1; ")
+    assert call(*arguments, "--baseline", tmp_path / "none")[2] == (
+        f"bahdanau: {tmp_path / 'none'}: No such file or directory\n"
+    )
+    assert "holds no run" in call(*arguments, "--baseline", tmp_path)[2]
+
+
+def test_empty_and_missing_files(call, files, tmp_path):
     source, reference = files
     source.write_text("")
     reference.write_text("")
@@ -44,6 +125,36 @@ def test_empty_and_missing_files(call, run, files, tmp_path):
     missing = tmp_path / "missing"
     code, _, err = call(*arguments, missing)
     assert (code, err) == (2, f"bahdanau: {missing}: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "what"),
+    [
+        ("--tokenize", "flores200", "no BLEU tokeniser 'flores200'; known: 13a, none"),
+        ("--resamples", 0, "0 resamples: there should be at least one"),
+        ("--seed", -1, "--seed is -1, but should be at least 0"),
+        ("--beam-size", 0, "--beam-size is 0, but should be at least 1"),
+        ("--length-bins", "10,x", "--length-bins is '10,x', but should be numbers that grow"),
+        ("--length-bins", "10,5", "should be positive and grow, as 10,20,30, not 10,5"),
+    ],
+)
+def test_wrong_settings_are_said_before_the_model_is_loaded(call, files, option, value, what):
+    source, reference = files
+    arguments = ("evaluate", "--run", "x", "--source", source, "--reference", reference)
+    code, out, err = call(*arguments, option, value)
+    assert (code, out) == (2, "") and what in err and err.count("\n") == 1
+
+
+def test_an_output_that_cannot_be_written_is_said_before_the_model_is_loaded(call, files, tmp_path):
+    source, reference = files
+    arguments = ("evaluate", "--run", "x", "--source", source, "--reference", reference)
+    code, _, err = call(*arguments, "--output", source)
+    assert (code, err) == (2, f"bahdanau: {source}: File exists\n")
+    code, _, err = call(*arguments, "--output", source / "below")
+    assert (code, err) == (2, f"bahdanau: {source / 'below'}: Not a directory\n")
+    code, _, err = call(*arguments, "--output", "/proc/here")
+    assert code == 2 and err.count("\n") == 1
+    shutil.rmtree(tmp_path)
 
 
 def test_readable():

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bahdanau_jax.evaluation import drawing, figures
+from bahdanau_jax.evaluation.calibration import ConfidenceBin
 from bahdanau_jax.evaluation.figures import MissingFont
 from bahdanau_jax.hypothesis import Hypothesis
 
@@ -273,6 +274,35 @@ def test_bleu_by_length_draws_each_model_in_the_order_of_length():
     rendered(figure)
     with pytest.raises(ValueError, match="no scores"):
         figures.bleu_by_length({"RNNsearch": {}})
+
+
+def test_bleu_by_length_shades_intervals_and_counts_sentences():
+    scores = {"ours": {4.5: 30.0, 12: 20.0}, "theirs": {4.5: 25.0}}
+    bands = {"ours": {12: (15.0, 22.0), 4.5: (28.0, 35.0)}, "theirs": {4.5: (25.0, 25.0)}}
+    figure = figures.bleu_by_length(scores, bands, {4.5: 1200, 12: 7}, unit="characters")
+    above, below = figure.axes
+    shades = [s.get_datalim(above.transData).extents.tolist() for s in above.collections]
+    assert [4.5, 15, 12, 35] in shades and [4.5, 25, 4.5, 25] in shades
+    assert [bar.get_height() for bar in below.patches] == [1200, 7]
+    assert shown(below.texts) == ["1,200", "7"]
+    assert below.get_xlabel() == "sentence length (characters)"
+    rendered(figure)
+
+
+def test_reliability_draws_filled_bins_against_the_diagonal():
+    bins = [
+        ConfidenceBin(0.0, 0.5, 0, None, None),
+        ConfidenceBin(0.5, 0.75, 4, 0.6, 0.25),
+        ConfidenceBin(0.75, 1.0, 400, 0.9, 0.95),
+    ]
+    figure = figures.reliability({"three": bins})
+    diagonal, line = figure.axes[0].lines
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 1]
+    assert list(line.get_xdata()) == [0.6, 0.9] and list(line.get_ydata()) == [0.25, 0.95]
+    assert [bar.get_height() for bar in figure.axes[1].patches] == [0, 4, 400]
+    rendered(figure)
+    with pytest.raises(ValueError, match="every bin of confidence is empty"):
+        figures.reliability({"none": bins[:1]})
 
 
 def test_curves_draws_losses_together_and_each_dev_score_apart():

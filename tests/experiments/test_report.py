@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from bahdanau_jax import run as runs
@@ -11,13 +12,10 @@ from bahdanau_jax.experiments import report
 from bahdanau_jax.hypothesis import Hypothesis
 from tests import small
 
+PICTURES = ("alignment", "bleu_by_length", "curves", "reliability")
 FILES = {
-    "scores.json",
-    "samples.jsonl",
-    "alignment.png",
-    "alignment.svg",
-    "steps.svg",
-    "curves.svg",
+    *("scores.json", "samples.jsonl", "index.html", "report.md", "steps.svg"),
+    *(f"{name}.{kind}" for name in PICTURES for kind in ("svg", "png")),
 }
 
 
@@ -56,6 +54,30 @@ def test_scores_lie_where_they_can(reported):
     assert table["BLEU-word-for-word"] > 0
     assert table["test-in-training"] == 0
     assert 1 <= table["mean-source-words"] <= 6
+
+
+def test_the_parts_agree_with_the_whole(reported, trained):
+    """What the numbers of a report must be, whatever the model."""
+    _, table, found, _ = reported
+    for name, (low, high) in table["intervals"].items():
+        assert 0 <= low <= table[name] <= high <= 100
+    assert sum(one["sentences"] for one in table["by-length"]["output"]) == 12
+    run, part = runs.load(trained[0]), table["no-UNK"]
+    pairs = list(runs.data.pairs(small.config.data.test, small.config.data))
+    known = [all(1 not in c.encode(t) for c, t in zip(run.codecs, p, strict=True)) for p in pairs]
+    assert part["sentences"] == sum(known) and 0 < sum(known) < 12
+    assert part["banned"] and part["share"] == sum(known) / 12
+    forced = run.force(*zip(*pairs, strict=True))
+    words = np.concatenate([h.log_probabilities for h in forced])
+    assert table["calibration"]["words"] == len(words)
+    assert table["perplexity"] == pytest.approx(np.exp(-words.mean()), rel=1e-5)
+    for bins in table["calibration"]["bins"].values():
+        assert sum(one["words"] for one in bins) == len(words)
+    totals = np.concatenate([h.alpha.sum(0)[:-1] for h in forced])
+    assert table["coverage"]["reference"]["words"] == len(totals)
+    assert table["coverage"]["reference"]["mean"] == pytest.approx(totals.mean(), rel=1e-5)
+    assert table["unfinished"] == sum(not h.finished for h in found) / 12
+    assert table["lengths"]["output"]["words"] == sum(len(h.tokens) - h.finished for h in found)
 
 
 def test_what_is_printed(reported):

@@ -1,0 +1,85 @@
+"""What translations look like beside their score: lengths, repetition, attention to the source."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+ORDERS = (1, 2, 3, 4)  # of n-grams
+LITTLE, MUCH = 0.1, 2.0  # total attention to a source word, where 1 is one target word's
+
+
+def repetition(sentences: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """How much tokenised sentences repeat themselves; compare with the references' own.
+
+    - `sentences`: share of the sentences in which some n-gram of 1 to 4 words follows itself at
+      once, and for each n alone.
+    - `again`: share of the n-grams that the same sentence had before, summed over sentences:
+      1 − Σ different n-grams / Σ n-grams (seq-rep-n of Welleck et al. 2020, arXiv 1908.04319).
+
+    NaN where there is nothing to count.
+
+    >>> repetition([["a", "b", "a", "b"]])["sentences"]
+    {'any': 1.0, '1': 0.0, '2': 1.0, '3': 0.0, '4': 0.0}
+    """
+    at_once = np.array([[_follows_itself(words, n) for n in ORDERS] for words in sentences])
+    at_once = at_once.reshape(-1, len(ORDERS))
+    shares = [_share(at_once[:, i].sum(), len(at_once)) for i in range(len(ORDERS))]
+    again = {}
+    for n in ORDERS:
+        grams = [[tuple(w[i : i + n]) for i in range(len(w) - n + 1)] for w in sentences]
+        total = sum(map(len, grams))
+        again[str(n)] = _share(total - sum(len(set(one)) for one in grams), total)
+    any_order = _share(at_once.any(axis=1).sum(), len(at_once))
+    each = {str(n): share for n, share in zip(ORDERS, shares, strict=True)}
+    return {"sentences": {"any": any_order, **each}, "again": again}
+
+
+def _follows_itself(words: Sequence[str], n: int) -> bool:
+    """Whether the same n words stand twice in a row: n matches in a row at distance n."""
+    run = 0
+    for before, after in zip(words, words[n:], strict=False):
+        run = run + 1 if before == after else 0
+        if run == n:
+            return True
+    return False
+
+
+def coverage(totals: Sequence[Float[np.ndarray, " S"]]) -> dict[str, float | int]:
+    """Total attention Σ_i α_ij to each source word j, over the words of all sentences.
+
+    Source: Tu et al. 2016 (arXiv 1601.04811), whose over-translation is a total that is too large
+    and whose under-translation one that is too small. The bounds 0.1 and 2 are choices of this
+    report: a word that hardly any target word looked at, and one worth two whole target words.
+
+    >>> coverage([np.array([0.05, 1.0, 2.5, 0.45])])["little"]
+    0.25
+    """
+    values = np.concatenate([np.zeros(0), *(np.asarray(one, np.float64) for one in totals)])
+    return {
+        "words": len(values),
+        "mean": float(values.mean()) if len(values) else float("nan"),
+        "little": _share((values < LITTLE).sum(), len(values)),
+        "much": _share((values > MUCH).sum(), len(values)),
+    }
+
+
+def attention_totals(
+    alpha: Float[np.ndarray, "T S"],
+) -> Float[np.ndarray, " S-1"]:
+    """Total attention of a hypothesis to each source word, EOS left out.
+
+    >>> attention_totals(np.array([[0.7, 0.3], [0.2, 0.8]]))
+    array([0.9])
+    """
+    return np.asarray(alpha, np.float64).sum(axis=0)[:-1]
+
+
+def length_ratio(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> float:
+    """Words written over words of the references; NaN where these have none."""
+    return _share(sum(map(len, ours)), sum(map(len, theirs)))
+
+
+def _share(part: Any, whole: int) -> float:
+    return float(part) / whole if whole else float("nan")

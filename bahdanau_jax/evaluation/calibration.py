@@ -1,0 +1,84 @@
+"""Whether a model is right as often as it is sure: expected calibration error and its bins."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+BINS = 15  # as in Guo et al. 2017
+
+
+class ConfidenceBin(NamedTuple):
+    """The words that were predicted with a confidence between `low` and `high`."""
+
+    low: float
+    high: float
+    words: int
+    confidence: float | None  # their mean; None, as the accuracy, where there is no word
+    accuracy: float | None  # share of them that are the reference's
+
+
+def _equal_width(confidence: Float[np.ndarray, " N"], bins: int):
+    """Ranges (k/M, (k+1)/M] of probability; the first has 0 too."""
+    places = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    return places, [(k / bins, (k + 1) / bins) for k in range(bins)]
+
+
+def _equal_mass(confidence: Float[np.ndarray, " N"], bins: int):
+    """As many words in each as in the next, give or take one, along rising confidence."""
+    parts = np.array_split(np.arange(len(confidence)), min(bins, max(len(confidence), 1)))
+    places = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    ends = [(confidence[p[0]], confidence[p[-1]]) if len(p) else (0.0, 1.0) for p in parts]
+    return places, [(float(low), float(high)) for low, high in ends]
+
+
+Binning = Callable[..., tuple[Int[np.ndarray, " N"], list[tuple[float, float]]]]
+BINNINGS: Mapping[str, Binning] = MappingProxyType(
+    {"equal-width": _equal_width, "equal-mass": _equal_mass}
+)
+
+
+def reliability(
+    confidence: Float[np.ndarray, " N"],
+    correct: Bool[np.ndarray, " N"],
+    bins: int = BINS,
+    binning: str = "equal-width",
+) -> list[ConfidenceBin]:
+    """Confidence and accuracy of N predictions, by bins of confidence.
+
+    The order of the predictions does not matter. Raises ValueError for an unknown binning, or
+    values that are no probabilities.
+
+    >>> reliability(np.array([0.9, 0.8]), np.array([True, False]), bins=1)[0].accuracy
+    0.5
+    """
+    if binning not in BINNINGS:
+        raise ValueError(f"no binning {binning!r}; known: {', '.join(BINNINGS)}")
+    confidence, correct = np.asarray(confidence, np.float64), np.asarray(correct, bool)
+    if confidence.shape != correct.shape or not ((confidence >= 0) & (confidence <= 1)).all():
+        raise ValueError("as many probabilities, from 0 to 1, are needed as right or wrong words")
+    order = np.lexsort((correct, confidence))
+    confidence, correct = confidence[order], correct[order]
+    places, ranges = BINNINGS[binning](confidence, bins)
+    words = np.bincount(places, minlength=len(ranges))
+    sure = np.bincount(places, confidence, len(ranges))
+    right = np.bincount(places, correct, len(ranges))
+    return [
+        ConfidenceBin(*ends, int(n), s / n if n else None, r / n if n else None)
+        for ends, n, s, r in zip(ranges, words, sure.tolist(), right.tolist(), strict=True)
+    ]
+
+
+def expected_calibration_error(bins: Sequence[ConfidenceBin]) -> float:
+    """ECE = Σ_b n_b / N |accuracy_b − confidence_b|; NaN where there are no words.
+
+    Source: Naeini et al. 2015; Guo et al. 2017. For translation, of the likeliest next word under
+    teacher forcing: Kumar and Sarawagi 2019 (arXiv 1903.00802).
+    """
+    words = sum(b.words for b in bins)
+    if not words:
+        return float("nan")
+    gaps = (b.words * abs(b.accuracy - b.confidence) for b in bins if b.accuracy is not None)  # pyright: ignore
+    return sum(gaps) / words

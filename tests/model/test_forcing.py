@@ -1,0 +1,41 @@
+"""Forced statistics against a walk with the step function, one word at a time."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bahdanau_jax.batch import START
+from bahdanau_jax.model import encode, forced, start, stepper
+from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
+
+PAIRS = pairs(seed=3, count=31)
+
+
+def walk(config, params, b):
+    """The same as `forced`, by the step function of search."""
+    memory = encode(config, params, b.source, b.source_mask)
+    step, state = stepper(config, params, memory), start(memory)
+    before, columns, attention = jnp.full(len(b.weight), START), [], 0
+    for t in range(b.target.shape[1]):
+        log_p, state, alpha = step(before, state)
+        before = b.target[:, t]
+        own = jnp.take_along_axis(log_p, before[:, None], axis=1)[:, 0]
+        columns.append((own, jnp.exp(log_p).max(1), jnp.argmax(log_p, 1) == before))
+        attention = attention + alpha * b.target_mask[:, t][:, None]
+    return (*(jnp.stack(column, 1) for column in zip(*columns, strict=True)), attention)
+
+
+@pytest.mark.parametrize("name", ["default", "groundhog"])
+def test_forced_equals_a_walk(name):
+    config, params = CONFIGS[name], parameters(CONFIGS[name])
+    b = on_device(batch(PAIRS, extra_source=1, extra_target=2, fillers=1))
+    found = compiled(forced, static_argnums=0)(config, params, b)
+    expected = compiled(walk, static_argnums=0)(config, params, b)
+    real = np.asarray(b.target_mask)
+    for ours, theirs in zip(found[:3], expected[:3], strict=True):
+        np.testing.assert_allclose(np.asarray(ours)[real], np.asarray(theirs)[real], rtol=2e-5)
+    np.testing.assert_allclose(found.attention, expected[3], rtol=2e-5, atol=1e-6)
+    # Of each sentence, all attention of its target words; of filler rows, none.
+    assert np.allclose(found.attention.sum(1), real.sum(1), rtol=1e-5)
+    assert 0 < np.asarray(found.correct)[real].mean() < 1
+    assert (np.log(found.confidence) >= found.log_p - 1e-5)[real].all()
