@@ -4,7 +4,10 @@ The run folder holds all that is known of a model: config.json, vocabulary/, che
 metrics.jsonl. Everything with a side effect is reached from here.
 """
 
+import contextlib
 import dataclasses
+import functools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.evaluation import scores
-from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, example, load
+from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, load
 from bahdanau_jax.variants import DEV_METRICS, check
 
 __all__ = ["Run", "load", "prepare", "train"]
@@ -41,12 +44,14 @@ def prepare(
         return prepared.statistics | batches
 
 
-def train(config: Config, workdir: Path) -> Run:
+def train(config: Config, workdir: Path, began: float | None = None) -> Run:
     """Train in `workdir`, or go on there, until the configured steps; returns the best model.
 
+    The time to the first step counts from `began`, of time.perf_counter, or else from this call.
     Ctrl-C and SIGTERM save and raise training.Interrupted. Raises ValueError or OSError for wrong
     settings or data, and for a folder of another experiment or with another trainer.
     """
+    began = time.perf_counter() if began is None else began
     check(config)
     workdir = Path(workdir)
     with training.lock(workdir):
@@ -55,7 +60,7 @@ def train(config: Config, workdir: Path) -> Run:
         devices = training.mesh()
         _same_data(prepared.train, workdir)
         config.save(workdir / CONFIG)
-        outcome = _optimize(config, prepared, workdir, devices)
+        outcome = _optimize(config, prepared, workdir, devices, began)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     return load(workdir)
@@ -127,7 +132,9 @@ def _same_experiment(config: Config, workdir: Path) -> None:
         )
 
 
-def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> training.Outcome:
+def _optimize(
+    config: Config, prepared: Prepared, workdir: Path, devices, began: float
+) -> training.Outcome:
     network = model.Seq2Seq(config.model)
     smoothing = config.optimizer.label_smoothing
 
@@ -140,28 +147,38 @@ def _optimize(config: Config, prepared: Prepared, workdir: Path, devices) -> tra
     seed, key = jax.random.split(jax.random.key(config.training.seed))
     steps = config.training.steps
     optimizer = training.make(config.optimizer, steps)
-    params = jax.jit(network.init)(seed, example())["params"]
-    state = training.init_state(params, optimizer, key, config.optimizer)
-    state = training.replicate(state, devices)
     checkpoints = training.Checkpointer(workdir / CHECKPOINTS, config.training.keep_checkpoints)
-    try:
+    monitor = training.Monitor(
+        workdir, steps, log_every=config.training.log_every, epoch_steps=plan.steps()
+    )
+    # Only the parameters are asked for, so the network itself is not traced.
+    init = jax.jit(lambda key: network.init(key, method=lambda network: network.parts)["params"])
+    begin = functools.partial(training.init_state, tx=optimizer, key=key, config=config.optimizer)
+    update = training.train_step(loss_fn, optimizer, config.optimizer, devices)
+    start = max(checkpoints.steps(), default=0)
+    needed = range(start, min(steps, start + plan.steps()))
+    examples = data.each_shape(prepared.train, plan, needed)
+    ahead = training.Ahead(
+        update,
+        jax.eval_shape(begin, jax.eval_shape(init, seed)),
+        (training.shard(batch, devices) for batch in examples),
+        data.cores(),
+        lambda program: monitor.first_step(time.perf_counter() - began, program),
+    )
+    with contextlib.closing(checkpoints), contextlib.closing(ahead):
+        state = training.replicate(begin(init(seed)), devices)
         state = checkpoints.restore(state) or state
-        update = training.train_step(loss_fn, optimizer, config.optimizer, devices)
         return training.run(
             state,
             steps=steps,
             next_batches=data.train_batches(prepared.train, plan, int(state.step)),
-            step_fn=lambda state, batch: update(state, training.shard(batch, devices)),
+            step_fn=lambda state, batch: ahead(state, training.shard(batch, devices)),
             evaluate=_evaluator(config, prepared, loss_fn) if prepared.dev else None,
             checkpointer=checkpoints,
-            monitor=training.Monitor(
-                workdir, steps, log_every=config.training.log_every, epoch_steps=plan.steps()
-            ),
+            monitor=monitor,
             config=config.training,
             max_nonfinite=config.optimizer.max_nonfinite,
         )[1]
-    finally:
-        checkpoints.close()
 
 
 def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from bahdanau_jax.cli import options
@@ -32,8 +33,48 @@ def _data(arguments: Sequence[str]) -> dict:
     return data.run(settings, asked.encoders.split(","), asked.repeats, shapes)
 
 
+@dataclass(frozen=True)
+class Train:
+    """Time updates of a random batch beside other programs and beside the machine's limit.
+
+    Peers: jax (plain JAX), torch (hand-written PyTorch), torch-compiled, joeynmt (2.3). All but the
+    first run in an environment of their own.
+    """
+
+    size: str = "small"  # small, paper or tiny
+    peers: str = "jax"  # names with commas between, or "" for none
+    rounds: int = 5  # of each pair of programs; medians count
+    torch_python: Path | None = None  # the Python of an environment with torch, NumPy and joeynmt
+    lengths: str = ""  # S = T instead of those of the size, as 30,50
+
+
+def _train(arguments: Sequence[str]) -> dict:
+    asked = options.parse(Train, arguments, "bench train")
+    lengths = _numbers("lengths", asked.lengths) if asked.lengths else []
+    _at_least_one("rounds", asked.rounds)
+    from bahdanau_jax.benchmarks import train
+
+    peers = [name for name in asked.peers.split(",") if name]
+    return train.run(asked.size, peers, asked.rounds, asked.torch_python, lengths)
+
+
+def _at_least_one(option: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"--{option} is {value}, but at least 1 is needed")
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    """Positive whole numbers with commas between, as an option gives them."""
+    found = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) for word in found):
+        raise ValueError(f"--{option} is {text!r}, but should be like 1,2,4")
+    return [int(word) for word in found]
+
+
 # What can be measured.
-BENCHMARKS: Mapping[str, Callable[[Sequence[str]], dict]] = MappingProxyType({"data": _data})
+BENCHMARKS: Mapping[str, Callable[[Sequence[str]], dict]] = MappingProxyType(
+    {"data": _data, "train": _train}
+)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bahdanau_jax.cli import experiment
+from bahdanau_jax.cli import BEGAN, experiment
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> None:
 
     run.check(options.settings)
     try:
-        run.train(options.settings, options.workdir)
+        run.train(options.settings, options.workdir, BEGAN)
     except training.Interrupted as interrupted:  # whoever stopped it waits for no report
         print(f"bahdanau: {interrupted}", file=sys.stderr)
         return

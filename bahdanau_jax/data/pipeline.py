@@ -1,6 +1,6 @@
 """From planned batches to padded arrays, made ahead of the consumer in a thread."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -79,6 +79,16 @@ def train_batches(
     steps = grain.MapDataset.source(_Steps(store, plan, process, processes))[start_step:]
     ahead = grain.ReadOptions(num_threads=1, prefetch_buffer_size=PREFETCHED)
     return iter(steps.to_iter_dataset(ahead))
+
+
+def each_shape(store: Pairs, plan: Plan, steps: Iterable[int]) -> Iterator[Batch]:
+    """Of these steps, the first batch of each padded shape; in their order."""
+    seen = set()
+    for step in steps:
+        planned = plan.at(step)
+        if planned[1:] not in seen:
+            seen.add(planned[1:])
+            yield lay_out(store, planned)
 
 
 def dev_batches(pairs: Pairs, config: DataConfig) -> list[Batch]:

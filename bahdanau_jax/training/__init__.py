@@ -1,5 +1,6 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
+from bahdanau_jax.training.ahead import Ahead
 from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
@@ -20,6 +21,7 @@ __all__ = [
     "OPTIMIZERS",
     "SCHEDULES",
     "TIMES",
+    "Ahead",
     "Checkpointer",
     "Diverged",
     "Interrupted",

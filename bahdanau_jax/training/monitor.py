@@ -15,8 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tensorboardX import SummaryWriter
 
+from bahdanau_jax.training.ahead import Program
+
 METRICS = "metrics.jsonl"
-TIMES = ("seconds", "tokens_per_second")  # fields of a line that no two runs share
+# Fields of a line that no two runs share.
+TIMES = ("seconds", "tokens_per_second", "first_step_seconds", "first_program_seconds")
 
 
 @contextlib.contextmanager
@@ -95,6 +98,7 @@ class Monitor:
         self.workdir, self.total_steps = Path(workdir), total_steps
         self.log_every, self.epoch_steps = log_every, epoch_steps
         self._window: dict[str, float] = {}  # sums since the last line
+        self._started: dict[str, float] = {}  # what the next line says of the start
         self._lines = 0
         self._seconds = 0.0  # of training, of all processes
         self._since = time.perf_counter()
@@ -154,7 +158,8 @@ class Monitor:
         if step % self.log_every == 0 or step == self.total_steps:
             self._tick()
             window, self._window = self._window, {}
-            line = self._line(window)
+            line = self._line(window) | self._started
+            self._started = {}
             self._write(step, line)
             self._say(step, line)
 
@@ -202,6 +207,15 @@ class Monitor:
             self._progress.console.print(text, highlight=False, markup=False)
         else:
             print(text, file=sys.stderr, flush=True)
+
+    def first_step(self, seconds: float, program: Program) -> None:
+        """How long it took to the end of the first step, and to make its program."""
+        how = "found on disk" if program.found else "compiled"
+        self._print(f"first step after {seconds:.1f} s; its program {how} in {program.seconds:.1f}")
+        self._started = {
+            "first_step_seconds": seconds,
+            "first_program_seconds": program.seconds,
+        }
 
     def note(self, text: str) -> None:
         """A message for whoever watches, which leaves the bar whole."""

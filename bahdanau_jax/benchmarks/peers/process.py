@@ -1,0 +1,100 @@
+"""A program that answers each line of JSON with another one."""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import IO, Any
+
+
+class Peer:
+    """A process that is asked and answers in turn; what it says first, unasked, is `greeting`.
+
+    Where it does not start, ends, or answers otherwise, a ValueError quotes its last words on
+    stderr.
+
+    >>> with Peer("JoeyNMT", ["/opt/joeynmt/bin/python", "joey.py", "serve", "peer.json"]) as peer:
+    ...     peer.ask(lines=["3 4 5"], beam_size=5)["seconds"]
+    """
+
+    def __init__(self, name: str, command: Sequence[str]):
+        self.name = name
+        self._stack = ExitStack()
+        self._said = self._stack.enter_context(_transcript())
+        self._process = _start(name, command, stdin=subprocess.PIPE, stderr=self._said)
+        self.greeting = self._answer()
+
+    def __enter__(self) -> "Peer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._stack.close()
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        try:
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise self._failure("ended") from None
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._failure("ended")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._failure(f"answered {line[:80].strip()!r}, which is no object of JSON")
+        return answer
+
+    def _failure(self, what: str) -> ValueError:
+        self._process.kill()
+        self._process.wait()
+        self._said.seek(0)
+        return _failure(self.name, what, self._said.read())
+
+
+def run(name: str, command: Sequence[str]) -> None:
+    """Run a peer's program to its end; a ValueError quotes its last words where it fails."""
+    with _transcript() as said:
+        process = _start(name, command, stdin=subprocess.DEVNULL, stderr=said)
+        process.communicate()
+        if process.returncode:
+            said.seek(0)
+            raise _failure(name, f"ended with code {process.returncode}", said.read())
+
+
+def _transcript() -> IO[str]:
+    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+
+
+def _start(name: str, command: Sequence[str], **streams: Any) -> subprocess.Popen:
+    try:
+        return subprocess.Popen(
+            list(command), stdout=subprocess.PIPE, text=True, encoding="utf-8", **streams
+        )
+    except OSError as error:
+        raise ValueError(f"{name} does not start: {command[0]}: {error.strerror}") from error
+
+
+def _failure(name: str, what: str, said: str) -> ValueError:
+    return ValueError(f"{name} {what}; its last words: {last_words(said)}")
+
+
+def last_words(said: str) -> str:
+    """The error that a traceback ends with, or else the last line that is not blank.
+
+    >>> last_words("Traceback (most recent call last):\n  File ...\nOSError: full\nbye\n")
+    'OSError: full'
+    """
+    _, traceback, rest = said.rpartition("Traceback (most recent call last):\n")
+    if traceback:  # what follows one may be a library that tells its statistics as it leaves
+        return next((line for line in rest.splitlines() if line[:1].strip()), "a traceback")
+    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "none")
