@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+PAIRS = "each source with each target position"
+
 
 class Size(NamedTuple):
     """A model and a batch, in the paper's letters."""
@@ -44,8 +46,8 @@ def products(size: Size) -> dict[str, int]:
         "keys: U_a h_j": S * 2 * n * a,
         "s_0: W_s h": n * n,
         "queries: W_a s": T * n * a,
-        "energies: v_a tanh(.), each word with each": T * S * a,
-        "contexts: sum of alpha_ij h_j, each word with each": T * S * 2 * n,
+        f"energies: v_a tanh(.), {PAIRS}": T * S * a,
+        f"contexts: sum of alpha_ij h_j, {PAIRS}": T * S * 2 * n,
         "decoder inputs: W y, W_z y, W_r y": T * 3 * m * n,
         "decoder contexts: C c, C_z c, C_r c": T * 3 * 2 * n * n,
         "decoder states: U (r s), U_z s, U_r s": T * 3 * n * n,
@@ -61,3 +63,9 @@ def flops(size: Size) -> int:
     product has two factors, and each has a gradient that costs as much as the product.
     """
     return size.B * 2 * 3 * sum(products(size).values())
+
+
+def pairwise(size: Size) -> int:
+    """Those of `flops` that are spent for each source position with each target position."""
+    found = (count for name, count in products(size).items() if name.endswith(PAIRS))
+    return size.B * 2 * 3 * sum(found)

@@ -19,7 +19,7 @@ from bahdanau_jax.benchmarks.peers.process import Peer
 from bahdanau_jax.benchmarks.sizes import Size
 
 PROGRAMS = Path(__file__).parent / "peers"
-MATRIX, PRODUCTS = 4096, 3  # rows of the large matrices, and products in a round
+MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round
 SECONDS = 2.0  # that a round takes at least
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 Settings = Mapping[str, Any]

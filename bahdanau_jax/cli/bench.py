@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from bahdanau_jax.cli import options
+from bahdanau_jax.cli import experiment, options
 from bahdanau_jax.config import DataConfig
 
 
@@ -58,6 +58,44 @@ def _train(arguments: Sequence[str]) -> dict:
     return train.run(asked.size, peers, asked.rounds, asked.torch_python, lengths)
 
 
+@dataclass(frozen=True)
+class Epoch(experiment.Experiment):
+    """Time real epochs over the corpus of a configuration: padding and the host's work included.
+
+    `--workdir` keeps the prepared corpus, and no model.
+    """
+
+    epochs: int = 1
+    batches: int = 0  # of each epoch; 0: all
+
+
+def _epoch(arguments: Sequence[str]) -> dict:
+    asked = experiment.parse(Epoch, arguments, "bench epoch")
+    _at_least_one("epochs", asked.epochs)
+    from bahdanau_jax import run
+    from bahdanau_jax.benchmarks import epoch
+
+    run.check(asked.settings)
+    return epoch.run(asked.settings, asked.workdir, asked.epochs, max(0, asked.batches))
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Time updates as batch, lengths and vocabulary grow, and lay lines through the times."""
+
+    size: str = "small"  # where the sweeps start: small, paper or tiny
+    rounds: int = 5  # through all sizes; medians count
+    output: Path | None = None  # a folder for scaling.svg
+
+
+def _scaling(arguments: Sequence[str]) -> dict:
+    asked = options.parse(Scaling, arguments, "bench scaling")
+    _at_least_one("rounds", asked.rounds)
+    from bahdanau_jax.benchmarks import scaling
+
+    return scaling.run(asked.size, asked.rounds, asked.output)
+
+
 def _at_least_one(option: str, value: int) -> None:
     if value < 1:
         raise ValueError(f"--{option} is {value}, but at least 1 is needed")
@@ -73,7 +111,7 @@ def _numbers(option: str, text: str) -> list[int]:
 
 # What can be measured.
 BENCHMARKS: Mapping[str, Callable[[Sequence[str]], dict]] = MappingProxyType(
-    {"data": _data, "train": _train}
+    {"data": _data, "epoch": _epoch, "scaling": _scaling, "train": _train}
 )
 
 
