@@ -22,6 +22,7 @@ _PUBLIC = {
     "Batch": "batch",
     "Hypothesis": "hypothesis",
     "PRESETS": "config",
+    "SEARCHES": "config",
     "Config": "config",
     "ModelConfig": "config",
     "DataConfig": "config",
@@ -34,6 +35,7 @@ _PUBLIC = {
     "check": "variants",
     "train": "run",
     "load": "run",
+    "ensemble": "run",
     "Run": "run",
 }
 _MODULES = {"attention": "model.attention", "figures": "evaluation.figures"}
@@ -43,6 +45,7 @@ __all__ = [*_PUBLIC, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 if TYPE_CHECKING:
     from bahdanau_jax.batch import Batch as Batch
     from bahdanau_jax.config import PRESETS as PRESETS
+    from bahdanau_jax.config import SEARCHES as SEARCHES
     from bahdanau_jax.config import Config as Config
     from bahdanau_jax.config import DataConfig as DataConfig
     from bahdanau_jax.config import DecodingConfig as DecodingConfig
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from bahdanau_jax.model import encode as encode
     from bahdanau_jax.model.loss import loss as loss
     from bahdanau_jax.run import Run as Run
+    from bahdanau_jax.run import ensemble as ensemble
     from bahdanau_jax.run import load as load
     from bahdanau_jax.run import train as train
     from bahdanau_jax.variants import check as check

@@ -13,6 +13,8 @@ UNK = 1  # any word outside the shortlist
 PAD = EOS  # padding has no embedding of its own: it is an EOS that the mask hides
 START = -1  # the word before the first: its embedding is the zero vector
 RESERVED = 2  # ids below this are the special ones; words follow
+EOS_SYMBOL = "</s>"  # how the first two are written
+UNK_SYMBOL = "<unk>"
 
 
 class Batch(NamedTuple):

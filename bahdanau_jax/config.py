@@ -128,13 +128,32 @@ class TrainingConfig:
 class DecodingConfig:
     """The search for a translation."""
 
-    beam_size: int = 12
-    length_normalization: str = "none"  # a name of search.NORMALIZATIONS
+    method: str = "beam"  # a name of program.METHODS
+    beam_size: int = 12  # hypotheses kept; 1 is greedy search
+    shrink: bool = False  # the beam loses a place to each hypothesis that ends (GroundHog)
+    length_normalization: str = "none"  # a name of ranking.NORMALIZATIONS
     alpha: float = 0.6  # exponent of Wu et al.'s normalisation
-    max_ratio: float = 3.0  # steps allowed for each source token
+    coverage: float = 0.0  # weight (beta) of Wu et al.'s coverage penalty; 0: none
+    min_ratio: float = 0.0  # words to be written, for each source token, before EOS may come
+    max_ratio: float = 3.0  # steps allowed for each source token, EOS counted
+    ban_unk: bool = False  # never write UNK (the paper's "No UNK")
+    temperature: float = 1.0  # of sampling: below 1 likely words become likelier
+    top_k: int = 0  # samples are of so many likeliest words alone; 0: of all
+    top_p: float = 1.0  # and of the fewest that have this share of the probability; 1: all
+    seed: int = 1  # of sampling
     max_source: int = 200  # a longer line is split, its pieces translated and joined
     batch_size: int = 64  # sentences decoded together
-    ban_unk: bool = False  # never write UNK (the paper's "No UNK")
+
+
+# Searches that others are known to have used.
+SEARCHES: Mapping[str, DecodingConfig] = MappingProxyType(
+    {
+        "default": DecodingConfig(),
+        "greedy": DecodingConfig(beam_size=1),
+        # The paper's own program: no EOS before half of the source's length.
+        "groundhog": DecodingConfig(beam_size=12, shrink=True, min_ratio=0.5),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -201,7 +220,8 @@ _AT_LEAST = MappingProxyType(
         0: "model.source_vocabulary model.target_vocabulary model.output_size data.max_tokens "
         "data.subword_sentences data.limit_words data.batch_words data.processes "
         "optimizer.warmup_steps optimizer.clip_norm training.steps training.seed "
-        "training.evaluate_every training.checkpoint_every training.patience",
+        "training.evaluate_every training.checkpoint_every training.patience "
+        "decoding.top_k decoding.seed",
         3: "data.source_vocabulary_size data.target_vocabulary_size",
     }
 )
@@ -210,7 +230,7 @@ _SHARES = (
     "data.subword_sampling "
     "optimizer.label_smoothing optimizer.rho optimizer.beta1 optimizer.beta2 optimizer.ema"
 )
-_POSITIVE = "optimizer.learning_rate optimizer.epsilon decoding.max_ratio"
+_POSITIVE = "optimizer.learning_rate optimizer.epsilon decoding.max_ratio decoding.temperature"
 
 
 def faults(config: Config) -> list[str]:
@@ -231,6 +251,13 @@ def faults(config: Config) -> list[str]:
         "data.max_ratio", lambda value: value == 0 or 1 <= value < float("inf"), "0 or at least 1"
     )
     expect("training.seed", lambda value: value < 1 << 63, "below 2^63")
+    expect("decoding.seed", lambda value: value < 1 << 31, "below 2^31")
     expect("decoding.alpha", math.isfinite, "finite")
+    expect(
+        "decoding.coverage decoding.min_ratio",
+        lambda value: 0 <= value < float("inf"),
+        "at least 0 and finite",
+    )
+    expect("decoding.top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
     expect(_POSITIVE, lambda value: 0 < value < float("inf"), "positive and finite")
     return found

@@ -25,11 +25,14 @@ class Hypothesis:
     finished: bool  # False where the length limit came before EOS
     source_tokens: tuple[str, ...]  # S source tokens, EOS last
     alpha: Float[np.ndarray, "T S"] = field(compare=False)  # float32; row i is where token i looked
+    original: str | None = None  # the text before UNK were replaced, where any were
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists, numbers and strings; alpha as a list of rows."""
+        """Plain lists, numbers and strings; alpha as rows; `original` where there is one."""
+        original = {} if self.original is None else {"original": self.original}
         return {
             "text": self.text,
+            **original,
             "score": self.score,
             "finished": self.finished,
             "tokens": list(self.tokens),
@@ -50,6 +53,7 @@ class Hypothesis:
             finished=data["finished"],
             source_tokens=source,
             alpha=np.asarray(data["alpha"], np.float32).reshape(len(tokens), len(source)),
+            original=data.get("original"),
         )
 
 

@@ -7,23 +7,30 @@ metrics.jsonl. Everything with a side effect is reached from here.
 import contextlib
 import dataclasses
 import functools
+import io
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
+from PIL import Image
 
 from bahdanau_jax import data, decoding, model, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Plan, Prepared
-from bahdanau_jax.evaluation import scores
-from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, load
+from bahdanau_jax.evaluation import figures, scores
+from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
 from bahdanau_jax.variants import DEV_METRICS, check
 
-__all__ = ["Run", "load", "prepare", "train"]
+__all__ = ["Run", "ensemble", "load", "prepare", "train"]
 
+PROFILE = "profile"  # the folder of a trace
+SHOWN = 2  # dev sentences whose alignment TensorBoard shows, the first ones
 TRAINED_ON = "trained_on"  # in store/: the digest of the pairs that the run began with
 
 
@@ -44,9 +51,10 @@ def prepare(
         return prepared.statistics | batches
 
 
-def train(config: Config, workdir: Path, began: float | None = None) -> Run:
+def train(config: Config, workdir: Path, profile: str = "", began: float | None = None) -> Run:
     """Train in `workdir`, or go on there, until the configured steps; returns the best model.
 
+    `profile`, "10:15", traces the updates from the tenth to the fifteenth into `workdir`/profile.
     The time to the first step counts from `began`, of time.perf_counter, or else from this call.
     Ctrl-C and SIGTERM save and raise training.Interrupted. Raises ValueError or OSError for wrong
     settings or data, and for a folder of another experiment or with another trainer.
@@ -54,13 +62,14 @@ def train(config: Config, workdir: Path, began: float | None = None) -> Run:
     began = time.perf_counter() if began is None else began
     check(config)
     workdir = Path(workdir)
+    traced = training.Profile.parse(profile, workdir / PROFILE) if profile else None
     with training.lock(workdir):
         _same_experiment(config, workdir)
         config, prepared = _prepared(config, workdir)
         devices = training.mesh()
         _same_data(prepared.train, workdir)
         config.save(workdir / CONFIG)
-        outcome = _optimize(config, prepared, workdir, devices, began)
+        outcome = _optimize(config, prepared, workdir, devices, traced, began)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     return load(workdir)
@@ -133,7 +142,12 @@ def _same_experiment(config: Config, workdir: Path) -> None:
 
 
 def _optimize(
-    config: Config, prepared: Prepared, workdir: Path, devices, began: float
+    config: Config,
+    prepared: Prepared,
+    workdir: Path,
+    devices,
+    profile: training.Profile | None,
+    began: float,
 ) -> training.Outcome:
     network = model.Seq2Seq(config.model)
     smoothing = config.optimizer.label_smoothing
@@ -151,6 +165,7 @@ def _optimize(
     monitor = training.Monitor(
         workdir, steps, log_every=config.training.log_every, epoch_steps=plan.steps()
     )
+    monitor.watch_programs()
     # Only the parameters are asked for, so the network itself is not traced.
     init = jax.jit(lambda key: network.init(key, method=lambda network: network.parts)["params"])
     begin = functools.partial(training.init_state, tx=optimizer, key=key, config=config.optimizer)
@@ -163,25 +178,29 @@ def _optimize(
         jax.eval_shape(begin, jax.eval_shape(init, seed)),
         (training.shard(batch, devices) for batch in examples),
         data.cores(),
+        lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
     )
-    with contextlib.closing(checkpoints), contextlib.closing(ahead):
+    with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(ahead):
         state = training.replicate(begin(init(seed)), devices)
         state = checkpoints.restore(state) or state
+        training.append_record(workdir, config, int(state.step))
         return training.run(
             state,
             steps=steps,
             next_batches=data.train_batches(prepared.train, plan, int(state.step)),
             step_fn=lambda state, batch: ahead(state, training.shard(batch, devices)),
-            evaluate=_evaluator(config, prepared, loss_fn) if prepared.dev else None,
+            evaluate=_evaluator(config, prepared, loss_fn, monitor) if prepared.dev else None,
             checkpointer=checkpoints,
             monitor=monitor,
             config=config.training,
             max_nonfinite=config.optimizer.max_nonfinite,
+            telemetry=training.Telemetry(config.optimizer, steps),
+            profile=profile,
         )[1]
 
 
-def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:
+def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Monitor) -> Callable:
     """Dev scores of a training state: nll and accuracy per word, BLEU and exact matches of greedy
     translations, tokenised and in the case of the vocabulary, and the one of them that counts."""
     codecs, pairs = prepared.codecs, prepared.dev
@@ -190,7 +209,7 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:
     encoded = ((codecs[0].encode(p.source), codecs[1].encode(p.target)) for p in pairs)
     batches = data.dev_batches(data.Pairs.of(encoded), config.data)
     step = training.eval_step(loss_fn)
-    greedy = dataclasses.replace(config.decoding, beam_size=1)
+    greedy = dataclasses.replace(config.decoding, method="beam", beam_size=1)
     rank = DEV_METRICS[config.training.dev_metric]
 
     def evaluate(state) -> dict[str, float]:
@@ -198,6 +217,7 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:
         words = sum(float(s.words) for s in sums)
         found = decoding.translate(config.model, state.weights, codecs, greedy, sources, 1)
         texts = [tokenize(best.text) for (best,) in found]
+        _show(monitor, int(state.step), [best for (best,) in found[:SHOWN] if best.tokens])
         dev = {
             "loss": sum(float(s.nll) for s in sums) / words,
             "accuracy": sum(float(s.correct) for s in sums) / words,
@@ -207,3 +227,14 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn) -> Callable:
         return {**dev, "score": rank(dev)}
 
     return evaluate
+
+
+def _show(monitor: training.Monitor, step: int, found: Sequence[Hypothesis]) -> None:
+    """Alignments as pictures. A script without a font is drawn as boxes, without a word of it."""
+    for number, best in enumerate(found, 1):
+        drawn = io.BytesIO()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", figures.MissingFont)
+            figures.alignment(best).savefig(drawn, format="png", dpi=100)
+        pixels = np.asarray(Image.open(drawn).convert("RGB"))
+        monitor.picture(step, f"alignment/dev-{number}", pixels)

@@ -4,14 +4,15 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
 
-from bahdanau_jax import data, decoding, hypothesis, model, training
+from bahdanau_jax import aligner, data, decoding, hypothesis, model, training
+from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.config import Config
+from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
@@ -27,19 +28,46 @@ def example() -> Batch:
     return Batch(ids, mask, ids, mask, jnp.ones(1))
 
 
-def load(folder: str | Path) -> "Run":
-    """The best model of a run folder.
+def load(
+    folder: str | Path,
+    *,
+    checkpoint: str = "best",
+    average: int = 1,
+    weights: str = "",
+) -> "Run":
+    """The best model of a run folder, or another that its checkpoints hold.
 
     >>> run = load("runs/quickstart")
     >>> run.translate(["The man saw the European Economic Area ."])[0].text
 
-    Raises FileNotFoundError or ValueError where the folder holds no run or is damaged.
+    Args:
+        checkpoint: by what checkpoints are chosen, `best` dev score or `newest`.
+        average: how many of them, whose weights are averaged.
+        weights: `ema`, the moving average that training kept, or `params`, the weights themselves;
+            "": the moving average where there is one.
+
+    Raises FileNotFoundError or ValueError where the folder holds no run, is damaged, or does not
+    hold what is asked for.
     """
     folder = Path(folder)
     if not (folder / CONFIG).exists():
         raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
     config = Config.load(folder / CONFIG)
     check(config)
+    codecs = _codecs(folder, config)
+    init = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), example())
+    part = _part(folder, config, weights)
+    checkpoints = training.Checkpointer(folder / CHECKPOINTS)
+    try:
+        restored = checkpoints.restore_several({part: init["params"]}, checkpoint, average)
+    finally:
+        checkpoints.close()
+    if not restored:
+        raise FileNotFoundError(f"{folder}/{CHECKPOINTS} is empty: train the run first")
+    return Run(folder, config, codecs, _average([each[part] for each in restored]))
+
+
+def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:
     codecs = data.load(folder / "vocabulary", config.data)
     for side, codec in zip(("source", "target"), codecs, strict=True):
         rows, entries = getattr(config.model, f"{side}_vocabulary"), len(codec.vocabulary)
@@ -48,16 +76,43 @@ def load(folder: str | Path) -> "Run":
                 f"{folder}/vocabulary/{side} has {entries} entries, but the model's {side} "
                 f"embedding has {rows} rows: this run folder was mixed from two runs"
             )
-    init = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), example())
-    part = "ema" if config.optimizer.ema else "params"
-    checkpoints = training.Checkpointer(folder / CHECKPOINTS)
-    try:
-        restored = checkpoints.restore_best({part: init["params"]})
-    finally:
-        checkpoints.close()
-    if restored is None:
-        raise FileNotFoundError(f"{folder}/{CHECKPOINTS} is empty: train the run first")
-    return Run(folder, config, codecs, restored[part])
+    return codecs
+
+
+def _part(folder: Path, config: Config, weights: str) -> str:
+    """The part of a checkpoint that holds these weights."""
+    kept = ("ema", "params") if config.optimizer.ema else ("params",)
+    if weights and weights not in kept:
+        raise ValueError(f"{folder} has no weights {weights!r}; it has {', '.join(kept)}")
+    return weights or kept[0]
+
+
+def _average(several: list[model.Params]) -> model.Params:
+    """The mean of each weight."""
+    return jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]) / len(leaves), *several)
+
+
+def ensemble(runs: "Sequence[Run]") -> "Run":
+    """One run that translates with all of them: their log-probabilities and weights of attention
+    are averaged. Settings of the search are the first one's.
+
+    >>> ensemble([load("runs/one"), load("runs/two")]).translate(["The man sleeps ."])[0].text
+
+    Raises ValueError where there is none, or where their vocabularies differ.
+    """
+    if not runs:
+        raise ValueError("an ensemble needs a run")
+    first, *others = runs
+    for other in others:
+        for side, ours, theirs in zip(
+            ("source", "target"), first.codecs, other.codecs, strict=True
+        ):
+            if ours.identity != theirs.identity:
+                raise ValueError(
+                    f"{first.folder} and {other.folder} have different {side} vocabularies, and "
+                    "cannot translate together: train them on the same prepared data"
+                )
+    return dataclasses.replace(first, others=tuple(others))
 
 
 @dataclass(frozen=True)
@@ -68,31 +123,79 @@ class Run:
     config: Config
     codecs: tuple[Codec, Codec]  # of the source and of the target
     params: model.Params
+    others: "tuple[Run, ...]" = ()  # of an ensemble, of which this is the first
+
+    def _models(self) -> tuple[tuple[ModelConfig, ...], tuple[model.Params, ...]]:
+        every = (self, *self.others)
+        return tuple(run.config.model for run in every), tuple(run.params for run in every)
+
+    def searching(self, **settings) -> DecodingConfig:
+        """The run's settings of the search with these fields in place of its own.
+
+        Raises ValueError for a field that is unknown, or a value that does not fit.
+        """
+        known = [field.name for field in dataclasses.fields(DecodingConfig)]
+        for name in settings:
+            if name not in known:
+                raise ValueError(f"no setting of the search {name!r}; known: {', '.join(known)}")
+        changed = dataclasses.replace(self.config.decoding, **settings)
+        if settings:
+            check(dataclasses.replace(self.config, decoding=changed))
+        return changed
 
     @overload
     def translate(
-        self, lines: Sequence[str], beam_size: int | None = None, n_best: None = None
+        self,
+        lines: Sequence[str],
+        beam_size: int | None = None,
+        n_best: None = None,
+        *,
+        prefixes: Sequence[str] | None = None,
+        first: int = 0,
+        **settings: Any,
     ) -> list[Hypothesis]: ...
     @overload
     def translate(
-        self, lines: Sequence[str], beam_size: int | None = None, *, n_best: int
+        self,
+        lines: Sequence[str],
+        beam_size: int | None = None,
+        *,
+        n_best: int,
+        prefixes: Sequence[str] | None = None,
+        first: int = 0,
+        **settings: Any,
     ) -> list[list[Hypothesis]]: ...
-    def translate(self, lines, beam_size=None, n_best=None):
+    def translate(self, lines, beam_size=None, n_best=None, *, prefixes=None, first=0, **settings):
         """The best hypothesis of each line; with `n_best`, a list of so many for each, best first.
 
-        A blank line has the empty hypothesis alone.
+        A blank line has the empty hypothesis alone. Any setting of the search may be given by its
+        name in DecodingConfig, in place of the run's own.
 
-        >>> run.translate(["The man sleeps ."], beam_size=12)[0].text
+        >>> run.translate(["The man sleeps ."], beam_size=12, coverage=0.2)[0].text
+        >>> run.translate(["The man sleeps ."], n_best=5, method="sample", top_p=0.9, seed=3)
+        >>> run.translate(["The man sleeps ."], prefixes=["L'homme"])[0].text
+
+        Args:
+            prefixes: the text that each translation begins with; "" for none.
+            first: the number of the first line, where these are a part of a longer text: samples
+                depend on the seed and on the number of their line.
         """
-        settings = self.config.decoding
         if beam_size is not None:
-            settings = dataclasses.replace(settings, beam_size=beam_size)
+            settings["beam_size"] = beam_size
         if isinstance(lines, str):
             raise TypeError(f"a list of lines is translated, not the one text {lines[:40]!r}")
-        words = [line for line in lines if line.strip()]
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise ValueError(f"{len(lines)} lines but {len(prefixes)} prefixes: one each, please")
+        full = [row for row, line in enumerate(lines) if line.strip()]
         answers = iter(
             decoding.translate(
-                self.config.model, self.params, self.codecs, settings, words, n_best or 1
+                *self._models(),
+                self.codecs,
+                self.searching(**settings),
+                [lines[row] for row in full],
+                n_best or 1,
+                None if prefixes is None else [prefixes[row] for row in full],
+                [first + row for row in full],
             )
         )
         found = [next(answers) if line.strip() else [hypothesis.EMPTY] for line in lines]
@@ -102,8 +205,22 @@ class Run:
         """Forced decoding: each target with the model's probabilities and alignment."""
         settings = self.config.decoding
         return decoding.force(
-            self.config.model, self.params, self.codecs, settings.batch_size, sources, targets
+            *self._models(),
+            self.codecs,
+            settings.batch_size,
+            sources,
+            targets,
+            decoding.Ranking.of(settings),
         )
+
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], level: str = "word"
+    ) -> list[Aligned]:
+        """Where the words of each target look in its source; `level` is a key of `data.LEVELS`.
+
+        >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
+        """
+        return aligner.align(self.force, self.codecs, sources, targets, level)
 
     def evaluate(
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import data, decoding, model, training
-from bahdanau_jax.config import Config, faults
+from bahdanau_jax.config import Config, DecodingConfig, faults
 
 # What chooses the best checkpoint: from dev scores to a number that is the higher, the better.
 DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
@@ -36,6 +36,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "optimizer.schedule": training.SCHEDULES,
         "optimizer.loss_scale": training.LOSS_SCALES,
         "training.dev_metric": DEV_METRICS,
+        "decoding.method": decoding.METHODS,
         "decoding.length_normalization": decoding.NORMALIZATIONS,
     }
 )
@@ -92,3 +93,25 @@ def _contradictions(config: Config) -> Iterator[str]:
             f"data.encodings is {settings.encodings}, but they would all be the same: set "
             "data.subword_sampling above 0, or data.encodings to 1"
         )
+    yield from _search_contradictions(config)
+
+
+# Settings that only sampling reads.
+SAMPLING = ("temperature", "top_k", "top_p")
+
+
+def _search_contradictions(config: Config) -> Iterator[str]:
+    settings = config.decoding
+    if settings.min_ratio >= settings.max_ratio:
+        yield (
+            f"decoding.min_ratio is {settings.min_ratio}, but should be below decoding.max_ratio, "
+            f"which is {settings.max_ratio}: nothing could end"
+        )
+    if settings.coverage and config.model.attention == "none":
+        yield "decoding.coverage needs attention, but model.attention is none: set it to 0"
+    for name in SAMPLING:
+        if settings.method == "beam" and getattr(settings, name) != getattr(DecodingConfig, name):
+            yield (
+                f"decoding.{name} is {getattr(settings, name)}, but only samples have it: set "
+                "decoding.method to sample"
+            )

@@ -10,7 +10,7 @@ The corpora are downloaded (about 7 GB) and prepared by the first use, in TFDS_D
 
 from dataclasses import replace
 
-from bahdanau_jax.config import PRESETS, Config, DataConfig, DecodingConfig, TrainingConfig
+from bahdanau_jax.config import PRESETS, SEARCHES, Config, DataConfig, TrainingConfig
 
 config = Config(
     model=replace(
@@ -31,5 +31,5 @@ config = Config(
     training=TrainingConfig(
         steps=600_000, log_every=100, evaluate_every=10_000, checkpoint_every=2_000
     ),
-    decoding=DecodingConfig(beam_size=12),
+    decoding=SEARCHES["groundhog"],
 )

@@ -8,7 +8,7 @@ The corpora are downloaded (about 7 GB) and prepared by the first use, in TFDS_D
 ~/tensorflow_datasets. Files of one's own: --data.train text:train.en.gz,train.fr.gz, and so on.
 """
 
-from bahdanau_jax.config import PRESETS, Config, DataConfig, DecodingConfig, TrainingConfig
+from bahdanau_jax.config import PRESETS, SEARCHES, Config, DataConfig, TrainingConfig
 
 config = Config(
     model=PRESETS["groundhog"],
@@ -24,5 +24,5 @@ config = Config(
     training=TrainingConfig(
         steps=471_000, log_every=100, evaluate_every=10_000, checkpoint_every=2_000
     ),
-    decoding=DecodingConfig(beam_size=12),
+    decoding=SEARCHES["groundhog"],
 )

@@ -147,3 +147,50 @@ def loss(config, params, pairs, smoothing=0.0):
         for step, word in zip(log_p, target, strict=True):
             total -= (1 - smoothing) * step[word] + smoothing * step.mean()
     return total
+
+
+def groundhog_log_probabilities(w, source, target):
+    """log p of every id at every step [T, V], from arrays by GroundHog's names and in its ids.
+
+    From the equations of arXiv 1409.0473, appendix A, in GroundHog's order: look, generate,
+    update. All matrices multiply row vectors. EOS is the last id.
+    """
+
+    def cell(p, h, x, c=None):
+        def into(gate, context):
+            product = x @ w[f"W_0_{p}_{gate}_embdr_0"]
+            return product if c is None else product + c @ w[f"W_0_dec_dec_{context}_0"]
+
+        z = sigmoid(into("update", "updater") + h @ w[f"G_{p}_transition_0"])
+        r = sigmoid(into("reset", "reseter") + h @ w[f"R_{p}_transition_0"])
+        candidate = into("input", "inputter") + w[f"b_0_{p}_input_embdr_0"]
+        return (1 - z) * h + z * np.tanh(candidate + (r * h) @ w[f"W_{p}_transition_0"])
+
+    size = w["W_enc_transition_0"].shape[0]
+    words = [w["W_0_enc_approx_embdr"][i] + w["b_0_enc_approx_embdr"] for i in source]
+    forward, backward, h = [], [], np.zeros(size)
+    for x in words:
+        h = cell("enc", h, x)
+        forward.append(h)
+    h = np.zeros(size)
+    for x in reversed(words):
+        h = cell("back_enc", h, x)
+        backward.insert(0, h)
+    annotations = [np.concatenate(pair) for pair in zip(forward, backward, strict=True)]
+    s = np.tanh(backward[0] @ w["W_0_dec_initializer_0"] + w["b_0_dec_initializer_0"])
+    y, found = np.zeros(w["W_0_dec_approx_embdr"].shape[1]), []
+    for word in target:
+        e = [
+            np.tanh(s @ w["B_dec_transition_0"] + h @ w["A_dec_transition_0"])
+            @ w["D_dec_transition_0"][:, 0]
+            for h in annotations
+        ]
+        c = sum(a * h for a, h in zip(softmax(np.array(e)), annotations, strict=True))
+        t = s @ w["W_0_dec_hid_readout_0"] + w["b_0_dec_hid_readout_0"]
+        t = t + y @ w["W_0_dec_prev_readout_0"] + c @ w["W_0_dec_repr_readout"]
+        t = np.array([max(t[k], t[k + 1]) for k in range(0, len(t), 2)])
+        logits = t @ w["W1_dec_deep_softmax"] @ w["W2_dec_deep_softmax"]
+        found.append(np.log(softmax(logits + w["b_dec_deep_softmax"])))
+        y = w["W_0_dec_approx_embdr"][word] + w["b_0_dec_approx_embdr"]
+        s = cell("dec", s, y, c)
+    return np.array(found)

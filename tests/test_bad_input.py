@@ -346,6 +346,26 @@ def test_endless_text_is_translated_as_it_comes(trained):
         assert process.stdout.read() == ""
 
 
+def test_lines_of_one_write_are_answered_one_by_one(trained):
+    """A slow pipe that gave many lines at once: none waits for the others' translation."""
+    with subprocess.Popen(
+        small.command("translate", "--run", trained[0], "--line-buffered", "True"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=small.ROOT,
+    ) as process:
+        process.stdin.write(b"We sleep.\n" * 100)
+        process.stdin.flush()  # and stays open: the end does not come
+        first = os.read(process.stdout.fileno(), 1 << 16)
+        assert 1 <= first.count(b"\n") < 100
+        answered = first
+        while answered.count(b"\n") < 100:
+            answered += os.read(process.stdout.fileno(), 1 << 16)
+        assert len(set(answered.splitlines())) == 1
+        process.stdin.close()
+        assert process.wait(60) == 0 and process.stdout.read() == b""
+
+
 def test_all_that_differs_is_told(refused, trained):
     told = refused(*small.train(trained[0], "--model.hidden-size", 18, "--training.seed", 2))
     assert "its model.hidden_size is 17, not 18; its training.seed is 1, not 2; choose" in told

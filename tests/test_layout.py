@@ -12,17 +12,20 @@ PACKAGE = "bahdanau_jax"
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
 BASE = {"config", "batch", "hypothesis"}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
+WHOLE = {"variants", "aligner", "trained", "exchange", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
 ALLOWED = {
     **{part: BASE for part in ("config", "batch", "hypothesis", "model", "data", "evaluation")},
     "training": BASE | {"model", "data"},
     "decoding": BASE | {"model", "data"},
     "variants": BASE | STAGES,
-    "trained": BASE | STAGES | {"variants"},
+    "aligner": BASE | STAGES,
+    "trained": BASE | STAGES | {"aligner", "variants"},
+    "exchange": BASE | STAGES | {"variants", "trained"},
     "run": BASE | STAGES | {"variants", "trained"},
-    **{part: BASE | STAGES | TOOLS | {"variants", "trained", "run", PACKAGE} for part in TOOLS},
-    PACKAGE: BASE | STAGES | TOOLS | {"variants", "trained", "run"},
-    "cli": BASE | STAGES | TOOLS | {"variants", "trained", "run", PACKAGE},
+    **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
+    PACKAGE: BASE | STAGES | TOOLS | WHOLE,
+    "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},
 }
 
 MAX_FILE, MAX_FUNCTION = 300, 80

@@ -29,8 +29,53 @@ def _data(arguments: Sequence[str]) -> dict:
     from bahdanau_jax.benchmarks import data
 
     settings = dataclasses.replace(asked.data, dev="", test="")
-    shapes = [int(number) for number in asked.padding_shapes.split(",")]
+    shapes = numbers("padding-shapes", asked.padding_shapes)
     return data.run(settings, asked.encoders.split(","), asked.repeats, shapes)
+
+
+@dataclass(frozen=True)
+class Decode:
+    """Time the translation of a test corpus, beside JoeyNMT where its Python is named.
+
+    The two translate in turn, each with its fastest settings, and a model of JoeyNMT of the same
+    sizes and vocabulary is trained first. Then the memory that search takes at the paper's size.
+    """
+
+    run: Path  # the folder of a trained model
+    joeynmt: Path | None = None  # the Python of an environment with JoeyNMT
+    peer_folder: Path | None = None  # JoeyNMT's model, made or found; RUN/peer-joeynmt
+    peer_updates: int = 1000  # of 64 sentences, to train it
+    corpus: str = ""  # an address, as of --data.test; the run's test corpus
+    sentences: int = 0  # the first so many of it; 0: all
+    beams: str = "1,5"  # 1 is greedy search
+    batch_sizes: str = "16,32,64,128"  # to choose from
+    rounds: int = 5  # in which both sides translate in turn
+    memory: bool = True  # measure it
+
+
+def _decode(arguments: Sequence[str]) -> dict:
+    asked = options.parse(Decode, arguments, "bench decode")
+    for name, least in (("sentences", 0), ("peer_updates", 1), ("rounds", 1)):
+        if getattr(asked, name) < least:
+            option = name.replace("_", "-")
+            raise ValueError(
+                f"--{option} is {getattr(asked, name)}, but at least {least} is needed"
+            )
+    beams, sizes = numbers("beams", asked.beams), numbers("batch-sizes", asked.batch_sizes)
+    from bahdanau_jax.benchmarks import decode
+
+    return decode.run(
+        asked.run,
+        asked.joeynmt,
+        asked.peer_folder,
+        asked.peer_updates,
+        asked.corpus,
+        asked.sentences,
+        beams,
+        sizes,
+        asked.rounds,
+        asked.memory,
+    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +95,7 @@ class Train:
 
 def _train(arguments: Sequence[str]) -> dict:
     asked = options.parse(Train, arguments, "bench train")
-    lengths = _numbers("lengths", asked.lengths) if asked.lengths else []
+    lengths = numbers("lengths", asked.lengths) if asked.lengths else []
     _at_least_one("rounds", asked.rounds)
     from bahdanau_jax.benchmarks import train
 
@@ -101,7 +146,7 @@ def _at_least_one(option: str, value: int) -> None:
         raise ValueError(f"--{option} is {value}, but at least 1 is needed")
 
 
-def _numbers(option: str, text: str) -> list[int]:
+def numbers(option: str, text: str) -> list[int]:
     """Positive whole numbers with commas between, as an option gives them."""
     found = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) for word in found):
@@ -111,7 +156,7 @@ def _numbers(option: str, text: str) -> list[int]:
 
 # What can be measured.
 BENCHMARKS: Mapping[str, Callable[[Sequence[str]], dict]] = MappingProxyType(
-    {"data": _data, "epoch": _epoch, "scaling": _scaling, "train": _train}
+    {"data": _data, "decode": _decode, "epoch": _epoch, "scaling": _scaling, "train": _train}
 )
 
 

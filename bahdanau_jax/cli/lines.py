@@ -16,6 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
 
+# Ends of lines, to some readers, that JSON leaves as they are.
+JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
 WINDOW = 1024  # lines held at once
 CHUNK = 1 << 20  # bytes asked for at once
 
@@ -33,8 +36,8 @@ def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
     return OPENERS.get(path.suffix, open)(path, "rb")
 
 
-def read(path: Path | None) -> Iterator[list[str]]:
-    """Windows of at most 1,024 lines, each as soon as its text is there: a terminal can converse.
+def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
+    """Windows of at most so many lines, each as soon as its text is there: a terminal can converse.
 
     Invalid UTF-8 is replaced, with one warning on stderr. Raises OSError or ValueError for a file
     that cannot be read or unpacked.
@@ -43,13 +46,13 @@ def read(path: Path | None) -> Iterator[list[str]]:
     number, warned = 0, False
     try:
         with opened(path) as stream:
-            for window in _windows(_chunks(path, stream)):
-                wrong = [] if warned else [i for i, line in enumerate(window) if not _valid(line)]
+            for lines in _windows(_chunks(path, stream), window):
+                wrong = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
                 if wrong:
                     warned = True
                     _warn(name, number + wrong[0] + 1)
-                number += len(window)
-                yield [line.decode("utf-8", "replace") for line in window]
+                number += len(lines)
+                yield [line.decode("utf-8", "replace") for line in lines]
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise ValueError(f"{name}: cannot be unpacked: {error}") from error
 
@@ -59,7 +62,7 @@ def read_all(path: Path) -> list[str]:
     return [line for window in read(path) for line in window]
 
 
-def _windows(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
+def _windows(chunks: Iterator[bytes], size: int = WINDOW) -> Iterator[list[bytes]]:
     pieces: list[bytes] = []  # of a line whose end has not come yet
     for chunk in chunks:
         head, *lines = chunk.split(b"\n")
@@ -68,8 +71,8 @@ def _windows(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
             continue
         complete = [b"".join(pieces), *lines[:-1]]
         pieces = [lines[-1]]
-        for start in range(0, len(complete), WINDOW):
-            yield complete[start : start + WINDOW]
+        for start in range(0, len(complete), size):
+            yield complete[start : start + size]
     if last := b"".join(pieces):
         yield [last]
 

@@ -24,7 +24,9 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "train": "train a model, or go on with one, and report its scores",
         "prepare": "only fetch and tokenise what a training run would read",
         "translate": "translate lines of text with a trained model",
+        "align": "say which words of a translation belong to which of its source",
         "evaluate": "translate a file and score it against its reference",
+        "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
         "bench": "measure the speed of this program on this machine",
     }
 )
@@ -34,7 +36,7 @@ NUMERIC = frozenset({"jax", "jaxlib", "flax", "optax", "numpy"})
 
 
 def usage() -> str:
-    listed = "\n".join(f"  {name:<10} {what}" for name, what in COMMANDS.items())
+    listed = "\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())
     return (
         "usage: bahdanau COMMAND [OPTIONS]\n\n"
         "Attention translation with recurrent networks (RNNsearch, arXiv 1409.0473) in JAX.\n\n"

@@ -87,11 +87,14 @@ def _reject_unknown(cls: type, arguments: Sequence[str], command: str) -> None:
 
 
 def _names(cls: type, prefix: str) -> Iterator[str]:
-    """Every option of a dataclass, nested ones by their dotted names; `settings` adds no name."""
+    """Every option of a dataclass, nested ones by their dotted names; `settings` adds no name.
+
+    A field that may not be called as its option, such as import_, has a _ behind it.
+    """
     types: dict[str, Any] = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         if dataclasses.is_dataclass(types[field.name]):
             inner = "" if field.name == "settings" else f"{prefix}{field.name}."
             yield from _names(types[field.name], inner)
         else:
-            yield f"--{prefix}{field.name}".replace("_", "-")
+            yield f"--{prefix}{field.name}".rstrip("_").replace("_", "-")

@@ -15,6 +15,8 @@ class Train(experiment.Experiment):
     the configuration can be set here, for example --training.steps 500. Ctrl-C saves and leaves.
     """
 
+    profile: str = ""  # FIRST:LAST, such as 10:15: trace these updates into WORKDIR/profile
+
 
 def main(arguments: Sequence[str]) -> None:
     options = experiment.parse(Train, arguments, "train")
@@ -23,7 +25,7 @@ def main(arguments: Sequence[str]) -> None:
 
     run.check(options.settings)
     try:
-        run.train(options.settings, options.workdir, BEGAN)
+        run.train(options.settings, options.workdir, options.profile, BEGAN)
     except training.Interrupted as interrupted:  # whoever stopped it waits for no report
         print(f"bahdanau: {interrupted}", file=sys.stderr)
         return

@@ -1,13 +1,20 @@
 """bahdanau translate --run DIR"""
 
+import dataclasses
+import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from bahdanau_jax.cli import lines, options
+import tyro
+
+from bahdanau_jax.cli import lines, options, progress
+from bahdanau_jax.cli.unknown import Known
+from bahdanau_jax.config import SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
 
 
@@ -18,18 +25,29 @@ class Translate:
     An empty line gives an empty one. With --n-best, a line gives as many as asked for, in the form
     'number ||| text ||| score', where number counts the lines read from 0. jsonl is one object a
     hypothesis: text, score, tokens with their probabilities, and where the model looked.
+
+    Settings of the search default to those of the run; several runs translate together.
     """
 
-    run: Path  # the folder of a trained model
+    # the folder of a trained model; given again for each further one
+    run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     input: Path | None = None  # a file, also .gz or .xz; stdin where none is named
     output: Path | None = None  # a file, which appears when complete; stdout where none is named
-    beam_size: int | None = None  # hypotheses kept in search; as the run is configured
     n_best: int = 1  # translations of each line
     format: Literal["text", "jsonl"] = "text"
-
-
-# Ends of lines, to some readers, that JSON leaves as they are.
-JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+    prefix: Path | None = None  # a file: line i is what the translation of line i begins with
+    preset: str = ""  # settings of the search by name (default, greedy, groundhog), not the run's
+    checkpoint: str = "best"  # which checkpoints of a run: by dev score (best), or the newest
+    average: int = 1  # how many checkpoints of each run; their weights are averaged
+    weights: str = ""  # of training: their moving average (ema) or themselves (params)
+    line_buffered: bool = False  # answer each line before the next is translated
+    progress: bool | None = None  # on stderr; by default where that is a terminal
+    replace_unk: bool = False  # write for each UNK the source word that it looked at
+    lexicon: Path | None = None  # what to write instead: lines of source word, tab, target word
+    reference: Path | None = None  # with --replace-unk: say on stderr what it does to BLEU
+    settings: Annotated[DecodingConfig, tyro.conf.arg(name="")] = field(
+        default_factory=DecodingConfig
+    )
 
 
 def _text(index: int, hypothesis: Hypothesis) -> str:
@@ -42,7 +60,7 @@ def _ranked(index: int, hypothesis: Hypothesis) -> str:
 
 def _jsonl(index: int, hypothesis: Hypothesis) -> str:
     line = json.dumps({"index": index, **hypothesis.to_json()}, ensure_ascii=False)
-    return line.translate(JSON_ENDS)
+    return line.translate(lines.JSON_ENDS)
 
 
 # By format and by whether several translations of a line were asked for.
@@ -57,30 +75,100 @@ FORMATS: Mapping[tuple[str, bool], Callable[[int, Hypothesis], str]] = MappingPr
 
 
 def main(arguments: Sequence[str]) -> None:
-    chosen = options.parse(Translate, arguments, "translate")
+    chosen = _parse(arguments)
     _check(chosen)
-    from bahdanau_jax import run
-
-    model = run.load(chosen.run)
-    form = FORMATS[chosen.format, chosen.n_best > 1]
+    model, form = _load(chosen), FORMATS[chosen.format, chosen.n_best > 1]
+    given = _differences(chosen.settings, _configured(chosen))
+    shown = progress.wanted(chosen.progress, chosen.output is None and _is_terminal())
+    known = Known(chosen, model)
     index = 0
-    with lines.writer(chosen.output) as write:
-        for window in lines.read(chosen.input):
-            ranked = model.translate(window, beam_size=chosen.beam_size, n_best=chosen.n_best)
+    with lines.writer(chosen.output) as write, progress.counting(shown) as done:
+        windows = lines.read(chosen.input, 1 if chosen.line_buffered else lines.WINDOW)
+        for window, begun in _prefixed(windows, chosen.prefix):
+            ranked = model.translate(
+                window, n_best=chosen.n_best, prefixes=begun, first=index, **given
+            )
+            ranked = known(window, ranked)
             write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
             index += len(window)
+            done(len(window))
+    known.report()
+
+
+def _parse(arguments: Sequence[str]) -> Translate:
+    """Read twice: the settings of the run, or of a preset, are the defaults, also in --help."""
+    plain = [argument for argument in arguments if argument not in ("-h", "--help")]
+    default = None
+    try:
+        first = options.parse(Translate, plain, "translate")
+        if not first.run:
+            raise ValueError("missing: --run (bahdanau translate --help)")
+        settings = SEARCHES[first.preset] if first.preset in SEARCHES else _configured(first)
+        default = Translate(run=tyro.MISSING, settings=settings)
+    except ValueError:
+        if len(plain) == len(arguments):
+            raise
+    return options.parse(Translate, arguments, "translate", default)
+
+
+def _configured(chosen: Translate) -> DecodingConfig:
+    """The settings of the first run; where it has none, loading it will say so."""
+    path = chosen.run[0] / "config.json"
+    return Config.load(path).decoding if path.is_file() else DecodingConfig()
+
+
+def _differences(settings: DecodingConfig, base: DecodingConfig) -> dict[str, Any]:
+    """What of the settings is not as in the base."""
+    wanted, there = dataclasses.asdict(settings), dataclasses.asdict(base)
+    return {name: value for name, value in wanted.items() if value != there[name]}
 
 
 def _check(chosen: Translate) -> None:
     """Before the model is loaded, which takes a while."""
     if chosen.n_best < 1:
         raise ValueError(f"--n-best is {chosen.n_best}, but should be at least 1")
-    if chosen.beam_size is not None and chosen.beam_size < 1:
-        raise ValueError(f"--beam-size is {chosen.beam_size}, but should be at least 1")
-    if chosen.beam_size is not None and chosen.beam_size < chosen.n_best:
+    if chosen.preset and chosen.preset not in SEARCHES:
+        raise ValueError(f"no --preset {chosen.preset}; known: {', '.join(SEARCHES)}")
+    if wrong := faults(Config(decoding=chosen.settings)):
+        raise ValueError("\n".join(wrong))
+    if chosen.settings.method == "beam" and chosen.settings.beam_size < chosen.n_best:
         raise ValueError(
-            f"--beam-size is {chosen.beam_size}, but should be at least {chosen.n_best}"
+            f"--beam-size is {chosen.settings.beam_size}, but should be at least {chosen.n_best}"
             " (the number of translations wanted)"
         )
-    if chosen.input is not None and not chosen.input.exists():
-        raise FileNotFoundError(2, "no such file (--input)", str(chosen.input))
+    if not chosen.replace_unk and (chosen.lexicon or chosen.reference):
+        raise ValueError("--lexicon and --reference are about --replace-unk True, which is missing")
+    for option in ("input", "prefix", "lexicon", "reference"):
+        path = getattr(chosen, option)
+        if path is not None and not path.exists():
+            raise FileNotFoundError(2, f"no such file (--{option})", str(path))
+
+
+def _load(chosen: Translate):
+    from bahdanau_jax import run
+
+    names = ("checkpoint", "average", "weights")
+    how = {n: getattr(chosen, n) for n in names if getattr(chosen, n) != getattr(Translate, n)}
+    models = [run.load(folder, **how) for folder in chosen.run]
+    return models[0] if len(models) == 1 else run.ensemble(models)
+
+
+def _prefixed(
+    windows: Iterator[list[str]], path: Path | None
+) -> Iterator[tuple[list[str], list[str] | None]]:
+    """Each window with its lines of the file of prefixes, which has as many in all."""
+    if path is None:
+        yield from zip(windows, itertools.repeat(None))
+        return
+    prefixes = itertools.chain.from_iterable(lines.read(path))
+    for window in windows:
+        begun = list(itertools.islice(prefixes, len(window)))
+        if len(begun) < len(window):
+            raise ValueError(f"{path} has fewer lines than the input: one each, please")
+        yield window, begun
+    if next(prefixes, None) is not None:
+        raise ValueError(f"{path} has more lines than the input: one each, please")
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()

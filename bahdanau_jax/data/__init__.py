@@ -2,9 +2,11 @@
 
 from bahdanau_jax.data import grammar
 from bahdanau_jax.data.cleaning import UNICODE
-from bahdanau_jax.data.codec import Codec, learn, load, save
+from bahdanau_jax.data.codec import Codec, learn, load, save, save_words
 from bahdanau_jax.data.export import write_tfds
+from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.grammar import AlignedPair
+from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
 from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.pipeline import dev_batches, each_shape, train_batches
 from bahdanau_jax.data.plan import PLANS, Plan
@@ -14,10 +16,12 @@ from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, corpora, is_
 from bahdanau_jax.data.store import Pairs, Store, key, write
 from bahdanau_jax.data.tasks import TASKS
 from bahdanau_jax.data.tokenizer import TOKENIZERS
-from bahdanau_jax.data.vocabulary import VOCABULARIES, Vocabulary
+from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
 from bahdanau_jax.data.workers import cores
 
 __all__ = [
+    "EOS_SYMBOL",
+    "LEVELS",
     "PLANS",
     "SAMPLERS",
     "SOURCES",
@@ -31,6 +35,7 @@ __all__ = [
     "Pairs",
     "Plan",
     "Prepared",
+    "Segmented",
     "Store",
     "Vocabulary",
     "aligned_pairs",
@@ -44,10 +49,15 @@ __all__ = [
     "key",
     "learn",
     "load",
+    "overlaps",
     "pairs",
     "prepare",
+    "replacing",
     "save",
+    "save_words",
+    "token_spans",
     "train_batches",
+    "unit_spans",
     "write",
     "write_tfds",
 ]

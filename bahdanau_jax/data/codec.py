@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bahdanau_jax.batch import EOS
+from bahdanau_jax.batch import EOS, EOS_SYMBOL
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.cleaning import clean
 from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.sources import Pair
 from bahdanau_jax.data.tokenizer import TOKENIZERS, Tokenizer
-from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
+from bahdanau_jax.data.vocabulary import UNK_SYMBOL, VOCABULARIES, Vocabulary
 
 SIDES = ("source", "target")
-# Settings that a vocabulary folder was learned with, and is read with.
-SETTINGS = (
+# Settings that turn text into tokens, and back.
+TEXT = (
     "source_language",
     "target_language",
     "unicode",
@@ -27,6 +27,10 @@ SETTINGS = (
     "tokenizer",
     "lowercase",
     "vocabulary",
+)
+# Settings that a vocabulary folder was learned with, and is read with.
+SETTINGS = (
+    *TEXT,
     "source_vocabulary_size",
     "target_vocabulary_size",
     "joint_vocabulary",
@@ -47,6 +51,11 @@ class Codec:
     config: DataConfig
     tokenizer: Tokenizer
     vocabulary: Vocabulary
+
+    @functools.cached_property
+    def identity(self) -> tuple:
+        """Equal for codecs that turn every text into the same ids, and every ids into one text."""
+        return tuple(getattr(self.config, name) for name in TEXT), self.vocabulary.to_bytes()
 
     def tokenize(self, text: str) -> str:
         """The tokenised sentence, cleaned before, and in lower case where so configured."""
@@ -70,6 +79,10 @@ class Codec:
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
         """One symbol for each id; EOS is `</s>`, UNK `<unk>`."""
         return self.vocabulary.tokens(ids)
+
+    def write(self, symbols: Sequence[str]) -> str:
+        """Ordinary text of such symbols, without EOS, where some may be replaced by text."""
+        return self.tokenizer.detokenize(self.vocabulary.write(symbols))
 
 
 def tokenize(config: DataConfig, tokenizer: Tokenizer, text: str) -> str:
@@ -139,6 +152,22 @@ def save(
         record["learned_from"] = learned_from
         text = json.dumps(record, indent=2, ensure_ascii=False)
         (new / "settings.json").write_text(text + "\n", encoding="utf-8")
+
+
+def save_words(folder: Path, words: tuple[list[str], list[str]], config: DataConfig) -> None:
+    """`save` of vocabularies whose entries are known: EOS and UNK come before these words.
+
+    Raises ValueError where a word comes twice.
+    """
+    kind = VOCABULARIES["words"]
+    made = []
+    for side, entries in zip(SIDES, words, strict=True):
+        text = "".join(f"{entry}\n" for entry in (EOS_SYMBOL, UNK_SYMBOL, *entries))
+        try:
+            made.append(kind.from_bytes(text.encode("utf-8")))
+        except ValueError as error:
+            raise ValueError(f"the {side} words will not do: {error}") from error
+    save(folder, _codecs(config, made[0], made[1]), config)
 
 
 def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:

@@ -4,22 +4,17 @@ Every vocabulary gives EOS and UNK the ids of batch.py. What the text itself say
 never becomes EOS.
 """
 
-import io
 import itertools
-import random
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar, Protocol, Self
 
-from bahdanau_jax.batch import EOS, RESERVED, UNK
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data import subwords
 from bahdanau_jax.data.sampling import Draw, Pieces, sample_all
-
-EOS_SYMBOL = "</s>"
-UNK_SYMBOL = "<unk>"
 
 
 class Vocabulary(Protocol):
@@ -38,6 +33,10 @@ class Vocabulary(Protocol):
         """What each id stands for in this very sentence: unknown words as they were written."""
         ...
 
+    def spans(self, tokenised: str) -> list[tuple[int, int]]:
+        """Beginning and end in `tokenised` of each unit; pieces of one character share it."""
+        ...
+
     def encode(self, tokenised: str) -> list[int]: ...
 
     def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
@@ -50,6 +49,10 @@ class Vocabulary(Protocol):
 
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
         """One symbol for each id, EOS among them, as `</s>`."""
+        ...
+
+    def write(self, symbols: Sequence[str]) -> str:
+        """The tokenised sentence of symbols, some of which may be text of one's own; no EOS."""
         ...
 
     @classmethod
@@ -91,6 +94,11 @@ class Words:
     def units(self, tokenised: str) -> list[str]:
         return self._split(tokenised)
 
+    def spans(self, tokenised: str) -> list[tuple[int, int]]:
+        ends = itertools.accumulate(len(unit) + len(self.between) for unit in self.units(tokenised))
+        starts = [0, *ends]
+        return [(a, b - len(self.between)) for a, b in itertools.pairwise(starts)]
+
     def encode(self, tokenised: str) -> list[int]:
         index: dict[str, int] = self._index  # type: ignore[attr-defined]
         return [index.get(unit, UNK) for unit in self._split(tokenised)]
@@ -100,10 +108,13 @@ class Words:
         return [self.encode(sentence) for sentence in sentences]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self.between.join(self.entries[i] for i in _before_eos(ids))
+        return self.write([self.entries[i] for i in _before_eos(ids)])
 
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.entries[i] for i in ids)
+
+    def write(self, symbols: Sequence[str]) -> str:
+        return self.between.join(symbols)
 
     @classmethod
     def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
@@ -173,6 +184,19 @@ class SentencePiece:
     def units(self, tokenised: str) -> list[str]:
         return self._processor.encode(tokenised, out_type=str)
 
+    def spans(self, tokenised: str) -> list[tuple[int, int]]:
+        # Pieces are the text itself, with ▁ for each space and one before it; or one byte of it.
+        found, end, bytes_of = [], -1, b""
+        for i, piece in zip(self.encode(tokenised), self.units(tokenised), strict=True):
+            start, size = end, len(piece)
+            if self._processor.is_byte(i):
+                bytes_of += bytes([int(piece[1:-1], 16)])
+                size = int(_is_character(bytes_of))
+                bytes_of = b"" if size else bytes_of
+            end = start + size
+            found.append((max(start, 0), max(end, start + 1)))
+        return found
+
     def encode(self, tokenised: str) -> list[int]:
         return self._processor.encode(tokenised)
 
@@ -198,34 +222,12 @@ class SentencePiece:
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self._processor.id_to_piece([int(i) for i in ids]))
 
+    def write(self, symbols: Sequence[str]) -> str:
+        return self._processor.decode(list(symbols))
+
     @classmethod
     def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
-        from sentencepiece import SentencePieceTrainer
-
-        sides = 2 if config.joint_vocabulary else 1
-        model = io.BytesIO()
-        try:
-            SentencePieceTrainer.train(
-                sentence_iterator=iter(_drawn(sentences, config.subword_sentences * sides)),
-                model_writer=model,
-                model_type=config.subwords,
-                vocab_size=size,
-                byte_fallback=config.byte_fallback,
-                # Characters so rare that they are not worth an entry become bytes.
-                character_coverage=0.9995 if config.byte_fallback else 1.0,
-                eos_id=EOS,
-                unk_id=UNK,
-                bos_id=-1,
-                pad_id=-1,
-                unk_surface=UNK_SYMBOL,
-                normalization_rule_name="identity",
-                max_sentence_length=1 << 20,  # bytes; a longer line teaches nothing
-                num_threads=1,  # the model's bytes depend on it
-                minloglevel=2,
-            )
-        except RuntimeError as error:
-            raise ValueError(_mend(str(error), size, field)) from error
-        return cls(model.getvalue())
+        return cls(subwords.learn(sentences, config, size, field))
 
     def to_bytes(self) -> bytes:
         return self._model
@@ -235,34 +237,11 @@ class SentencePiece:
         return cls(data)
 
 
-def _drawn(sentences: Iterable[str], most: int) -> list[str]:
-    """Of more than `most` sentences so many, each as likely as any other; in order. 0: all."""
-    if not most:
-        return list(sentences)
-    rng, sentences = random.Random(most), iter(sentences)
-    kept = list(enumerate(itertools.islice(sentences, most)))
-    for n, sentence in enumerate(sentences, start=most):
-        # Of Python's random only what is made from random() stays the same in every version.
-        if (place := int(rng.random() * (n + 1))) < most:
-            kept[place] = (n, sentence)
-    return [sentence for _, sentence in sorted(kept)]
-
-
-def _mend(message: str, size: int, field: str) -> str:
-    """What to do about the trainer's message."""
-    if found := re.search(r"too high .* value <= (\d+)", message):
-        return (
-            f"{field} is {size}, but this text gives at most {found[1]} pieces: lower it to "
-            f"{found[1]} or less"
-        )
-    if found := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
-        return (
-            f"{field} is {size}, but the characters of this text alone need {found[1]}: raise it "
-            f"to more than {found[1]}"
-        )
-    if "sentences_.empty()" in message:
-        return "there is no text to learn pieces from: every line is empty"
-    return f"sentencepiece cannot learn a vocabulary of {field} = {size}: {message}"
+def _is_character(utf8: bytes) -> bool:
+    try:
+        return len(utf8.decode("utf-8")) == 1
+    except UnicodeDecodeError:
+        return False
 
 
 def _before_eos(ids: Sequence[int]) -> Sequence[int]:

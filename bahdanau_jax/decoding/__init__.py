@@ -1,6 +1,31 @@
 """Search over any model's step function, and translation of text with it."""
 
-from bahdanau_jax.decoding.search import NORMALIZATIONS, Found, Normalization, beam, greedy
-from bahdanau_jax.decoding.translate import force, translate
+from bahdanau_jax.decoding import program
+from bahdanau_jax.decoding.forced import below_greedy, force
+from bahdanau_jax.decoding.history import Found
+from bahdanau_jax.decoding.program import METHODS
+from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Normalization, Ranking
+from bahdanau_jax.decoding.rules import Rules
+from bahdanau_jax.decoding.sampling import sample
+from bahdanau_jax.decoding.search import beam, greedy
+from bahdanau_jax.decoding.translate import translate
+from bahdanau_jax.decoding.unknown import LexiconCounts, read_lexicon, replace_unknown
 
-__all__ = ["NORMALIZATIONS", "Found", "Normalization", "beam", "force", "greedy", "translate"]
+__all__ = [
+    "METHODS",
+    "NORMALIZATIONS",
+    "Found",
+    "LexiconCounts",
+    "Normalization",
+    "Ranking",
+    "Rules",
+    "beam",
+    "below_greedy",
+    "force",
+    "greedy",
+    "program",
+    "read_lexicon",
+    "replace_unknown",
+    "sample",
+    "translate",
+]

@@ -1,21 +1,29 @@
 """What a translation is worth, where the model looked, and pictures of both: NumPy in."""
 
-from bahdanau_jax.evaluation import alignment, figures, scores
-from bahdanau_jax.evaluation.alignment import (
-    AlignmentScores,
+from bahdanau_jax.evaluation import alignment, figures, gold, scores
+from bahdanau_jax.evaluation.alignment import AlignmentScores, aer, alignment_scores
+from bahdanau_jax.evaluation.cooccurrence import Dice, merge_scores, strongest
+from bahdanau_jax.evaluation.drawing import Drawing, MissingFont, save
+from bahdanau_jax.evaluation.gold import (
     Gold,
-    Link,
-    Links,
-    aer,
-    alignment_scores,
-    diagonal,
+    GoldFile,
     format_pharaoh,
-    links,
-    merge_pieces,
     read_gold,
     read_pharaoh,
+    read_wa,
 )
-from bahdanau_jax.evaluation.drawing import Drawing, MissingFont, save
+from bahdanau_jax.evaluation.linking import (
+    EOS_LOOKS,
+    Link,
+    Links,
+    coverage,
+    diagonal,
+    entropy,
+    links,
+    links_above,
+    membership,
+    merge_pieces,
+)
 from bahdanau_jax.evaluation.scores import (
     Bleu,
     Chrf,
@@ -25,13 +33,19 @@ from bahdanau_jax.evaluation.scores import (
     chrf,
     psa_lcsr,
 )
+from bahdanau_jax.evaluation.symmetrization import SYMMETRIZATIONS, transposed
+from bahdanau_jax.evaluation.unknown import unknown_effect
 
 __all__ = [
+    "EOS_LOOKS",
+    "SYMMETRIZATIONS",
     "AlignmentScores",
     "Bleu",
     "Chrf",
+    "Dice",
     "Drawing",
     "Gold",
+    "GoldFile",
     "Link",
     "Links",
     "MissingFont",
@@ -42,14 +56,24 @@ __all__ = [
     "alignment_scores",
     "bleu",
     "chrf",
+    "coverage",
     "diagonal",
+    "entropy",
     "figures",
     "format_pharaoh",
+    "gold",
     "links",
+    "links_above",
+    "membership",
     "merge_pieces",
+    "merge_scores",
     "psa_lcsr",
     "read_gold",
     "read_pharaoh",
+    "read_wa",
     "save",
     "scores",
+    "strongest",
+    "transposed",
+    "unknown_effect",
 ]

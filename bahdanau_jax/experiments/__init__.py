@@ -1,5 +1,5 @@
 """What is made of runs and corpora: reports of one, and studies of many."""
 
-from bahdanau_jax.experiments import corpus, report
+from bahdanau_jax.experiments import alignments, corpus, report
 
-__all__ = ["corpus", "report"]
+__all__ = ["alignments", "corpus", "report"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bahdanau_jax import data
+from bahdanau_jax import data, evaluation
 from bahdanau_jax import run as runs
 from bahdanau_jax.data import AlignedPair, grammar
-from bahdanau_jax.evaluation import alignment, figures, save, scores
+from bahdanau_jax.evaluation import figures, links, save, scores
 from bahdanau_jax.hypothesis import Hypothesis, write_lines
 from bahdanau_jax.run import Run
 from bahdanau_jax.training import METRICS
@@ -76,15 +76,13 @@ def _alignment_scores(
     if any(h.alpha.shape != _size(pair) for h, pair in zip(forced, gold, strict=True)):
         return {}
     sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
-    diagonal = [alignment.diagonal(len(pair.source), len(pair.target)) for pair in gold]
-    # A target word that looks at EOS most, as the full stop often does, is linked by its next look.
-    found = [alignment.links(h.alpha[:, :-1], source_eos=False) for h in forced]
-    ours = alignment.alignment_scores(found, sure, possible)
+    diagonal = [evaluation.diagonal(len(pair.source), len(pair.target)) for pair in gold]
+    ours = evaluation.alignment_scores([links(h.alpha) for h in forced], sure, possible)
     return {
         "AER": ours.aer,
         "alignment-precision": ours.precision,
         "alignment-recall": ours.recall,
-        "AER-diagonal": alignment.aer(diagonal, sure, possible),
+        "AER-diagonal": evaluation.aer(diagonal, sure, possible),
     }
 
 

@@ -1,6 +1,6 @@
 """The network as pure functions of (parameters, arrays)."""
 
-from bahdanau_jax.model import attention, loss
+from bahdanau_jax.model import attention, groundhog, loss
 from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, stepper, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
@@ -29,6 +29,7 @@ __all__ = [
     "attention",
     "count",
     "encode",
+    "groundhog",
     "loss",
     "score_named",
     "start",

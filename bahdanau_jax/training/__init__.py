@@ -2,10 +2,15 @@
 
 from bahdanau_jax.training.ahead import Ahead
 from bahdanau_jax.training.checkpoint import Checkpointer
+from bahdanau_jax.training.damage import Damaged
+from bahdanau_jax.training.digest import difference, flatten, signature, unflatten
+from bahdanau_jax.training.inventory import Entry, inventory, prune
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
 from bahdanau_jax.training.parallel import check_batch_size, mesh, replicate, shard
+from bahdanau_jax.training.profile import Profile
+from bahdanau_jax.training.record import RECORD, append_record
 from bahdanau_jax.training.step import (
     LOSS_SCALES,
     StepSums,
@@ -14,29 +19,44 @@ from bahdanau_jax.training.step import (
     init_state,
     train_step,
 )
+from bahdanau_jax.training.study import load_batch
+from bahdanau_jax.training.telemetry import Telemetry
 
 __all__ = [
     "LOSS_SCALES",
     "METRICS",
     "OPTIMIZERS",
+    "RECORD",
     "SCHEDULES",
     "TIMES",
     "Ahead",
     "Checkpointer",
+    "Damaged",
     "Diverged",
+    "Entry",
     "Interrupted",
     "Monitor",
     "Outcome",
+    "Profile",
     "StepSums",
+    "Telemetry",
     "TrainState",
+    "append_record",
     "check_batch_size",
+    "difference",
     "eval_step",
+    "flatten",
     "init_state",
+    "inventory",
+    "load_batch",
     "lock",
     "make",
     "mesh",
+    "prune",
     "replicate",
     "run",
     "shard",
+    "signature",
     "train_step",
+    "unflatten",
 ]

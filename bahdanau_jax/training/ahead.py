@@ -35,7 +35,8 @@ class Ahead:
 
     `state` may be of arrays or of `jax.ShapeDtypeStruct`; `batches` are examples as `step` takes
     them, one a shape. A shape that is not among them is compiled when it comes. A program that is
-    needed before its turn is compiled at once. `first_step` is told of the first step.
+    needed before its turn is compiled at once. `compiling` is told, in the same thread, which batch
+    a program is made for, and `first_step` of the first step.
 
     >>> with contextlib.closing(Ahead(step, state, examples, workers=2)) as step:
     ...     state, sums = step(state, batch)
@@ -47,9 +48,10 @@ class Ahead:
         state: Any,
         batches: Iterable[Any],
         workers: int,
+        compiling: Callable[[Any], None] = lambda batch: None,
         first_step: Callable[[Program], None] = lambda program: None,
     ):
-        self._step, self._first_step = step, first_step
+        self._step, self._compiling, self._first_step = step, compiling, first_step
         self._hit = threading.local()
         monitoring.register_event_listener(self._listen)
         self._threads = ThreadPoolExecutor(workers, "compile")
@@ -64,6 +66,7 @@ class Ahead:
             self._hit.yes = True
 
     def _make(self, batch: Any) -> Program:
+        self._compiling(batch)
         self._hit.yes, start = False, time.perf_counter()
         compiled = self._step.lower(self._state, batch).compile()
         return Program(compiled, time.perf_counter() - start, self._hit.yes)

@@ -1,57 +1,41 @@
 """Checkpoints: the newest few and the best, and the newest good one back, whatever died or broke.
 
-Beside every checkpoint stand the name, type, shape and SHA-256 of each of its arrays: Orbax itself
+Beside every checkpoint stand the name, type, shape and digest of each of its arrays: Orbax itself
 restores a flipped bit without a word, and casts a wrong type in silence.
 """
 
 import logging
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from orbax.checkpoint import v1 as orbax
 
-from bahdanau_jax.training.damage import Damaged, hush, quiet, reading
+from bahdanau_jax.training.damage import Damaged, barrier, hush, quiet, reading, together
 from bahdanau_jax.training.digest import (
+    DIGESTS,
+    Flat,
     abstract,
     difference,
-    digests,
     flatten,
     seal,
     signature,
+    sums,
     unflatten,
 )
+from bahdanau_jax.training.preservation import NewestAndBest
 
 log = logging.getLogger(__name__)
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
-
-
-def _best(scores: dict[int, float]) -> int | None:
-    """The step with the highest score; of equal ones the last, which has learned for longer."""
-    return max(scores, key=lambda step: (scores[step], step), default=None)
-
-
-@dataclass(frozen=True)
-class NewestAndBest:
-    """Orbax's protocol of a preservation policy: the newest `keep`, and the best.
-
-    Orbax's own BestN needs its metrics files, and one damaged metrics file shuts the whole folder.
-    """
-
-    keep: int
-    scores: dict[int, float]
-
-    def should_preserve(self, checkpoints: Sequence, *, context: Any) -> list[bool]:
-        steps = [checkpoint.step for checkpoint in checkpoints]
-        present = {step: self.scores[step] for step in steps if step in self.scores}
-        kept = {*sorted(steps)[-self.keep :], _best(present)}
-        return [step in kept for step in steps]
+DAMAGED, REPLACED = "damaged-", "replaced-"  # before the step, in names of folders set aside
 
 
 class Checkpointer:
@@ -75,6 +59,7 @@ class Checkpointer:
         with self._disk():
             if keep is not None:
                 self.folder.mkdir(parents=True, exist_ok=True)
+                self._bring_back()
             self._orbax = orbax.training.Checkpointer(
                 str(self.folder),
                 context=options,
@@ -108,35 +93,81 @@ class Checkpointer:
     ) -> None:
         """Start to save; returns as soon as `state` may be donated to the next step.
 
-        A checkpoint of the same step is replaced. A score of None, NaN or infinity is
-        never the best. `progress` is any JSON that the training loop needs to go on.
-        Raises OSError where this save, or the one before it, cannot be written.
+        A checkpoint of the same step is replaced, and lost only when the new one is whole. A score
+        of None, NaN or infinity is never the best. `progress` is any JSON that the training loop
+        needs to go on. Raises OSError where this save, or the one before it, cannot be written.
         """
         flat = flatten(state)
         note = {
             "leaves": {name: signature(leaf) for name, leaf in flat.items()},
-            "digests": digests(flat),
+            "digest": "sum32",
+            "digests": sums(flat),
             "score": score if score is not None and math.isfinite(score) else None,
             "progress": progress or {},
         }
         self.wait()
+        self._make_room(flat)
         self._scores.pop(step, None)
         if note["score"] is not None:
             self._scores[step] = note["score"]
         with self._disk():
+            if step in self.steps():
+                self._rename(str(step), f"{REPLACED}{step}")
             self._pending = self._orbax.save_checkpointables_async(
                 step,
                 {ITEM: flat},
                 force=True,
-                overwrite=step in self.steps(),
                 custom_metadata={"note": note, "seal": seal(note)},
             )
 
+    def _make_room(self, flat: Flat) -> None:
+        """Raise OSError now, rather than when a part is written, where the disk is too full."""
+        needed = sum(leaf.size * leaf.dtype.itemsize for leaf in flat.values())
+        free = shutil.disk_usage(self.folder).free if self.folder.exists() else 0
+        if needed > free:
+            raise OSError(
+                f"cannot keep checkpoints in {self.folder}: one needs {needed / 1e6:,.1f} MB, and "
+                f"{free / 1e6:,.1f} MB are free; free some space or choose another folder"
+            )
+
+    def _rename(self, name: str, new: str) -> None:
+        """Of a checkpoint's folder, by the first process; the others wait."""
+        if jax.process_index() == 0:
+            shutil.rmtree(self.folder / new, ignore_errors=True)
+            (self.folder / name).rename(self.folder / new)
+        barrier(new)
+        self._orbax.reload()
+
+    def _bring_back(self) -> None:
+        """Folders of checkpoints that were being replaced when the process died."""
+        for aside in self.folder.glob(f"{REPLACED}*") if jax.process_index() == 0 else ():
+            whole = self.folder / aside.name.removeprefix(REPLACED)
+            if whole.exists():
+                shutil.rmtree(aside, ignore_errors=True)
+            else:
+                aside.rename(whole)
+        barrier(REPLACED)
+
+    def check(self) -> None:
+        """Raise OSError where a save in the background has failed by now; never waits."""
+        try:
+            if self._pending is not None:
+                self._pending.result(timeout=0)
+        except TimeoutError:  # still under way
+            return
+        except Exception:
+            self.wait()
+            raise
+
     def _finish(self) -> None:
         pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()
+        if pending is None:
+            return
+        pending.result()
         self._orbax.wait()
+        if jax.process_index() == 0:
+            for aside in self.folder.glob(f"{REPLACED}*"):
+                shutil.rmtree(aside, ignore_errors=True)
 
     def wait(self) -> None:
         """Until the last save is on disk. Raises OSError where it could not be written."""
@@ -172,32 +203,59 @@ class Checkpointer:
         with a warning, and a training run sets them aside as damaged-STEP.
         Raises ValueError where the checkpoint is of another model, OSError where all are damaged.
         """
-        return self._first_good(list(reversed(self.steps())), template)
+        return self._first_good(self._newest_first(), template)
 
     def restore_best(self, template: State) -> State | None:
         """Likewise, the one with the highest score; then the next best, then the newest."""
-        scores, newest = self.scores(), list(reversed(self.steps()))
-        ranked = sorted(scores, key=lambda step: (scores[step], step), reverse=True)
-        rest = [step for step in newest if step not in scores]
-        return self._first_good(ranked + rest, template)
+        return self._first_good(self._best_first(), template)
 
-    def _first_good(self, steps: Iterable[int], template: State) -> State | None:
-        damaged = []
+    def _newest_first(self) -> list[int]:
+        return list(reversed(self.steps()))
+
+    def _best_first(self) -> list[int]:
+        scores = self.scores()
+        ranked = sorted(scores, key=lambda step: (scores[step], step), reverse=True)
+        return ranked + [step for step in self._newest_first() if step not in scores]
+
+    def restore_several(self, template: State, choice: str, count: int) -> list[State]:
+        """The first `count` whole checkpoints by `choice`, `best` or `newest`; [] if there is none.
+
+        Raises ValueError for another choice, or where there are fewer.
+        """
+        orders = {"best": self._best_first, "newest": self._newest_first}
+        if choice not in orders:
+            raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(orders)}")
+        if count < 1:
+            raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
+        found = self._whole(orders[choice](), template, count)
+        if 0 < len(found) < count:
+            raise ValueError(
+                f"{self.folder} holds {len(found)} checkpoints, not {count}: ask for fewer, or "
+                f"train with training.keep_checkpoints {count}"
+            )
+        return found
+
+    def _first_good(self, steps: Sequence[int], template: State) -> State | None:
+        return next(iter(self._whole(steps, template, 1)), None)
+
+    def _whole(self, steps: Sequence[int], template: State, count: int) -> list[State]:
+        """The first `count` of these that are whole."""
+        damaged, found = [], []
         for step in steps:
+            if len(found) == count:
+                break
             try:
-                state = self._load(step, template)
+                found.append(self._load(step, template))
             except Damaged as error:
                 log.warning("checkpoint %s is damaged: %s", self.folder / str(step), error)
                 damaged.append(step)
-                continue
-            self._set_aside(damaged)
-            return state
-        if damaged:
+        if damaged and not found:
             raise OSError(
                 f"every checkpoint in {self.folder} is damaged: restore the folder from a copy, "
                 "or remove it to start again"
             )
-        return None
+        self._set_aside(damaged)
+        return found
 
     def _set_aside(self, steps: list[int]) -> None:
         """Out of the way of the saves to come, but not lost."""
@@ -205,10 +263,7 @@ class Checkpointer:
             return
         with self._disk():
             for step in steps:
-                aside = self.folder / f"damaged-{step}"
-                shutil.rmtree(aside, ignore_errors=True)
-                (self.folder / str(step)).rename(aside)
-            self._orbax.reload()
+                self._rename(str(step), f"{DAMAGED}{step}")
         self._read_scores()
 
     def _note(self, step: int) -> dict:
@@ -222,7 +277,7 @@ class Checkpointer:
         return note
 
     def _load(self, step: int, template: State) -> State:
-        note, wanted = self._note(step), flatten(template)
+        note, wanted = together(lambda: self._note(step)), flatten(template)
         saved = note["leaves"]
         if isinstance(template, dict):  # a part of the state
             saved = {n: v for n, v in saved.items() if n.split("/")[0] in template}
@@ -232,14 +287,36 @@ class Checkpointer:
                 f"{self.folder / str(step)} is of another model: {fault}; use the "
                 "configuration it was trained with, or another folder"
             )
+        return unflatten(template, self._read(step, note, wanted))
 
-        def read() -> tuple[dict, dict]:
-            leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
-            flat = self._orbax.load_checkpointables(step, {ITEM: leaves})[ITEM]
-            return flat, digests(flat)
-
-        flat, found = reading("it", read)
+    def _read(self, step: int, note: dict, wanted: Flat) -> Flat:
+        """Arrays like those `wanted`. Raises Damaged, on every process or on none."""
+        leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
+        load = self._orbax.load_checkpointables
+        flat = together(lambda: reading("it", lambda: load(step, {ITEM: leaves})[ITEM]))
+        for name in wanted:
+            if not isinstance(flat[name], jax.Array):  # Orbax hands back what it was asked with
+                raise Damaged(f"{name} is missing")
+        found = DIGESTS[note.get("digest", "sha256")](flat)
         for name in wanted:
             if found[name] != note["digests"][name]:
                 raise Damaged(f"{name} does not match its digest")
-        return unflatten(template, flat)
+        return flat
+
+    def arrays(self, step: int, part: str = "") -> dict[str, np.ndarray]:
+        """What was saved, by name, without a template; of a `part`, such as "params", alone.
+
+        Raises Damaged where it is not as it was written.
+
+        >>> checkpoints.arrays(200, "params")["params/source_embedding/E"].shape
+        (30001, 620)
+        """
+        note = self._note(step)
+        leaves = {
+            name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
+            for name, (dtype, shape) in note["leaves"].items()
+            if not part or name.split("/")[0] == part
+        }
+        wide = any(leaf.dtype.itemsize == 8 for leaf in leaves.values())
+        with jax.enable_x64(wide):
+            return {n: np.asarray(a) for n, a in self._read(step, note, leaves).items()}

@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
 Value = TypeVar("Value")
 
 
@@ -60,3 +64,25 @@ def reading(what: str, read: Callable[[], Value]) -> Value:
             reason = type(error).__name__
         gc.collect()  # here, where the complaints of its unfinished tasks are not heard
     raise Damaged(f"{what} cannot be read ({reason})")
+
+
+def barrier(name: str) -> None:
+    """Until every process is here."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def together(read: Callable[[], Value]) -> Value:
+    """`read()` on every process: where one finds damage, all of them raise Damaged."""
+    value, fault = None, None
+    try:
+        value = read()
+    except Damaged as error:
+        fault = error
+    if jax.process_count() > 1:
+        good = multihost_utils.process_allgather(np.asarray(fault is None))
+        if not good.all():
+            fault = fault or Damaged("another process cannot read it")
+    if fault is not None:
+        raise fault
+    return value  # pyright: ignore[reportReturnType]

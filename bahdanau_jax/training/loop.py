@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -21,7 +21,10 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import TrainingConfig
 from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.monitor import Monitor
+from bahdanau_jax.training.profile import Profile
 from bahdanau_jax.training.step import StepSums, TrainState
+from bahdanau_jax.training.study import save_batch
+from bahdanau_jax.training.telemetry import Telemetry
 
 
 class Outcome(enum.StrEnum):
@@ -38,6 +41,14 @@ class Interrupted(KeyboardInterrupt):
 
 class Diverged(FloatingPointError):
     """Too many non-finite gradients in a row. Nothing non-finite was saved."""
+
+
+class Pending(NamedTuple):
+    """What is known of the last update, still on the device."""
+
+    batch: Batch
+    sums: StepSums
+    measured: Mapping[str, Any]  # telemetry, where a line is due
 
 
 @dataclass
@@ -91,20 +102,26 @@ def run(
     monitor: Monitor,
     config: TrainingConfig,
     max_nonfinite: int = 20,
+    telemetry: Telemetry | None = None,
+    profile: Profile | None = None,
 ) -> tuple[TrainState, Outcome]:
     """Train from state.step to `steps`. `next_batches` starts with the batch of state.step.
 
     `evaluate` returns dev scores; the one named "score" is the higher the better, chooses the best
     checkpoint and stops the run after `config.patience` evaluations without a better one. A state
     that `checkpointer.restore` gave goes on exactly as the run that saved it would have.
-    Raises Diverged, ValueError where the batches end early, OSError where saving fails.
+    Raises Diverged, ValueError where the batches end early, OSError as soon as saving fails.
     """
-    training = _Training(evaluate, checkpointer, monitor, config, steps)
-    step = training.start(int(state.step))
-    with Signals() as signals, contextlib.closing(monitor):
-        pending: StepSums | None = None  # sums of the last step, still on the device
+    training = _Training(evaluate, checkpointer, monitor, config, steps, telemetry)
+    step = int(state.step)
+    if profile is not None:
+        profile.begin(step, steps)
+    with Signals() as signals, contextlib.closing(monitor), _stopping(profile):
+        training.start(step)
+        pending: Pending | None = None
         while True:
             interrupted = signals.received  # read once: the phases of one step must agree
+            checkpointer.check()
             if pending is not None and training.due(step, interrupted):
                 training.write(step, pending, max_nonfinite)
                 pending = None
@@ -115,11 +132,25 @@ def run(
             if outcome is not None:
                 checkpointer.wait()
                 return state, outcome
+            if profile is not None:
+                profile.at(step, state)
             batch = _next(next_batches, step, steps)
+            monitor.compiling(step, batch)
             state, sums = step_fn(state, batch)
+            measured = training.measure(step + 1, state)
             if pending is not None:
                 training.write(step, pending, max_nonfinite)
-            step, pending = step + 1, sums
+            step, pending = step + 1, Pending(batch, sums, measured)
+
+
+@contextlib.contextmanager
+def _stopping(profile: Profile | None) -> Iterator[None]:
+    """A trace that is still being taken when the run ends is written all the same."""
+    try:
+        yield
+    finally:
+        if profile is not None:
+            profile.stop()
 
 
 def _next(batches: Iterator[Batch], step: int, steps: int) -> Batch:
@@ -132,17 +163,18 @@ def _next(batches: Iterator[Batch], step: int, steps: int) -> Batch:
 class _Training:
     """The phases of the loop, and what they share."""
 
-    def __init__(self, evaluate, checkpointer, monitor, config: TrainingConfig, steps: int):
+    def __init__(self, evaluate, checkpointer, monitor, config: TrainingConfig, steps, telemetry):
+        self.telemetry: Telemetry | None = telemetry
         self.evaluate, self.checkpointer, self.monitor = evaluate, checkpointer, monitor
         self.config, self.steps = config, steps
+        self.warned = False
         self.saved = -1  # step of the last checkpoint that holds all of `progress`
 
-    def start(self, step: int) -> int:
+    def start(self, step: int) -> None:
         saved = self.checkpointer.progress(step)
         self.progress = Progress(**saved.get("loop", {}))
         self.saved = step if saved else -1
         self.monitor.start(step, saved.get("monitor", {}))
-        return step
 
     def _every(self, step: int, interval: int) -> bool:
         return step > 0 and ((interval > 0 and step % interval == 0) or step >= self.steps)
@@ -162,20 +194,34 @@ class _Training:
             or self._evaluation_due(step)
         )
 
-    def write(self, step: int, sums: StepSums, max_nonfinite: int) -> None:
+    def measure(self, step: int, state: TrainState) -> Mapping[str, Any]:
+        """Telemetry of the state after `step` updates, where a line is due."""
+        due = self.telemetry is not None and self.monitor.line_due(step)
+        return self.telemetry.measure(state) if due and self.telemetry else {}
+
+    def write(self, step: int, pending: Pending, max_nonfinite: int) -> None:
         """The lines of `step`, once its sums arrive. Raises Diverged."""
-        host = {name: float(value) for name, value in jax.device_get(sums)._asdict().items()}
+        sums, measured = jax.device_get((pending.sums._asdict(), pending.measured))
+        host = {name: float(value) for name, value in sums.items()}
         in_a_row = int(host.pop("nonfinite"))
-        self.monitor.update(step, host)
+        line = self.monitor.update(step, host, {n: float(v) for n, v in measured.items()})
+        warning = self.telemetry.warning(line) if self.telemetry and line else None
+        if warning and not self.warned:
+            self.monitor.note(f"step {step}: {warning}")
+            self.warned = True
         if in_a_row >= max_nonfinite:
+            path = self.monitor.workdir / f"nonfinite-{step}.npz"
+            save_batch(path, pending.batch)
             raise Diverged(
-                f"the gradient was not finite {in_a_row} times in a row, up to step {step}: lower "
-                "optimizer.learning_rate or set optimizer.clip_norm; nothing of it was saved"
+                f"the gradient was not finite {in_a_row} times in a row, up to step {step}, whose "
+                f"batch is kept in {path}: lower optimizer.learning_rate or set "
+                "optimizer.clip_norm; nothing of it was saved"
             )
 
     def evaluate_when_due(self, step: int, state: TrainState) -> None:
         if self.evaluate is None or not self._evaluation_due(step):
             return
+        self.monitor.compiling(step)
         with self.monitor.paused():
             scores = self.evaluate(state)
         self.monitor.evaluation(step, scores)

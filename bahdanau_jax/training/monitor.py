@@ -11,13 +11,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+from jaxtyping import Shaped
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tensorboardX import SummaryWriter
 
+from bahdanau_jax.batch import Batch
 from bahdanau_jax.training.ahead import Program
+from bahdanau_jax.training.compilation import CompileLog
 
-METRICS = "metrics.jsonl"
+METRICS, COMPILATIONS = "metrics.jsonl", "compilations.jsonl"
 # Fields of a line that no two runs share.
 TIMES = ("seconds", "tokens_per_second", "first_step_seconds", "first_program_seconds")
 
@@ -90,6 +95,7 @@ class Monitor:
 
     A line covers the updates since the last one, at every `log_every` updates and at the last.
     `state()` is all that a resumed run needs to write the very lines an unbroken one would have.
+    Of several processes the first alone writes.
     """
 
     def __init__(
@@ -102,16 +108,22 @@ class Monitor:
         self._lines = 0
         self._seconds = 0.0  # of training, of all processes
         self._since = time.perf_counter()
-        self._file = self._board = self._progress = None
+        self._file = self._board = self._progress = self._programs = None
 
     def start(self, step: int, state: Mapping[str, Any]) -> None:
         """Open everything at `step`; `state` is what `state()` was there, {} in a new run."""
-        self.workdir.mkdir(parents=True, exist_ok=True)
-        path = self.workdir / METRICS
-        self._lines = cut(path, step, state.get("lines", 0))
         self._window = dict(state.get("window", {}))
         self._seconds = state.get("seconds", 0.0)
+        if jax.process_index() == 0:
+            self._open(step, state.get("lines", 0))
+        self._since = time.perf_counter()
+
+    def _open(self, step: int, lines: int) -> None:
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        path = self.workdir / METRICS
+        self._lines = cut(path, step, lines)
         self._file = path.open("a", encoding="utf-8")
+        self.watch_programs()
         board = str(self.workdir / "tensorboard")
         self._board = SummaryWriter(board, purge_step=step + 1 if step else None)
         console = Console(stderr=True)
@@ -125,7 +137,6 @@ class Monitor:
         )
         self._task = self._progress.add_task("training", total=self.total_steps, completed=step)
         self._progress.start()
-        self._since = time.perf_counter()
 
     def state(self) -> dict[str, Any]:
         """JSON: the sums since the last line, and how many lines there are."""
@@ -149,19 +160,41 @@ class Monitor:
             self._seconds += now - self._since
             self._since = now
 
-    def update(self, step: int, sums: Mapping[str, float]) -> None:
-        """The sums of one update (StepSums as floats), `step` updates having been made."""
+    def watch_programs(self) -> None:
+        """From now on it is written down what is compiled; otherwise `start` begins with that."""
+        if self._programs is None and jax.process_index() == 0:
+            self.workdir.mkdir(parents=True, exist_ok=True)
+            self._programs = CompileLog(self.workdir / COMPILATIONS)
+
+    def compiling(self, step: int, batch: Batch | None = None) -> None:
+        """What the programs are for that are compiled from now on: a batch, or an evaluation."""
+        if self._programs:
+            shapes = {"source": batch.source.shape, "target": batch.target.shape} if batch else {}
+            self._programs.now = {"step": step, "for": "update" if batch else "evaluation"} | shapes
+
+    def line_due(self, step: int) -> bool:
+        return step % self.log_every == 0 or step == self.total_steps
+
+    def update(
+        self, step: int, sums: Mapping[str, float], measured: Mapping[str, float] | None = None
+    ) -> Mapping[str, Any]:
+        """The sums of one update (StepSums as floats), `step` updates having been made.
+
+        `measured` goes into the line as it is. Returns the line, {} where none is due.
+        """
         for name, value in sums.items():
             self._window[name] = self._window.get(name, 0.0) + float(value)
         if self._progress:
             self._progress.update(self._task, completed=step)
-        if step % self.log_every == 0 or step == self.total_steps:
-            self._tick()
-            window, self._window = self._window, {}
-            line = self._line(window) | self._started
-            self._started = {}
-            self._write(step, line)
-            self._say(step, line)
+        if not self.line_due(step):
+            return {}
+        self._tick()
+        window, self._window = self._window, {}
+        line = self._line(window) | dict(measured or {}) | self._started
+        self._started = {}
+        self._write(step, line)
+        self._say(step, line)
+        return line
 
     def _line(self, window: Mapping[str, float]) -> dict[str, Any]:
         total = lambda name: window.get(name, 0.0)  # noqa: E731
@@ -181,6 +214,11 @@ class Monitor:
         line = {f"dev_{name}": value for name, value in scores.items()}
         self._write(step, line)
         self._print(f"step {step}: " + ", ".join(f"{k} {_short(v)}" for k, v in line.items()))
+
+    def picture(self, step: int, name: str, pixels: Shaped[np.ndarray, "height width 3"]) -> None:
+        """An image for TensorBoard, 8 bits a colour."""
+        if self._board:
+            self._board.add_image(name, pixels, step, dataformats="HWC")
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
         head = {"step": step, "epoch": ratio(step, self.epoch_steps), "seconds": self._seconds}
@@ -203,6 +241,8 @@ class Monitor:
         self._print(f"step {step}/{self.total_steps}: {text}, {_short(left)} s left")
 
     def _print(self, text: str) -> None:
+        if self._file is None and jax.process_index():
+            return
         if self._progress and not self._progress.disable:
             self._progress.console.print(text, highlight=False, markup=False)
         else:
@@ -224,11 +264,10 @@ class Monitor:
     def close(self) -> None:
         if self._progress:
             self._progress.stop()
-        if self._file:
-            self._file.close()
-        if self._board:
-            self._board.close()
-        self._file = self._board = self._progress = None
+        for opened in (self._file, self._board, self._programs):
+            if opened:
+                opened.close()
+        self._file = self._board = self._progress = self._programs = None
 
 
 def _short(value: Any) -> str:

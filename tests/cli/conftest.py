@@ -25,9 +25,10 @@ def hypothesis(text: str, score: float = -0.5) -> Hypothesis:
 
 class Run:
     def __init__(self):
-        self.windows, self.asked = [], []
+        self.windows, self.asked, self.options = [], [], []
 
-    def translate(self, lines, beam_size=None, n_best=None):
+    def translate(self, lines, beam_size=None, n_best=None, **options):
+        self.options.append(options)
         self.windows.append(list(lines))
         self.asked.append((beam_size, n_best))
         ranked = [
@@ -47,8 +48,9 @@ class Run:
 def run(monkeypatch):
     """Stands in for bahdanau_jax.run and experiments.report; `run.model` is its Run."""
     stub = types.ModuleType("bahdanau_jax.run")
-    stub.model, stub.calls = Run(), []
-    stub.load = lambda folder: stub.model
+    stub.model, stub.calls, stub.loaded = Run(), [], []
+    stub.load = lambda folder, **how: stub.loaded.append((folder, how)) or stub.model
+    stub.ensemble = lambda models: stub.model
     stub.check = lambda config: stub.calls.append(("check", config))
     stub.train = lambda config, workdir: stub.calls.append(("train", config, workdir))
     stub.prepare = lambda config, workdir, stage: {

@@ -7,12 +7,13 @@ import lzma
 import os
 import stat
 import sys
+import types
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bahdanau_jax.cli import lines, main
+from bahdanau_jax.cli import lines, main, progress
 from bahdanau_jax.hypothesis import Hypothesis
 
 ODD = "a\rb\x0bc\x0cd\x1ce\x1df\x1eg\x85h\u2028i\u2029j\x00k\x07l"
@@ -192,12 +193,74 @@ def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
         ("--input", tmp_path): f"{tmp_path}: Is a directory",
         ("--output", missing / "out"): f"{missing / 'out'}: the folder does not exist",
         ("--n-best", "0"): "--n-best is 0, but should be at least 1",
+        (): "missing: --run (bahdanau translate --help)",
+        ("--preset", "fast"): "no --preset fast; known: default, greedy, groundhog",
+        ("--beam-size", "0"): "decoding.beam_size is 0, but should be at least 1",
+        ("--prefix", missing): f"{missing}: no such file (--prefix)",
         ("--n-best", "3", "--beam-size", "2"): "--beam-size is 2, but should be at least 3"
         " (the number of translations wanted)",
     }
     for options, message in wrong.items():
         stdin(b"a\n")
-        assert call("translate", "--run", "x", *options) == (2, "", f"bahdanau: {message}\n")
+        folder = ("--run", "x") if options else ()
+        assert call("translate", *folder, *options) == (2, "", f"bahdanau: {message}\n")
+
+
+def test_each_line_by_itself(call, run, stdin):
+    stdin(b"one\ntwo\n\nthree")
+    code, out, _ = call("translate", "--run", "x", "--line-buffered", "True")
+    assert (code, out) == (0, "ONE\nTWO\n\nTHREE\n")
+    assert run.model.windows == [["one"], ["two"], [""], ["three"]]
+    assert [options["first"] for options in run.model.options] == [0, 1, 2, 3]
+
+
+def test_settings_of_the_search_reach_the_model(call, run, stdin):
+    stdin(b"a\n")
+    options = ("--coverage", "0.2", "--length-normalization", "wu", "--seed", 1)
+    assert call("translate", "--run", "x", *options)[0] == 0
+    assert run.model.options == [
+        {"prefixes": None, "first": 0, "coverage": 0.2, "length_normalization": "wu"}
+    ]
+
+
+def test_a_preset_may_be_changed(call, run, stdin):
+    stdin(b"a\n")
+    assert call("translate", "--run", "x", "--preset", "groundhog", "--min-ratio", 0.25)[0] == 0
+    expected = {"prefixes": None, "first": 0, "shrink": True, "min_ratio": 0.25}
+    assert run.model.options == [expected]
+
+
+def test_several_runs_and_their_weights(call, run, stdin):
+    stdin(b"a\n")
+    options = ("--average", 3, "--checkpoint", "newest", "--weights", "params")
+    assert call("translate", "--run", "x", "--run", "y", *options) == (0, "A\n", "")
+    how = {"checkpoint": "newest", "average": 3, "weights": "params"}
+    assert [(str(folder), given) for folder, given in run.loaded] == [("x", how), ("y", how)]
+
+
+def test_prefixes_go_with_their_lines(call, run, stdin, tmp_path):
+    prefixes = tmp_path / "prefixes.txt"
+    prefixes.write_text("p\n\nr\n")
+    stdin(b"a\nb\nc\n")
+    options = ("--prefix", prefixes, "--line-buffered", "True")
+    assert call("translate", "--run", "x", *options)[0] == 0
+    assert [given["prefixes"] for given in run.model.options] == [["p"], [""], ["r"]]
+    for text, count in ((b"a\nb\n", "more"), (b"a\n" * 4, "fewer")):
+        stdin(text)
+        code, _, err = call("translate", "--run", "x", "--prefix", prefixes)
+        message = f"bahdanau: {prefixes} has {count} lines than the input: one each, please\n"
+        assert (code, err) == (2, message)
+
+
+def test_progress_only_where_asked_for_or_seen(call, run, stdin, monkeypatch):
+    stdin(b"a\n" * 1500)
+    code, out, err = call("translate", "--run", "x", "--progress", "True")
+    assert (code, out) == (0, "A\n" * 1500)
+    assert "1,500 lines" in err
+    assert not progress.wanted(None, False)  # this stderr is no terminal
+    monkeypatch.setattr(sys, "stderr", types.SimpleNamespace(isatty=lambda: True))
+    assert progress.wanted(None, False) and not progress.wanted(None, True)
+    assert progress.wanted(True, True) and not progress.wanted(False, False)
 
 
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line), max_size=40))

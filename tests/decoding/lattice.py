@@ -30,6 +30,15 @@ class Lattice(NamedTuple):
         log_p = jnp.asarray(self.log_p)[jnp.arange(len(self.log_p))[:, None], node]
         return log_p, (node, trail), {"trail": trail, "node": node}
 
+    def looking(self, alpha):
+        """(step, start) of a model that looks, at node n of sentence b, at alpha[b, n] [S]."""
+
+        def step(tokens, state):
+            log_p, state, aux = self.step(tokens, state)
+            return log_p, state, alpha[jnp.arange(len(alpha))[:, None], aux["node"]]
+
+        return step, self.start()
+
     def row(self, b):
         return Lattice(self.log_p[b : b + 1], self.successor)
 
@@ -83,10 +92,37 @@ def beam(lattice, b, limit, size, score):
     return finished or (live if limit else [])
 
 
+def groundhog(lattice, b, limit, size, minimum):
+    """Beam search as the paper's own program has it: a place is lost to each that ends."""
+    live, finished, places = [Answer((), (), np.float32(0), False)], [], size
+    for k in range(limit):
+        if places == 0:
+            break
+        extended = []
+        for answer in live:
+            for word, log_p in enumerate(lattice.after(b, answer.words)[1]):
+                if log_p > -np.inf and not (k < minimum and word == EOS):
+                    words, values = (*answer.words, word), (*answer.log_p, log_p)
+                    extended.append(Answer(words, values, answer.total + log_p, word == EOS))
+        extended.sort(key=lambda a: -a.total)
+        live = []
+        for answer in extended[:places]:
+            (finished if answer.finished else live).append(answer)
+            places -= answer.finished
+    return ranked(finished or live, lambda total, length: total, size)
+
+
 def everything(lattice, b, limit, size, score):
     """The best finished of all sequences up to the limit; if there is none, of the unfinished."""
+    answers = sequences(lattice, b, limit)
+    some = [a for a in answers if a.finished] or answers
+    return ranked(some, score, size)
+
+
+def sequences(lattice, b, limit):
+    """All that can be written up to the limit; what has not ended has that very length."""
     V = lattice.log_p.shape[2]
-    answers = {True: [], False: []}
+    answers = []
     for length in range(1, limit + 1):
         for words in itertools.product(range(1, V), repeat=length - 1):
             for last in range(V):
@@ -98,5 +134,5 @@ def everything(lattice, b, limit, size, score):
                 for value in values:
                     total = np.float32(total + value)
                 if total > -np.inf:
-                    answers[last == EOS].append(Answer(every, tuple(values), total, last == EOS))
-    return ranked(answers[True] or answers[False], score, size)
+                    answers.append(Answer(every, tuple(values), total, last == EOS))
+    return answers

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bahdanau_jax.decoding import search
-from bahdanau_jax.decoding.search import NORMALIZATIONS
+from bahdanau_jax.decoding import NORMALIZATIONS, Ranking, Rules, search
 from tests.decoding import lattice as oracle
 from tests.decoding.lattice import Lattice
 
@@ -30,21 +29,21 @@ def _no_rank_promotion():
         yield
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3, 4, 5))
-def _beam(lattice, limits, max_length, beam_size, normalization, ban_unk):
-    return search.beam(
-        lattice.step, lattice.start(), limits, max_length, beam_size, normalization, ban_unk
-    )
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _beam(lattice, rules, max_length, beam_size, options):
+    start = lattice.start()
+    return search.beam(lattice.step, start, rules, max_length, beam_size, **dict(options))
 
 
 @functools.partial(jax.jit, static_argnums=2)
 def _greedy(lattice, limits, max_length):
-    return search.greedy(lattice.step, lattice.start(), limits, max_length)
+    return search.greedy(lattice.step, lattice.start(), Rules(limits), max_length)
 
 
-def run(lattice, limits, max_length, beam_size, name="none", ban_unk=False):
-    limits = np.asarray(limits, np.int32)
-    found = _beam(lattice, limits, max_length, beam_size, NORMALIZATIONS[name], ban_unk)
+def run(lattice, limits, max_length, beam_size, name="none", minimum=None, prefix=None, **options):
+    arrays = (None if a is None else np.asarray(a, np.int32) for a in (limits, minimum, prefix))
+    options = {"ranking": Ranking(NORMALIZATIONS[name]), **options}
+    found = _beam(lattice, Rules(*arrays), max_length, beam_size, tuple(options.items()))
     return jax.tree.map(np.asarray, found)
 
 
@@ -224,7 +223,7 @@ def test_a_sentence_without_a_way_gets_fillers():
     assert (found.score == -np.inf).all() and not found.length.any() and not found.finished.any()
 
 
-def counted(lattice, limits, max_length, beam_size, name="none"):
+def counted(lattice, limits, max_length, beam_size, name="none", n_best=None):
     """What search finds, and in how many steps."""
     calls = []
 
@@ -235,7 +234,13 @@ def counted(lattice, limits, max_length, beam_size, name="none"):
     @jax.jit
     def find(limits):
         return search.beam(
-            step, lattice.start(), limits, max_length, beam_size, NORMALIZATIONS[name]
+            step,
+            lattice.start(),
+            Rules(limits),
+            max_length,
+            beam_size,
+            n_best=n_best,
+            ranking=Ranking(NORMALIZATIONS[name]),
         )
 
     found = jax.block_until_ready(find(jnp.array(limits)))
@@ -313,7 +318,7 @@ def test_the_loop_carries_no_histories():
     def step(tokens, state):
         return jnp.zeros((*tokens.shape, V)), state, jnp.zeros((*tokens.shape, S))
 
-    program = jax.make_jaxpr(lambda s: search.beam(step, s, jnp.full(B, T), T, K))(state)
+    program = jax.make_jaxpr(lambda s: search.beam(step, s, Rules(jnp.full(B, T)), T, K))(state)
     (loop,) = [e for e in program.eqns if e.primitive.name == "while"]
     shapes = [v.aval.shape for v in loop.outvars]
     assert {(T, B, K), (T, B, K, S), (B, K, 3)} <= set(shapes)
@@ -337,7 +342,7 @@ def test_aux_may_be_empty():
         def step(tokens, state):
             return *GARDEN_PATH.step(tokens, state)[:2], ()
 
-        return search.beam(step, GARDEN_PATH.start(), limits, 6, 2)
+        return search.beam(step, GARDEN_PATH.start(), Rules(limits), 6, 2)
 
     found = find(jnp.array([6]))
     assert found.aux == ()

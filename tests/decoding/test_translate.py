@@ -8,13 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.extend.core import jaxprs_in_params
 
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
-from bahdanau_jax.decoding import force, translate
-from bahdanau_jax.decoding.translate import normalization, search
+from bahdanau_jax.decoding import Ranking, below_greedy, force, translate
+from bahdanau_jax.hypothesis import Hypothesis
 from tests.model import worlds
 
 SOURCE, TARGET = "a b c d e f g", "p q r s t u"
@@ -98,6 +97,85 @@ def test_forced_decoding_gives_the_same_score_and_alignment(world):
         assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
         np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, atol=1e-4)
         np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
+
+
+SCALES = [
+    {"length_normalization": "average"},
+    {"length_normalization": "wu", "alpha": 1.0, "coverage": 0.4},
+    {"coverage": 1.5, "min_ratio": 1.0},
+]
+
+
+@pytest.mark.parametrize("settings", SCALES)
+def test_scores_of_every_scale_are_those_of_forced_decoding(world, settings):
+    found = translated(*world, LINES, 2, **settings)
+    pairs = [(x, h) for x, each in zip(LINES, found, strict=True) for h in each if h.finished]
+    ranking = Ranking.of(dataclasses.replace(DECODING, **settings))
+    texts = [h.text for _, h in pairs]
+    forced = force(*world, CODECS, 8, [x for x, _ in pairs], texts, ranking)
+    assert len(forced) > 3
+    for (_, ours), theirs in zip(pairs, forced, strict=True):
+        assert ours.tokens == theirs.tokens
+        assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
+        np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
+
+
+def test_a_least_length_is_kept(world):
+    for line, (h,) in zip(LINES, translated(*world, LINES, min_ratio=1.0), strict=True):
+        source = len(CODECS[0].encode(line))
+        assert len(h.tokens) > source if h.finished else len(h.tokens) == 2 * source
+
+
+def test_translations_begin_with_their_prefix(world):
+    prefixes = ["p q", "", "r", "s s s", "", "u", "q", "", "t t"]
+    free = translated(*world, LINES, 2)
+    begun = translate(*world, CODECS, DECODING, LINES, 2, prefixes)
+    for prefix, ours, was in zip(prefixes, begun, free, strict=True):
+        if prefix:
+            for h in ours:
+                assert h.tokens[: len(prefix.split())] == tuple(prefix.split())
+                assert math.isclose(h.score, sum(h.log_probabilities), abs_tol=1e-5)
+        else:
+            assert_same(ours, was)
+    # What search finds by itself, it finds again where its beginning is given.
+    whole = [h.text if h.finished else "" for (h, *_) in free]
+    again = translate(*world, CODECS, DECODING, LINES, 1, whole)
+    for (h,), (was, *_) in zip(again, free, strict=True):
+        if was.finished:
+            assert h.tokens[: len(was.tokens) - 1] == was.tokens[:-1]
+    with pytest.raises(ValueError, match="9 lines but 1 prefixes"):
+        translate(*world, CODECS, DECODING, LINES, 1, ["p"])
+
+
+def test_a_prefix_longer_than_the_limit_still_has_its_end():
+    config = MODELS["paper"]
+    prefix = f"{TARGET} {TARGET}"
+    ((h,),) = translate(config, weights(config, eos=9.0), CODECS, DECODING, ["a"], 1, [prefix])
+    assert h.finished and " ".join(h.tokens) == f"{prefix} </s>"
+
+
+def test_samples_go_by_seed_and_line_whatever_they_are_drawn_with():
+    config = MODELS["groundhog"]
+    world = config, weights(config)
+    how = {"method": "sample", "temperature": 1.5}
+    together = translated(*world, LINES, 3, **how)
+    settings = dataclasses.replace(DECODING, **how, batch_size=1)
+    for line, number in ((LINES[6], 6), (LINES[3], 3)):
+        (alone,) = translate(*world, CODECS, settings, [line], 3, numbers=[number])
+        assert [h.tokens for h in alone] == [h.tokens for h in together[number]]
+    other = translated(*world, LINES, 3, **how, seed=2)
+    assert [h.tokens for each in other for h in each] != [
+        h.tokens for each in together for h in each
+    ]
+
+
+def test_how_often_a_beam_ends_below_greedy():
+    def scored(score, finished=True):
+        return Hypothesis("", (), (), score, finished, (), np.zeros((0, 0), np.float32))
+
+    wide = [scored(-1.0), scored(-3.0), scored(-2.00001), scored(-9.0, False), scored(-9.0)]
+    narrow = [scored(-2.0), scored(-2.0), scored(-2.0), scored(-1.0), scored(-1.0, False)]
+    assert below_greedy(wide, narrow) == [1]
 
 
 def greedy(config, params, line):
@@ -213,36 +291,3 @@ def test_a_line_of_just_the_longest_length_stays_whole():
 def test_a_beam_too_small_for_the_list_is_refused():
     with pytest.raises(ValueError, match="set the beam size to at least 4"):
         translated(MODELS["paper"], {}, ["a"], n_best=4)
-
-
-def loops(jaxpr):
-    """All while loops of a program, inner ones too."""
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "while":
-            yield equation
-        for inner in jaxprs_in_params(equation.params):
-            yield from loops(inner)
-
-
-@pytest.mark.parametrize("name", ["paper", "luong", "rnnencdec"])
-def test_all_hypotheses_share_one_memory(name):
-    config, B, K, S = MODELS[name], 2, 31, 8
-    params = weights(config)
-    mask, limits = np.ones((B, S), bool), np.full(B, 3, np.int32)
-    program = jax.make_jaxpr(search, static_argnums=(0, 5, 6, 7, 8))(
-        config,
-        params,
-        mask.astype(np.int32),
-        mask,
-        limits,
-        3,
-        K,
-        normalization(DECODING),
-        False,
-    )
-    found = list(loops(program.jaxpr))
-    assert found
-    widest = min(config.alignment_size, config.hidden_size)
-    for equation in found:
-        for variable in (*equation.invars, *equation.outvars):
-            assert variable.aval.size < B * K * S * widest, variable.aval

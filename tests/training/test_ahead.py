@@ -80,10 +80,11 @@ def test_a_program_that_waits_in_line_is_compiled_at_once(update):
 
 def test_the_first_step_is_told_once_with_its_program(update):
     _, jitted = update
-    told = []
-    ahead = Ahead(jitted, state(), [batch(2)], 1, told.append)
+    told, made = [], []
+    ahead = Ahead(jitted, state(), [batch(2)], 1, made.append, told.append)
     now, _ = ahead(state(), batch(2))
     ahead(now, batch(2))
+    assert [one["x"].shape for one in made] == [(2,)]
     (program,) = told
     assert program.seconds > 0 and program.found in (False, True)
     ahead.close()

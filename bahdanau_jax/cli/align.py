@@ -1,0 +1,192 @@
+"""bahdanau align --run DIR --source F --target F"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from bahdanau_jax.cli import lines, options
+from bahdanau_jax.cli.evaluate import finite
+
+if TYPE_CHECKING:
+    from bahdanau_jax.evaluation import Links
+    from bahdanau_jax.experiments import alignments
+
+Ways = Mapping[str, "Links"]
+
+
+@dataclass(frozen=True)
+class Align:
+    """Where each word of a given translation looks in its source: one line for one line in.
+
+    pharaoh is 'source-target' for each link, words counted from 0; jsonl has the words of both
+    sides, their links and all weights. A pair with a blank side has no links.
+
+    --level says what a link counts: words between white space, tokens of the tokeniser, the model's
+    own pieces, or the words of the Hansards' data, whose French spells out elisions.
+
+    With --gold, error rates are printed as 'AER 0.208' on stderr. With --output, they and all else
+    that is known of the alignment are one JSON object on stdout.
+    """
+
+    run: Path  # the folder of a trained model
+    source: Path  # one sentence a line, also .gz or .xz
+    target: Path  # its translation, line by line
+    output: Path | None = None  # a file, which appears when complete; stdout where none is named
+    format: Literal["pharaoh", "jsonl"] = "pharaoh"
+    level: Literal["word", "token", "piece", "hansards"] = "word"  # what a link counts
+    tokenized: bool = False  # the text is tokens already, with spaces between
+    threshold: float | None = None  # link any words of at least this weight, not the largest alone
+    eos: Literal["next", "none"] = "next"  # who looks at EOS most has its next look, or no link
+    reverse_run: Path | None = None  # a model of the opposite direction
+    symmetrize: Literal[
+        "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"
+    ] = "grow-diag-final-and"  # how the links of both models are joined
+    gold: Path | None = None  # links to compare with: Pharaoh with '?' for possible ones, or .wa
+    gold_transposed: bool = False  # the links of --gold name the target's word first
+    dice: str = (
+        ""  # a corpus, as in --data.train, whose co-occurrences are scored beside, on --gold
+    )
+    lexicon_output: Path | None = None  # a file for the commonest link of each source word
+    lexicon_least: int = 2  # times that it has to be linked
+
+
+def main(arguments: Sequence[str]) -> None:
+    chosen = options.parse(Align, arguments, "align")
+    _check(chosen)
+    from bahdanau_jax import decoding, run
+    from bahdanau_jax.experiments import alignments
+
+    gold = _gold(chosen)
+    trained = run.load(chosen.run)
+    read = alignments.of_tokens if chosen.tokenized else lambda run: run
+    forward = read(trained)
+    backward = read(run.load(chosen.reverse_run)) if chosen.reverse_run else None
+    if backward is not None:
+        alignments.check_opposite(forward, backward)
+    way = chosen.symmetrize if backward else "forward"
+    summary, lexicon = alignments.Summary(gold), decoding.LexiconCounts()
+    baselines = _baselines(chosen, forward, trained)
+    with lines.writer(chosen.output) as write:
+        for sources, targets in _windows(chosen.source, chosen.target):
+            written = []
+            for pair in alignments.align(forward, backward, sources, targets, chosen.level):
+                found = alignments.ways(pair, chosen.threshold, chosen.eos)
+                written.append(FORMATS[chosen.format](summary.sentences, pair, found[way]))
+                if chosen.lexicon_output is not None:
+                    lexicon.add(pair.forward.source, pair.forward.target, found[way])
+                summary.add(pair.forward, {**found, **next(baselines)})
+            write(written)
+        table = summary.table(way)
+    if chosen.lexicon_output is not None:
+        _write_lexicon(chosen.lexicon_output, lexicon.lexicon(chosen.lexicon_least))
+    _report(chosen, table, summary.left_out)
+
+
+def _check(chosen: Align) -> None:
+    """Before a model is loaded, which takes a while."""
+    if chosen.threshold is not None and not 0 < chosen.threshold <= 1:
+        raise ValueError(f"--threshold is {chosen.threshold}, but should be above 0 and at most 1")
+    if chosen.lexicon_least < 1:
+        raise ValueError(f"--lexicon-least is {chosen.lexicon_least}, but should be at least 1")
+    if chosen.gold is None and (chosen.dice or chosen.gold_transposed):
+        raise ValueError("--dice and --gold-transposed say something of --gold, which is missing")
+    for name in ("source", "target", "gold"):
+        path = getattr(chosen, name)
+        if path is not None and not path.exists():
+            raise FileNotFoundError(2, f"no such file (--{name})", str(path))
+
+
+def _gold(chosen: Align):
+    from bahdanau_jax.evaluation import gold
+
+    if chosen.gold is None:
+        return None
+    return gold.read(lines.read_all(chosen.gold), str(chosen.gold), chosen.gold_transposed)
+
+
+def _baselines(chosen: Align, run, trained) -> Iterator[Ways]:
+    """Links of each sentence that need no model. The text is read for them once before.
+
+    `run` reads the text as it is given, `trained` the corpus to count in, which is ordinary."""
+    from bahdanau_jax.experiments import alignments
+
+    if not chosen.dice:
+        return repeat({})
+    sources, targets = lines.read_all(chosen.source), lines.read_all(chosen.target)
+    counted = alignments.tokens(trained, chosen.dice)
+    found = alignments.dice_links(run, sources, targets, chosen.level, counted)
+    return ({"dice": links} for links in found)
+
+
+def _windows(source: Path, target: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """As many lines of both files as there are of each; unequal files are an error at their end."""
+    streams = lines.read(source), lines.read(target)
+    held: tuple[list[str], list[str]] = ([], [])
+    count = 0
+    while True:
+        ended = False
+        for kept, stream in zip(held, streams, strict=True):
+            if not kept:
+                window = next(stream, None)
+                ended |= window is None
+                kept.extend(window or [])
+        if ended:
+            break
+        size = min(map(len, held))
+        yield held[0][:size], held[1][:size]
+        for kept in held:
+            del kept[:size]
+        count += size
+    if any(held):
+        sizes = [
+            count + len(kept) + sum(map(len, s)) for kept, s in zip(held, streams, strict=True)
+        ]
+        raise ValueError(
+            f"{source} has {sizes[0]} lines, but {target} has {sizes[1]}; line i of one should "
+            "translate line i of the other"
+        )
+
+
+def _pharaoh(index: int, pair: "alignments.Pair", links: "Links") -> str:
+    from bahdanau_jax.evaluation import format_pharaoh
+
+    return format_pharaoh(links)
+
+
+def _jsonl(index: int, pair: "alignments.Pair", links: "Links") -> str:
+    return json.dumps({"index": index, **pair.to_json(links)}, ensure_ascii=False).translate(
+        lines.JSON_ENDS
+    )
+
+
+FORMATS: Mapping[str, Callable[[int, "alignments.Pair", "Links"], str]] = MappingProxyType(
+    {"pharaoh": _pharaoh, "jsonl": _jsonl}
+)
+
+
+def _write_lexicon(path: Path, lexicon: Mapping[str, str]) -> None:
+    with lines.writer(path) as write:
+        write([f"{word}\t{said}" for word, said in sorted(lexicon.items())])
+
+
+def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> None:
+    from bahdanau_jax.aligner import LONGEST
+
+    if left_out:
+        print(
+            f"bahdanau: warning: {len(left_out)} pairs have no links, for a side has more than "
+            f"{LONGEST} tokens; the first is line {left_out[0] + 1}",
+            file=sys.stderr,
+        )
+    for way, scores in table.get("ways", {}).items():
+        print(f"{way:<20} AER {scores['AER']:.3f}", file=sys.stderr)
+    for name in ("AER", "precision", "recall"):
+        if name in table:
+            print(f"{name} {table[name]:.3f}", file=sys.stderr)
+    if chosen.output is not None:
+        print(json.dumps(finite(table), indent=2))

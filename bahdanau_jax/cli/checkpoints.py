@@ -1,0 +1,104 @@
+"""bahdanau checkpoints --run DIR [--verify] [--prune N] [--export F] [--import F]"""
+
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from bahdanau_jax.cli import options
+
+if TYPE_CHECKING:
+    from bahdanau_jax.training import Entry
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """List the checkpoints of a run: step, dev score, size, date, and whether they are whole.
+
+    Without further options only their metadata are checked. A file of weights is exported from the
+    best checkpoint; an imported one becomes a run folder of its own, which translates and trains.
+    """
+
+    run: Path  # the folder of a run; with --import, the one to make
+    verify: bool = False  # read every array and compare it with its digest
+    prune: int = 0  # keep the newest so many good ones, and the best; 0: remove none
+    export: Path | None = None  # a .safetensors file to write
+    import_: Annotated[Path | None, tyro.conf.arg(name="import")] = None  # .safetensors or .npz
+    words: str = ""  # SOURCE,TARGET: the words of a GroundHog .npz, one a line
+
+
+def main(arguments: Sequence[str]) -> None:
+    asked = options.parse(Checkpoints, _flags(arguments), "checkpoints")
+    if asked.import_ is not None and (asked.verify or asked.prune or asked.export):
+        raise ValueError("--import makes a new run folder: give it no other work to do")
+    if asked.words and asked.import_ is None:
+        raise ValueError("--words goes with --import")
+    if asked.prune < 0:
+        raise ValueError(f"--prune is {asked.prune}, but should be at least 1")
+    if asked.import_ is not None:
+        _import(asked, asked.import_)
+    else:
+        _list(asked)
+
+
+def _flags(arguments: Sequence[str]) -> list[str]:
+    """`--verify` alone means `--verify True`."""
+    pairs = itertools.zip_longest(arguments, arguments[1:], fillvalue="--")
+    return [
+        word
+        for name, value in pairs
+        for word in ((name, "True") if name == "--verify" and value.startswith("--") else (name,))
+    ]
+
+
+def _import(asked: Checkpoints, path: Path) -> None:
+    names = asked.words.split(",") if asked.words else None
+    if names is not None and len(names) != 2:
+        raise ValueError(f"--words is {asked.words!r}, but should be two files: SOURCE,TARGET")
+    from bahdanau_jax import exchange
+
+    words = (Path(names[0]), Path(names[1])) if names else None
+    count = exchange.import_weights(path, asked.run, words)
+    print(f"{asked.run} holds {count:,} weights of {path}", file=sys.stderr)
+
+
+def _list(asked: Checkpoints) -> None:
+    from bahdanau_jax import exchange, training
+
+    folder = asked.run / "checkpoints"
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{asked.run} holds no checkpoints: train a model there first")
+    if asked.prune:
+        with training.lock(asked.run):
+            removed, entries = training.prune(folder, asked.prune)
+        print(f"removed: {', '.join(map(str, removed)) or 'none'}", file=sys.stderr)
+    else:
+        entries = training.inventory(folder, asked.verify)
+    print("\n".join([HEAD, *map(row, entries)]))
+    if asked.export is not None:
+        count = exchange.export_weights(asked.run, asked.export)
+        print(f"{asked.export} holds {count:,} weights", file=sys.stderr)
+    damaged = [entry for entry in entries if entry.damaged]
+    if damaged and (asked.verify or asked.prune):
+        raise ValueError(
+            f"{len(damaged)} of {len(entries)} checkpoints cannot be used: "
+            + ", ".join(str(entry.folder) for entry in damaged)
+            + "; training and translation pass them over"
+        )
+
+
+HEAD = f"{'step':>9}  {'score':>12}  {'MB':>9}  {'saved':<19}  state"
+
+
+def row(entry: "Entry") -> str:
+    """A line of the table; the best checkpoint has a word for it behind its state."""
+    score = "-" if entry.score is None else f"{entry.score:.6g}"
+    mark = ", best" if entry.best else ""
+    return (
+        f"{entry.step:>9}  {score:>12}  {entry.size / 1e6:>9.2f}  {entry.saved}  "
+        f"{entry.state}{mark}"
+    )

@@ -1,0 +1,71 @@
+"""UNK replacement as `bahdanau translate` offers it."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from bahdanau_jax.cli import lines
+from bahdanau_jax.hypothesis import Hypothesis
+
+
+class Asked(Protocol):
+    """What the command line says of it."""
+
+    @property
+    def replace_unk(self) -> bool: ...
+    @property
+    def lexicon(self) -> Path | None: ...
+    @property
+    def reference(self) -> Path | None: ...
+
+
+class Known:
+    """Hypotheses without UNK, window by window, and what that does to BLEU.
+
+    Where it was not asked for, hypotheses pass as they are.
+    """
+
+    def __init__(self, asked: Asked, run):
+        from bahdanau_jax import decoding
+
+        self._asked, self._run = asked, run
+        self._lexicon = {}
+        if asked.lexicon is not None:
+            text = lines.read_all(asked.lexicon)
+            self._lexicon = decoding.read_lexicon(text, str(asked.lexicon))
+        self._best: list[Hypothesis] = []  # of each line, kept only beside a reference
+
+    def __call__(
+        self, sources: Sequence[str], ranked: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        from bahdanau_jax import decoding
+
+        if not self._asked.replace_unk:
+            return ranked
+        found = [
+            [decoding.replace_unknown(h, self._run.codecs, line, self._lexicon) for h in each]
+            for line, each in zip(sources, ranked, strict=True)
+        ]
+        if self._asked.reference is not None:
+            self._best += [each[0] for each in found]
+        return found
+
+    def report(self) -> None:
+        """On stderr: BLEU with and without, on ordinary text and on tokens in lower case."""
+        from bahdanau_jax import evaluation
+
+        if self._asked.reference is None:
+            return
+        references = lines.read_all(self._asked.reference)
+        if len(references) != len(self._best):
+            raise ValueError(
+                f"{self._asked.reference} has {len(references)} lines, but {len(self._best)} were "
+                "translated; line i of one should translate line i of the other"
+            )
+        effect = evaluation.unknown_effect(
+            self._best, references, self._run.codecs[1].tokenizer.tokenize
+        )
+        for name, value in effect.items():
+            shown = f"{value:.1f}" if isinstance(value, float) else value
+            print(f"{name} {shown}", file=sys.stderr)

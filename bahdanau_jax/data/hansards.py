@@ -1,0 +1,134 @@
+"""Ordinary text from the words of the HLT-NAACL 2003 English-French data (Canadian Hansards).
+
+Its tokeniser set hyphens apart and spelt out what French elides and contracts:
+
+    le heure · je ai · que il · ce est · jusque ici     l'heure · j'ai · qu'il · c'est · jusqu'ici
+    de le public · à les tâches · permettez - moi       du public · aux tâches · permettez-moi
+
+A model of ordinary text reads the right column; the spans say where each word of the left stands
+in it. What was spelt out is not always certain: "de le" is "du" before a noun, and stays before an
+infinitive (de le faire), which endings and a list tell apart.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class _Form(NamedTuple):
+    text: str
+    words: int  # how many words it is the form of
+    glued: bool  # to what follows
+
+
+CONTRACTED: Mapping[tuple[str, str], str] = MappingProxyType(
+    {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
+)
+
+# Word -> the beginnings of words before which it is elided; "" is any vowel or mute h.
+ELIDED: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("le", "de", "je", "me", "te", "se", "ne", "que"), ""),
+        **dict.fromkeys(("jusque", "lorsque", "puisque", "quoique"), ""),
+        "ce": "[eéê]",  # c'est, c'était, c'en; before other vowels it is "cet"
+        "si": "ils?$",
+        "quelque": "une?$",
+    }
+)
+
+# Beginnings of words whose h is not mute, and of others before which nothing is elided.
+UNELIDED = re.compile(
+    r"h(a(ch|ie|in|ïr|ïs|lète|ll|lt|meau|nch|ndicap|ngar|nt|rass|rceler|rcèl|rdi|reng|rgn|ricot"
+    r"|rpe|sard|ât|uss|ut|vre)|âte|éri?ss|éros|être|ein|ennir|ernie|eurt|ibou|iérarch|isser|och"
+    r"|ockey|oll|omard|ong|ont|oquet|ors|ouill|oule|ousse|ublot|uche|uée|uit(?!r)|url|utte)|onz"
+    r"|oui$|ouistiti|ululer",
+    re.IGNORECASE,
+)
+
+# Before "le" too little tells an infinitive from a noun: these are infinitives, and words in -er
+# that are no nouns by the second list. Before "les" nouns end in s or x.
+INFINITIVES = re.compile(
+    r"faire|dire|lire|écrire|croire|voir|avoir|savoir|recevoir|devoir|vouloir|être|mettre|battre"
+    r"|connaître|suivre|vivre|rendre|prendre|comprendre|apprendre|entendre|attendre|défendre|vendre"
+    r"|perdre|répondre|étudier|modifier|vérifier|apprécier|publier|justifier|changer|partager"
+    r"|chercher|empêcher|toucher|obliger|protéger|corriger|engager|soutenir|obtenir|tenir|maintenir"
+    r"|servir|sortir|définir|fournir|garantir|établir"
+)
+NOUNS = re.compile(
+    r"(i|g|ch)er$|^(hiver|fer|cancer|leader|foyer|loyer|conseiller|amer|enfer|dîner|souper)$"
+)
+
+
+def ordinary(words: Sequence[str], language: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text that these words are the tokens of, and where in it each of them stands.
+
+    >>> ordinary(["le", "heure", "de", "le", "vote"], "fr")
+    ("l'heure du vote", [(0, 2), (2, 7), (8, 10), (8, 10), (11, 15)])
+
+    Raises ValueError for a language of which no rules are known.
+    """
+    if language not in RULES:
+        raise ValueError(
+            f"the Hansards' words are English or French, not of language {language!r}: set "
+            f"data.source_language and data.target_language to one of {', '.join(RULES)}"
+        )
+    text, spans, place, glued = "", [], 0, True
+    while place < len(words):
+        form = RULES[language](words, place)
+        text += form.text if glued else f" {form.text}"
+        spans += [(len(text) - len(form.text), len(text))] * form.words
+        place, glued = place + form.words, form.glued
+    return text, spans
+
+
+def _english(words: Sequence[str], place: int) -> _Form:
+    return _Form(words[place], 1, _hyphenated(words, place))
+
+
+def _french(words: Sequence[str], place: int) -> _Form:
+    word = words[place]
+    following = words[place + 1] if place + 1 < len(words) else ""
+    after = words[place + 2] if place + 2 < len(words) else ""
+    if (contracted := _contracted(word, following, after)) and not _is_elided(following, after):
+        return _Form(contracted, 2, _hyphenated(words, place + 1))
+    if _is_elided(word, following) and not (place and words[place - 1] == "-"):
+        return _Form(word[:-1] + "'", 1, True)
+    return _Form(word, 1, word.endswith("'") or _hyphenated(words, place))
+
+
+RULES: Mapping[str, Callable[[Sequence[str], int], _Form]] = MappingProxyType(
+    {"en": _english, "fr": _french}
+)
+
+
+def _hyphenated(words: Sequence[str], place: int) -> bool:
+    """Whether a hyphen between two words joins this one to the next."""
+    hyphen = place if words[place] == "-" else place + 1
+    if not 0 < hyphen < len(words) - 1 or words[hyphen] != "-":
+        return False
+    return words[hyphen - 1][-1].isalnum() and words[hyphen + 1][0].isalnum()
+
+
+def _contracted(word: str, following: str, after: str) -> str:
+    form = CONTRACTED.get((word.lower(), following.lower()), "")
+    if not form or _is_pronoun(following.lower(), after):
+        return ""
+    return form.capitalize() if word[0].isupper() else form
+
+
+def _is_pronoun(article: str, after: str) -> bool:
+    """Whether le or les stands before an infinitive."""
+    if article == "les":
+        return after.endswith(("er", "ir", "re"))
+    return bool(INFINITIVES.fullmatch(after)) or (after.endswith("er") and not NOUNS.search(after))
+
+
+def _is_elided(word: str, following: str) -> bool:
+    before = ELIDED.get(word.lower())
+    if before is None or not following or UNELIDED.match(following):
+        return False
+    plain = unicodedata.normalize("NFD", following[0].lower())[0]
+    vowel = plain in "aeiouhœæ" or bool(re.match(r"y($|[^aeiou])", following, re.IGNORECASE))
+    return vowel and bool(re.match(before, following.lower()))

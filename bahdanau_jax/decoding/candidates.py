@@ -1,0 +1,56 @@
+"""The best continuations of a beam, without sorting all K·V of them.
+
+B sentences, K hypotheses, V words.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from bahdanau_jax.batch import EOS
+
+WINDOW = 64  # words
+
+
+class Candidates(NamedTuple):
+    """Continuations, best first."""
+
+    total: Float[Array, "B J"]  # Σ log p with the new word; -inf for fillers
+    token: Int[Array, "B J"]  # int32 the new word
+    log_probability: Float[Array, "B J"]  # of the new word
+    parent: Int[Array, "B J"]  # int32 index of the hypothesis that it continues
+
+
+def best(
+    totals: Float[Array, "B K"], log_probabilities: Float[Array, "B K V"], count: int
+) -> Candidates:
+    """The `count` best continuations of the beam; ties to the lower (place, word).
+
+    The best words lie in the `count` windows of the highest maxima, so that only those are sorted.
+    Beam 12, V 30,000, 64 sentences, two CPU cores: 6 ms; `top_k` of all K·V 60 ms, and likewise
+    of each place first.
+    """
+    B, K, V = log_probabilities.shape
+    windows = -(-V // WINDOW)
+    tail = windows * WINDOW - V
+    size = (1, 1, WINDOW)
+    highest = lax.reduce_window(
+        log_probabilities, -jnp.inf, lax.max, size, size, ((0, 0), (0, 0), (0, tail))
+    )
+    highest = (totals[:, :, None] + highest).reshape(B, K * windows)
+    chosen = jnp.sort(lax.top_k(highest, min(count, K * windows))[1])  # in order: ties stay right
+    place = (chosen // windows)[:, :, None]
+    word = chosen % windows * WINDOW
+    word = word[:, :, None] + jnp.arange(WINDOW, dtype=jnp.int32)[None, None]
+    row = jnp.arange(B)[:, None, None]
+    values = log_probabilities.at[row, place, word].get(mode="fill", fill_value=-jnp.inf)
+    extended = jnp.take_along_axis(totals, place[:, :, 0], 1)[:, :, None] + values
+    total, index = lax.top_k(extended.reshape(B, -1), count)
+    parent, token, value = (
+        jnp.take_along_axis(jnp.broadcast_to(x, extended.shape).reshape(B, -1), index, 1)
+        for x in (place, word, values)
+    )
+    token = jnp.where(total > -jnp.inf, token, EOS)  # a filler's word may lie beyond V
+    return Candidates(total, token, value, parent)

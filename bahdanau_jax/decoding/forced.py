@@ -1,0 +1,108 @@
+"""Forced decoding: what a model says of translations that are given.
+
+B sentences, S source and T target positions.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from bahdanau_jax.batch import Batch, pad
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.data import Codec
+from bahdanau_jax.decoding.grid import grouped, height
+from bahdanau_jax.decoding.program import Configs, Weights, mean
+from bahdanau_jax.decoding.ranking import PLAIN, Ranking
+from bahdanau_jax.decoding.translate import members
+from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.model import Params, alignment
+
+aligned = jax.jit(alignment, static_argnums=0)
+
+
+def force(
+    config: ModelConfig | Configs,
+    params: Params | Weights,
+    codecs: tuple[Codec, Codec],
+    batch_size: int,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    ranking: Ranking = PLAIN,
+) -> list[Hypothesis]:
+    """Each target as a hypothesis, with its probabilities, its alignment and its score.
+
+    On the scale of `ranking`, so that it can be compared with what search finds. Nothing is split
+    or cut. Raises ValueError where there are not as many targets as sources.
+    """
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources)} sources but {len(targets)} targets: one each, please")
+    x = [codecs[0].encode(line) for line in sources]
+    y = [codecs[1].encode(line) for line in targets]
+    hypotheses: dict[int, Hypothesis] = {}
+    longer = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
+    for rows, length in grouped(longer, batch_size):
+        size = height(len(rows), batch_size)
+        fillers = [[]] * (size - len(rows))
+        source = pad([*(x[row] for row in rows), *fillers], length)
+        target = pad([*(y[row] for row in rows), *fillers], length)
+        batch = Batch(*source, *target, np.ones(size, np.float32))
+        made = [
+            aligned(*member, batch)[:2] for member in zip(*members(config, params), strict=True)
+        ]
+        log_p, alpha = (np.asarray(mean(each)) for each in zip(*made, strict=True))
+        for i, row in enumerate(rows):
+            hypotheses[row] = _forced(
+                codecs, (sources[row], targets[row]), (x[row], y[row]), log_p[i], alpha[i], ranking
+            )
+    return [hypotheses[row] for row in range(len(sources))]
+
+
+def _forced(
+    codecs: tuple[Codec, Codec],
+    texts: tuple[str, str],
+    ids: tuple[list[int], list[int]],
+    log_p: Float[np.ndarray, " T"],
+    alpha: Float[np.ndarray, "T S"],
+    ranking: Ranking,
+) -> Hypothesis:
+    size, width = len(ids[1]), len(ids[0])
+    log_p, alpha = log_p[:size], alpha[:size, :width]
+    return Hypothesis(
+        text=texts[1],
+        tokens=codecs[1].units(texts[1]),
+        log_probabilities=tuple(log_p.tolist()),
+        score=score(ranking, log_p, alpha),
+        finished=True,
+        source_tokens=codecs[0].units(texts[0]),
+        alpha=alpha.copy(),
+    )
+
+
+def score(
+    ranking: Ranking, log_p: Float[np.ndarray, " T"], alpha: Float[np.ndarray, "T S"]
+) -> float:
+    """What search would rank this hypothesis by; the source's EOS is the last column."""
+    found = ranking.normalization(jnp.asarray(log_p.sum()), jnp.asarray(len(log_p)))
+    if ranking.coverage:
+        found += ranking.covered(
+            jnp.asarray(alpha[:, :-1].sum(0)), jnp.ones(alpha.shape[1] - 1, bool)
+        )
+    return float(found)
+
+
+def below_greedy(beam: Sequence[Hypothesis], greedy: Sequence[Hypothesis]) -> list[int]:
+    """The sentences for which a beam found something that scores worse than greedy search did.
+
+    It can happen: greedy's way may leave a beam before it ends. Both on one scale; where one has
+    not finished, its score says nothing, and the sentence does not count.
+
+    >>> len(below_greedy(run.translate(lines), run.translate(lines, beam_size=1)))
+    """
+    return [
+        row
+        for row, (wide, narrow) in enumerate(zip(beam, greedy, strict=True))
+        if wide.finished and narrow.finished and wide.score < narrow.score - 1e-4
+    ]

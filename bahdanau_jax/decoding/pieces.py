@@ -1,0 +1,65 @@
+"""Lines cut into what is searched at once, and the parts of a long line put together again."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bahdanau_jax.data import EOS_SYMBOL, Codec
+from bahdanau_jax.hypothesis import Hypothesis
+
+
+class Piece(NamedTuple):
+    """What is searched at once: a line, or a part of one that is too long."""
+
+    ids: list[int]  # source ids, EOS last
+    units: tuple[str, ...]  # the source tokens as they were written, EOS last
+    prefix: list[int]  # ids that its translation begins with
+    draw: tuple[int, int]  # the number of its line, and of the piece in it
+
+
+def cut(codec: Codec, line: str, most: int, prefix: list[int], number: int) -> list[Piece]:
+    """The line as pieces of at most `most` tokens, EOS not counted; the prefix is the first's."""
+    tokenised = codec.tokenize(line)
+    *words, eos = codec.encode_tokenised(tokenised)
+    units = codec.vocabulary.units(tokenised)
+    return [
+        Piece(
+            [*words[i : i + most], eos],
+            (*units[i : i + most], EOS_SYMBOL),
+            prefix if i == 0 else [],
+            (number, part),
+        )
+        for part, i in enumerate(range(0, max(len(words), 1), most))
+    ]
+
+
+def join(parts: Sequence[Hypothesis]) -> Hypothesis:
+    """The translations of the pieces of a line as one; only the last EOS of each side is kept."""
+    if len(parts) == 1:
+        return parts[0]
+    *heads, tail = parts
+    rows = [len(h.tokens) - h.finished for h in heads] + [len(tail.tokens)]
+    columns = [len(h.source_tokens) - 1 for h in heads] + [len(tail.source_tokens)]
+    alpha = np.zeros((sum(rows), sum(columns)), np.float32)
+    i = j = 0
+    for part, height, width in zip(parts, rows, columns, strict=True):
+        alpha[i : i + height, j : j + width] = part.alpha[:height, :width]
+        i, j = i + height, j + width
+    return Hypothesis(
+        text=" ".join(part.text for part in parts if part.text),
+        tokens=tuple(_heads((part.tokens for part in parts), rows)),
+        log_probabilities=tuple(_heads((part.log_probabilities for part in parts), rows)),
+        score=sum(part.score for part in parts),
+        finished=all(part.finished for part in parts),
+        source_tokens=tuple(_heads((part.source_tokens for part in parts), columns)),
+        alpha=alpha,
+    )
+
+
+def _heads(sequences, sizes: Sequence[int]) -> Iterator:
+    """The first so many entries of each, one after the other."""
+    return itertools.chain.from_iterable(
+        sequence[:size] for sequence, size in zip(sequences, sizes, strict=True)
+    )

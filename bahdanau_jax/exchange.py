@@ -1,0 +1,187 @@
+"""Weights in one file: safetensors out and in, GroundHog's .npz in.
+
+An exported file is whole: its metadata hold the configuration and the files of the vocabularies.
+"""
+
+import base64
+import binascii
+import dataclasses
+import json
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import safetensors
+from safetensors import numpy as tensors
+
+from bahdanau_jax import data, model, training
+from bahdanau_jax.config import Config
+from bahdanau_jax.trained import CHECKPOINTS, CONFIG, example, load
+from bahdanau_jax.variants import check
+
+FORMAT = "bahdanau_jax"  # in the metadata, so that a file can be told from others
+VOCABULARY = "vocabulary"
+
+
+class Imported(NamedTuple):
+    """What a file of weights holds."""
+
+    config: Config
+    params: model.Params
+    write_vocabulary: Callable[[Path], None]  # into a folder that is not there yet
+
+
+def export_weights(folder: Path, path: Path) -> int:
+    """Write the weights that `load` gives, the best, as safetensors; returns how many numbers.
+
+    Names are those of the parameters, joined by dots. The file appears whole. Raises as `load`.
+    """
+    run = load(folder)
+    flat = {
+        name.replace("/", "."): np.asarray(x) for name, x in training.flatten(run.params).items()
+    }
+    files = sorted((Path(folder) / VOCABULARY).iterdir())
+    vocabulary = {file.name: base64.b64encode(file.read_bytes()).decode() for file in files}
+    metadata = {
+        "format": FORMAT,
+        "config": run.config.to_json(),
+        VOCABULARY: json.dumps(vocabulary),
+    }
+    draft = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        draft.write_bytes(tensors.save(flat, metadata))
+        os.replace(draft, path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, "the folder does not exist", str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return sum(array.size for array in flat.values())
+
+
+def import_weights(path: Path, folder: Path, words: tuple[Path, Path] | None = None) -> int:
+    """Make a run folder from a file of weights, as if trained for 0 updates; returns their number.
+
+    It translates, and `train` goes on from these weights. `words`, for GroundHog's files alone,
+    are two lists of words, source and target, a line each, in the order of GroundHog's ids from 2.
+    Raises ValueError for a file or folder that will not do, OSError where nothing can be written.
+    """
+    folder, path = Path(folder), Path(path)
+    if path.suffix not in READERS:
+        raise ValueError(f"{path} should end in one of {', '.join(READERS)}")
+    with training.lock(folder):
+        if (folder / CONFIG).exists():
+            raise ValueError(f"{folder} holds a run already: choose another folder")
+        found = READERS[path.suffix](path, words)
+        check(found.config)
+        with data.replacing(folder / VOCABULARY) as new:
+            found.write_vocabulary(new)
+        codecs = data.load(folder / VOCABULARY, found.config.data)
+        sides = found.config.model.source_vocabulary, found.config.model.target_vocabulary
+        if tuple(len(codec.vocabulary) for codec in codecs) != sides:
+            raise ValueError(f"{path}: its vocabularies do not have the {sides} entries it names")
+        _save(found, folder)
+    return model.count(found.params)
+
+
+def _save(found: Imported, folder: Path) -> None:
+    """A training state before its first update; the configuration last, for it makes the run."""
+    config = found.config
+    optimizer = training.make(config.optimizer, config.training.steps)
+    key = jax.random.split(jax.random.key(config.training.seed))[1]
+    params = jax.tree.map(jax.numpy.asarray, found.params)
+    checkpoints = training.Checkpointer(folder / CHECKPOINTS, config.training.keep_checkpoints)
+    try:
+        checkpoints.save(0, training.init_state(params, optimizer, key, config.optimizer))
+    finally:
+        checkpoints.close()
+    config.save(folder / CONFIG)
+
+
+def _read_safetensors(path: Path, words: Any) -> Imported:
+    if words is not None:
+        raise ValueError(f"{path} holds its own vocabularies: leave out --words")
+    try:
+        with safetensors.safe_open(path, "numpy") as file:
+            metadata = file.metadata() or {}
+            flat = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"{path} is no safetensors file, or is damaged: {error}") from error
+    if metadata.get("format") != FORMAT:
+        raise ValueError(f"{path} was not exported by bahdanau: it has no configuration in it")
+    try:
+        config = Config.from_json(metadata["config"])
+        listed = {n: base64.b64decode(t) for n, t in json.loads(metadata[VOCABULARY]).items()}
+    except (KeyError, ValueError, AttributeError, TypeError, binascii.Error) as error:
+        raise ValueError(f"{path}: its metadata are damaged: {error}") from error
+
+    def write(folder: Path) -> None:
+        for name, content in listed.items():
+            if Path(name).name != name:
+                raise ValueError(f"{path}: {name!r} is no name of a vocabulary file")
+            (folder / name).write_bytes(content)
+
+    check(config)
+    return Imported(config, _tree(path, config, flat), write)
+
+
+def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.Params:
+    """Parameters by their dotted names. Raises ValueError naming the first that differs."""
+    init = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), example())["params"]
+    wanted = training.flatten(init)
+    named = {name.replace(".", "/"): array for name, array in flat.items()}
+    signatures = [{n: training.signature(x) for n, x in tree.items()} for tree in (wanted, named)]
+    if fault := training.difference(*signatures):
+        raise ValueError(f"{path} does not hold the model of its own configuration: {fault}")
+    for name, array in named.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{path}: {name} holds values that are not finite")
+    return training.unflatten(init, named)
+
+
+def _read_groundhog(path: Path, words: tuple[Path, Path] | None) -> Imported:
+    if words is None:
+        raise ValueError(
+            f"{path} holds no vocabulary: give --words SOURCE,TARGET, two files with the words of "
+            "GroundHog's ids from 2 on, one a line"
+        )
+    try:
+        with np.load(path) as file:
+            arrays = dict(file)
+        params, sizes = model.groundhog.parameters(arrays), model.groundhog.config(arrays)
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is no file of GroundHog's weights: {error}") from error
+    rows = sizes.source_vocabulary, sizes.target_vocabulary
+    settings = dataclasses.replace(
+        Config().data, source_vocabulary_size=rows[0], target_vocabulary_size=rows[1]
+    )
+    entries = [_entries(file, count) for file, count in zip(words, rows, strict=True)]
+
+    def write(folder: Path) -> None:
+        data.save_words(folder, (entries[0], entries[1]), settings)
+
+    return Imported(Config(model=sizes, data=settings), params, write)
+
+
+def _entries(path: Path, rows: int) -> list[str]:
+    """The words of ids 2 and on, and a name for the id that GroundHog leaves unused."""
+    try:
+        words = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text: {error.reason}") from error
+    words = words[:-1] if words[-1] == "" else words
+    if len(words) != rows - 3:
+        raise ValueError(
+            f"{path} has {len(words)} lines, but the weights are for {rows - 3} words: "
+            f"{rows} rows without GroundHog's ids 0, 1 (UNK) and {rows - 1} (EOS)"
+        )
+    return [*words, "<unused>"]
+
+
+READERS: Mapping[str, Callable[[Path, tuple[Path, Path] | None], Imported]] = MappingProxyType(
+    {".safetensors": _read_safetensors, ".npz": _read_groundhog}
+)

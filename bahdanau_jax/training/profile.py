@@ -1,0 +1,55 @@
+"""A trace of some updates by JAX's profiler, for TensorBoard or Perfetto."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+
+
+@dataclass
+class Profile:
+    """From `first` updates made until `last` are; the trace goes into `folder`."""
+
+    folder: Path
+    first: int
+    last: int
+    running: bool = False
+
+    @classmethod
+    def parse(cls, text: str, folder: Path) -> Self:
+        """Raises ValueError where it is not FIRST:LAST.
+
+        >>> Profile.parse("10:15", Path("runs/quickstart/profile"))
+        """
+        found = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text)
+        if not found or int(found[1]) >= int(found[2]):
+            raise ValueError(
+                f"--profile is {text!r}, but should be FIRST:LAST, such as 10:15 for the five "
+                "updates after the tenth"
+            )
+        return cls(folder, int(found[1]), int(found[2]))
+
+    def begin(self, step: int, steps: int) -> None:
+        """Raises ValueError where a run that goes from `step` to `steps` never comes there."""
+        if not step <= self.first < steps:
+            raise ValueError(
+                f"--profile {self.first}:{self.last} begins at update {self.first}, but this run "
+                f"goes from {step} to {steps}"
+            )
+
+    def at(self, step: int, state: Any) -> None:
+        """Called before each update, `step` of them having been made."""
+        if step == self.first:
+            jax.block_until_ready(state)  # what was begun before is no part of it
+            jax.profiler.start_trace(self.folder)
+            self.running = True
+        elif step == self.last:
+            jax.block_until_ready(state)
+            self.stop()
+
+    def stop(self) -> None:
+        if self.running:
+            jax.profiler.stop_trace()
+            self.running = False

@@ -1,0 +1,108 @@
+"""How the optimiser moves the weights, read off its own accumulators after an update.
+
+Nothing of the update is computed again and no step waits: the loop asks for these numbers only
+where a line of metrics.jsonl is due.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.training.optimizer import named, schedule
+from bahdanau_jax.training.step import TrainState
+
+FAR = 10.0  # √E[g²] so many times below √ε: the accumulators no longer scale anything
+
+# (settings, optimiser's state, updates made) -> (E[g²] as a tree, ‖Δ‖ before the learning rate)
+Reading = Callable[[OptimizerConfig, Any, Array], tuple[Any, Float[Array, ""]]]
+
+
+def _squares(tree) -> Float[Array, ""]:
+    return sum((jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(tree)), jnp.zeros(()))
+
+
+def _total(tree) -> Float[Array, ""]:
+    return sum((jnp.sum(leaf) for leaf in jax.tree.leaves(tree)), jnp.zeros(()))
+
+
+def _adadelta(config: OptimizerConfig, state, made) -> tuple[Any, Array]:
+    """‖Δ‖ is the root of the decayed mean of ‖Δ‖², as E[Δ²] has it, freed of its start at 0."""
+    seen = 1 - config.rho**made
+    mean = jax.tree.map(lambda leaf: leaf / seen, optax.tree.get(state, "e_g"))
+    return mean, jnp.sqrt(_total(optax.tree.get(state, "e_x")) / seen)
+
+
+def _adam(config: OptimizerConfig, state, made) -> tuple[Any, Array]:
+    """‖Δ‖ is that of the last update, made again from its two moments."""
+    first, second = 1 - config.beta1**made, 1 - config.beta2**made
+    mean = jax.tree.map(lambda leaf: leaf / second, optax.tree.get(state, "nu"))
+    moved = jax.tree.map(
+        lambda m, v: m / first / (jnp.sqrt(v) + config.epsilon), optax.tree.get(state, "mu"), mean
+    )
+    return mean, jnp.sqrt(_squares(moved))
+
+
+READINGS: Mapping[str, Reading] = MappingProxyType({"adadelta": _adadelta, "adam": _adam})
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _measure(config: OptimizerConfig, steps: int, state: TrainState) -> dict[str, Array]:
+    made = jnp.maximum(state.step - state.skipped, 1)
+    mean, moved = READINGS[config.name](config, state.opt_state, made.astype(jnp.float32))
+    leaves = jax.tree.leaves(mean)
+    size = float(sum(leaf.size for leaf in leaves))
+    below = jnp.array([jnp.sum(leaf < config.epsilon, dtype=jnp.int32) for leaf in leaves])
+    rate = schedule(config, steps)(made - 1)
+    return {
+        "update_to_weight": rate * moved / jnp.sqrt(_squares(state.params)),
+        "gradient_rms": jnp.sqrt(_total(mean) / size),
+        "below_epsilon": jnp.sum(below) / size,
+    }
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """Of a training state: `update_to_weight` ‖Δ‖/‖θ‖, `gradient_rms` √(mean of E[g²]) of the
+    clipped gradients, and `below_epsilon`, the share of weights whose E[g²] is less than ε.
+
+    >>> Telemetry(config.optimizer, steps=1_000).measure(state)["update_to_weight"]
+    Array(0.003, dtype=float32)
+    """
+
+    config: OptimizerConfig
+    steps: int
+
+    def __post_init__(self):
+        named(READINGS, self.config.name, "optimizer.name")
+
+    def measure(self, state: TrainState) -> dict[str, Array]:
+        return _measure(self.config, self.steps, state)
+
+    def warning(self, line: Mapping[str, Any]) -> str | None:
+        """What to say where loss scale and ε disagree, from a line of metrics.jsonl.
+
+        Adadelta's Δ = -√(E[Δ²] + ε)/√(E[g²] + ε) g is about -g where both means lie far below ε.
+        With the paper's summed loss that is a step of norm 1, for clipping always acts; a loss
+        divided by its words leaves small gradients as they are, and learning is slow.
+        """
+        rms, clipped = line.get("gradient_rms"), line.get("clipped_share")
+        root = math.sqrt(self.config.epsilon)
+        if self.config.name != "adadelta" or rms is None or clipped is None:
+            return None
+        if rms * FAR >= root or clipped >= 0.5:
+            return None
+        return (
+            f"warning: √E[g²] is {rms:.1e}, far below √ε = {root:.1e} of Adadelta, and clipping "
+            f"acts on {clipped:.0%} of the updates: each is no more than the gradient itself; set "
+            f"optimizer.loss_scale to sum (it is {self.config.loss_scale}), or "
+            f"optimizer.epsilon to {rms**2:.0e} or less"
+        )

@@ -1,0 +1,171 @@
+"""The benchmark of decoding, with a peer that is a few lines of Python: it repeats its input."""
+
+import dataclasses
+import json
+import stat
+import sys
+
+import pytest
+
+from bahdanau_jax.benchmarks import memory
+from bahdanau_jax.benchmarks.peers import recipe
+from bahdanau_jax.benchmarks.peers.process import last_words
+from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.trained import load
+
+# What stands at the place of JoeyNMT's Python: it is given the program, a command and a file.
+PEER = """#!{python}
+import json, pathlib, sys
+_, command, config = sys.argv[1:]
+if command == "train":
+    {train}
+    sys.exit()
+print(json.dumps({{"versions": {{"joeynmt": "2.3.0"}}, "parameters": 7}}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    {serve}
+    lines, slow = asked["lines"], asked["batch_size"] == 4 or asked["threads"] == 1
+    answer = {{"seconds": 2.0 if slow else 1.0, "cpu_seconds": 0.5, "lines": lines}}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.fixture
+def peer(tmp_path):
+    def make(train="pass", serve="pass"):
+        path = tmp_path / "python"
+        path.write_text(PEER.format(python=sys.executable, train=train, serve=serve))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def bench(trained, tmp_path, command_line):
+    def run(*arguments):
+        return command_line(
+            *("bench", "decode", "--run", trained[0], "--peer-folder", tmp_path / "peer"),
+            *("--memory", "False", "--batch-sizes", "4,8", "--beams", "2", "--rounds", "3"),
+            *("--sentences", "6", *arguments),
+        )
+
+    return run
+
+
+def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trained):
+    code, out, err = bench("--joeynmt", peer())
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    beam = found["beams"]["2"]
+    assert beam["joeynmt"]["settings"]["batch_size"] == 8
+    assert beam["joeynmt"]["settings"]["order"] == "by length"
+    assert beam["joeynmt"]["first_call_seconds"] == 1.0
+    assert beam["joeynmt"]["seconds"] == [1.0, 1.0, 1.0]
+    assert beam["joeynmt"]["sentences_per_second"] == 6.0
+    tokens = found["text"]["source_tokens_per_sentence"]
+    assert beam["joeynmt"]["tokens_per_sentence"] == tokens  # this peer repeats
+    ours = beam["ours"]
+    assert ours["settings"]["batch_size"] in (4, 8)
+    assert len(ours["tried"]) == 2 and len(ours["seconds"]) == 3
+    ratios = [1.0 / seconds for seconds in ours["seconds"]]
+    assert beam["ours over joeynmt"]["ratio"] == pytest.approx(sorted(ratios)[1], rel=0.1)
+    assert found["peer"]["versions"] == {"joeynmt": "2.3.0"}
+    assert found["peer"]["hidden_size"] == load(trained[0]).config.model.hidden_size
+    assert set(found["counted"]) == {"ours", "joeynmt"}
+    assert found["text"]["sentences"] == 6
+
+
+def test_without_a_peer_ours_is_measured_alone(bench):
+    code, out, _ = bench("--beams", "1")
+    found = json.loads(out)
+    assert code == 0 and set(found["beams"]["1"]) == {"ours"}
+    assert "peer" not in found and "memory" not in found
+
+
+def test_a_trained_peer_is_used_again_and_never_for_another_run(bench, peer, tmp_path):
+    assert bench("--joeynmt", peer())[0] == 0
+    assert bench("--joeynmt", peer(train="sys.exit(9)"))[0] == 0
+    code, _, err = bench("--joeynmt", peer(), "--peer-updates", "5")
+    assert code == 2 and f"{tmp_path}/peer holds another JoeyNMT model" in err
+
+
+def test_a_peer_that_fails_to_train_is_no_trained_peer(bench, peer):
+    code, _, err = bench("--joeynmt", peer(train="raise OSError('no cake')"))
+    assert code == 2 and err.count("\n") == 1
+    assert "ended with code 1; its last words: OSError: no cake" in err
+    assert bench("--joeynmt", peer(train="sys.exit(3)"))[0] == 2  # it is trained anew
+
+
+def test_a_peer_that_dies_or_talks_nonsense_is_one_line(bench, peer):
+    code, _, err = bench("--joeynmt", peer(serve="raise MemoryError('too wide')"))
+    assert code == 2 and err.count("\n") == 1
+    assert "ended; its last words: MemoryError: too wide" in err
+    code, _, err = bench("--joeynmt", peer(serve="print('hello', flush=True)"))
+    assert code == 2 and "answered 'hello', which is no object of JSON" in err
+
+
+def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):
+    code, _, err = bench("--joeynmt", tmp_path / "nowhere")
+    assert code == 2 and f"{tmp_path}/nowhere: No such file" in err
+    for option, value in (("--beams", "1,x"), ("--beams", "0"), ("--batch-sizes", "")):
+        code, _, err = bench(option, value)
+        assert code == 2 and f"{option} is {value!r}, but should be like 1,2,4" in err
+    code, _, err = bench("--rounds", "0")
+    assert code == 2 and "--rounds is 0, but at least 1 is needed" in err
+    code, _, err = bench("--corpus", "text:no.en,no.fr")
+    assert code == 2 and "no.en" in err
+    code, _, err = bench("--run", tmp_path)
+    assert code == 2 and "holds no run" in err
+
+
+def test_the_peers_words_are_our_ids(trained):
+    for codec in load(trained[0]).codecs:
+        *ids, _ = codec.encode("the the zzzz")
+        words = recipe.to_words(codec, "the the zzzz")
+        assert words.split()[-1] == "<unk>"
+        assert list(recipe.to_ids(words)) == ids
+
+
+def test_the_last_words_are_the_error_not_what_a_library_says_after_it():
+    trace = 'Traceback (most recent call last):\n  File "x"\n    raise\nOSError: full\nbye: 0\n'
+    assert last_words("start\n" + trace) == "OSError: full"
+    assert last_words("one\n two \n\n") == "two"
+    assert last_words("") == "none"
+
+
+CASE = memory.Case(
+    ModelConfig(
+        source_vocabulary=50,
+        target_vocabulary=1_000,
+        embedding_size=8,
+        hidden_size=8,
+        alignment_size=8,
+        maxout_size=8,
+    ),
+    rows=8,
+    length=60,
+    decoding=DecodingConfig(beam_size=6),
+)
+
+
+def test_memory_grows_linearly_with_steps_and_never_with_steps_times_words():
+    found = memory.growth(CASE)
+    grown = found["growth_mib"]
+    assert 1.5 * grown["T"] < grown["2T"] <= 2.1 * grown["T"]
+    one = found["one K*T*V"]
+    assert one == pytest.approx(8 * 6 * 180 * 1_000 * 4 / 2**20, abs=0.1)
+    assert abs(found["beyond_mib"]["T*V"]) < 0.02 * one
+    assert abs(found["beyond_mib"]["T*T"]) < 0.1 * grown["T"]
+
+
+def test_the_peak_is_planned_and_measured():
+    wide = dataclasses.replace(CASE.model, target_vocabulary=500_000)  # 92 MiB an array of K·V
+    found = memory.memory(CASE._replace(model=wide))
+    planned, resident = found["planned_mib"], found["resident_mib"]
+    assert planned["peak"] == pytest.approx(
+        planned["parameters"] + planned["temporary"] + planned["output"], abs=0.2
+    )
+    used = resident["peak"] - resident["before"]
+    assert 0.3 * planned["temporary"] < used < 2 * planned["temporary"] + 150
+    assert found["steps"] == 180

@@ -1,0 +1,201 @@
+"""The real command line from a trained run to links, weights, error rates and a lexicon."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from bahdanau_jax import data, evaluation
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.evaluation import format_pharaoh, read_pharaoh
+
+LINES = 12
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """The test pairs of the trained run: test.en, test.fr and their links in both formats."""
+    folder = tmp_path_factory.mktemp("corpus")
+    pairs = list(data.aligned_pairs(f"builtin:en-fr/test?pairs={LINES}&max=6", DataConfig()))
+    (folder / "test.en").write_text("".join(" ".join(p.source) + "\n" for p in pairs))
+    (folder / "test.fr").write_text("".join(" ".join(p.target) + "\n" for p in pairs))
+    gold = [format_pharaoh(p.sure, p.possible) + "\n" for p in pairs]
+    (folder / "test.pharaoh").write_text("".join(gold))
+    wa = [
+        f"{n} {j + 1} {i + 1} {'S' if (i, j) in p.sure else 'P'}\n"
+        for n, p in enumerate(pairs, start=1)
+        for i, j in sorted(p.sure | p.possible)
+    ]
+    (folder / "french-english.wa").write_text("".join(wa))
+    return folder, pairs
+
+
+@pytest.fixture
+def align(trained, corpus, command_line):
+    def run(*arguments, source="test.en", target="test.fr"):
+        files = "--source", corpus[0] / source, "--target", corpus[0] / target, "--tokenized", True
+        return command_line("align", "--run", trained[0], *files, *arguments)
+
+    return run
+
+
+def test_links_of_every_line_and_their_error_rate(align, corpus):
+    folder, pairs = corpus
+    code, out, err = align("--gold", folder / "test.pharaoh")
+    assert code == 0, err
+    links = read_pharaoh(out.splitlines())
+    sure, possible = [p.sure for p in pairs], [p.possible for p in pairs]
+    expected = evaluation.alignment_scores(links, sure, possible)
+    diagonal = [evaluation.diagonal(len(p.source), len(p.target)) for p in pairs]
+    for shown in (
+        f"AER {expected.aer:.3f}",
+        f"precision {expected.precision:.3f}",
+        f"recall {expected.recall:.3f}",
+    ):
+        assert shown in err.splitlines()
+    baseline = evaluation.aer(diagonal, sure, possible)
+    assert f"diagonal AER {baseline:.3f}" in [" ".join(line.split()) for line in err.splitlines()]
+    assert all(
+        len({t for _, t in found}) == len(p.target) for found, p in zip(links, pairs, strict=True)
+    )
+
+
+def test_the_report_of_the_run_agrees(align, corpus, trained):
+    folder, _ = corpus
+    scores = json.loads((trained[0] / "report" / "scores.json").read_text())
+    code, out, _ = align("--gold", folder / "test.pharaoh", "--output", folder / "links")
+    assert code == 0
+    table = json.loads(out)
+    assert table["sentences"] == LINES and table["left_out"] == 0
+    assert table["AER"] == pytest.approx(scores["AER"])
+    assert table["ways"]["diagonal"]["AER"] == pytest.approx(scores["AER-diagonal"])
+    assert 0 < table["entropy"] < np.log(8) and 0 < table["coverage"] <= 1
+
+
+def test_both_formats_of_gold_links_score_alike(align, corpus):
+    folder, _ = corpus
+    wa = "--gold", folder / "french-english.wa", "--gold-transposed", True
+    first, second = (align(*gold)[2] for gold in (wa, ("--gold", folder / "test.pharaoh")))
+    assert first == second
+
+
+def test_jsonl_has_words_links_and_weights(align, corpus):
+    _, pairs = corpus
+    code, out, err = align("--format", "jsonl")
+    assert code == 0, err
+    plain = align()[1].splitlines()
+    for n, (line, pair) in enumerate(zip(out.splitlines(), pairs, strict=True)):
+        found = json.loads(line)
+        alpha = np.array(found["alpha"])
+        assert found["index"] == n and found["links"] == plain[n]
+        assert tuple(found["source"]) == pair.source and tuple(found["target"]) == pair.target
+        assert alpha.shape == (len(pair.target) + 1, len(pair.source) + 1)
+        np.testing.assert_allclose(alpha.sum(axis=1), 1, atol=1e-4)
+        np.testing.assert_allclose(found["coverage"], alpha[:-1, :-1].sum(axis=0), atol=1e-4)
+        assert len(found["entropy"]) == len(pair.target) and found["score"] < 0
+
+
+def test_two_directions_are_symmetrised(align, corpus, trained, command_line, tmp_path):
+    # A stand-in for a model of the other direction: the same weights, languages exchanged.
+    folder, _ = corpus
+    other = tmp_path / "other"
+    shutil.copytree(trained[0], other)
+    for path in (other / "config.json", other / "vocabulary" / "settings.json"):
+        text = path.read_text()
+        text = text.replace('"source_language": "en"', '"source_language": "fr"')
+        path.write_text(text.replace('"target_language": "fr"', '"target_language": "en"'))
+    turned = "--source", folder / "test.fr", "--target", folder / "test.en", "--tokenized", True
+    back = command_line("align", "--run", other, *turned)
+    assert back[0] == 0, back[2]
+    forward, backward = (read_pharaoh(out.splitlines()) for out in (align()[1], back[1]))
+    for name, join in evaluation.SYMMETRIZATIONS.items():
+        code, out, err = align(
+            "--reverse-run", other, "--symmetrize", name, "--gold", folder / "test.pharaoh"
+        )
+        assert code == 0, err
+        expected = [
+            join(f, evaluation.transposed(b)) for f, b in zip(forward, backward, strict=True)
+        ]
+        assert read_pharaoh(out.splitlines()) == expected
+    shown = [line.split()[0] for line in err.splitlines() if " AER " in line]
+    assert shown == ["forward", "backward", *evaluation.SYMMETRIZATIONS, "diagonal"]
+
+
+def test_dice_is_scored_beside(align, corpus):
+    folder, pairs = corpus
+    address = "builtin:en-fr/train?pairs=400&max=6"
+    code, out, err = align(
+        "--gold", folder / "test.pharaoh", "--dice", address, "--output", folder / "links"
+    )
+    assert code == 0, err
+    ways = json.loads(out)["ways"]
+    assert ways["dice"]["AER"] < ways["diagonal"]["AER"]
+
+
+def test_a_lexicon_of_what_is_linked_serves_translate(align, trained, command_line, tmp_path):
+    lexicon = tmp_path / "lexicon.tsv"
+    code, _, err = align("--lexicon-output", lexicon, "--lexicon-least", 1)
+    assert code == 0, err
+    entries = [line.split("\t") for line in lexicon.read_text().splitlines()]
+    assert entries == sorted(entries) and all(len(entry) == 2 for entry in entries)
+    source = tmp_path / "in"
+    source.write_text("Zanzibar sleeps .\n\n")
+    code, out, err = command_line(
+        "translate", "--run", trained[0], "--input", source, "--replace-unk", True,
+        "--lexicon", lexicon, "--format", "jsonl",
+    )  # fmt: skip
+    assert code == 0, err
+    best, blank = (json.loads(line) for line in out.splitlines())
+    assert ("original" in best) == ("<unk>" in best["tokens"]) and blank["text"] == ""
+    assert "<unk>" not in best["text"]
+
+
+def test_one_line_out_for_one_line_in(align, corpus):
+    folder, _ = corpus
+    sources = ["The man sleeps .", "", "x " * 700, "\u2028\r", "a\x00b", "\ud7ff"]
+    (folder / "hostile.en").write_text("\n".join(sources) + "\n")
+    (folder / "hostile.fr").write_text("L' homme dort .\nrien\nun\nun\n\x01\nun")
+    code, out, err = align(source="hostile.en", target="hostile.fr")
+    assert code == 0, err
+    lines = out.split("\n")
+    assert len(lines) == 7 and lines[0] and lines[1] == lines[2] == lines[3] == ""
+    assert "1 pairs have no links, for a side has more than 500 tokens; the first is line 3" in err
+    code, out, _ = align("--format", "jsonl", source="hostile.en", target="hostile.fr")
+    assert len(out.splitlines()) == 6 and json.loads(out.splitlines()[1])["links"] == ""
+
+
+def test_empty_files_have_no_links(align, corpus):
+    (corpus[0] / "empty").write_text("")
+    assert align(source="empty", target="empty") == (0, "", "")
+
+
+BAD = {
+    "unequal files": (("--target", "short"), "test.en has 12 lines, but .*short has 3"),
+    "no file": (("--source", "none"), "none: no such file \\(--source\\)"),
+    "no gold": (("--gold", "none"), "none: no such file \\(--gold\\)"),
+    "gold of other sentences": (("--gold", "few"), "few has links of 2 sentences, .* has 12"),
+    "gold outside": (("--gold", "outside"), "outside:2: the link from source word 41 to target"),
+    "gold that is none": (("--gold", "short"), "short:1: a link reads source-target"),
+    "threshold": (("--threshold", "0"), "--threshold is 0.0, but should be above 0"),
+    "least": (("--lexicon-least", "0"), "--lexicon-least is 0"),
+    "dice without gold": (("--dice", "builtin:en-fr/train"), "say something of --gold"),
+    "dice of nothing": (("--gold", "test.pharaoh", "--dice", "nowhere:x"), "nowhere"),
+    "no run": (("--run", "."), "holds no run"),
+    "twice the same direction": (("--reverse-run", "RUN"), "both translate en to fr"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_a_user_can_mend_is_one_line(case, align, corpus, trained, monkeypatch):
+    folder, _ = corpus
+    (folder / "short").write_text("un\ndeux\ntrois\n")
+    (folder / "few").write_text("0-0\n0-0\n")
+    (folder / "outside").write_text("0-0\n40-0\n" + "0-0\n" * 10)
+    monkeypatch.chdir(folder)
+    arguments, message = BAD[case]
+    code, _, err = align(*(str(trained[0]) if a == "RUN" else a for a in arguments))
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert re.search(message, err), err

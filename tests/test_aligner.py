@@ -1,0 +1,81 @@
+"""Forced alignment at every level, with a stand-in for the model whose weights are known."""
+
+import numpy as np
+import pytest
+
+from bahdanau_jax import aligner, data
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.hypothesis import Hypothesis
+
+CONFIG = DataConfig(
+    lowercase=True,
+    vocabulary="sentencepiece",
+    source_vocabulary_size=60,
+    joint_vocabulary=True,
+)
+TEXT = data.Pair("The man's house is on the sea, not on the hill.", "La maison de l'homme est là.")
+CODECS = data.learn(CONFIG, [TEXT])
+asked = []
+
+
+def force(sources, targets):
+    """Unit i of a target looks at unit i of its source most, a little at all others."""
+    found = []
+    for source, target in zip(sources, targets, strict=True):
+        asked.append((source, target))
+        x, y = CODECS[0].units(source), CODECS[1].units(target)
+        alpha = np.full((len(y), len(x)), 0.1 / len(x), np.float32)
+        for i in range(len(y)):
+            alpha[i, min(i, len(x) - 1)] += 0.9
+        found.append(Hypothesis(target, y, (-1.0,) * len(y), 0.0, True, x, alpha))
+    return found
+
+
+def align(sources, targets, level="word"):
+    asked.clear()
+    return aligner.align(force, CODECS, sources, targets, level)
+
+
+@pytest.mark.parametrize("level", data.LEVELS)
+def test_words_keep_their_case_and_rows_sum_to_one(level):
+    (found,) = align([TEXT.source], [TEXT.target], level)
+    sizes = len(found.target) + 1, len(found.source) + 1
+    assert found.alpha.shape == sizes
+    np.testing.assert_allclose(found.alpha.sum(axis=1), 1, atol=1e-6)
+    assert found.score == -len(CODECS[1].encode(TEXT.target))
+    if level in ("word", "hansards"):
+        assert found.source == tuple(TEXT.source.split())
+        assert found.target == tuple(TEXT.target.split())
+    if level == "token":
+        assert found.target == ("La", "maison", "de", "l'", "homme", "est", "là", ".")
+
+
+def test_the_same_text_is_aligned_with_itself_at_every_level():
+    same = "The house is on the sea, not on the hill."
+    for level in data.LEVELS:
+        (found,) = align([same], [same], level)
+        assert found.links() == {(i, i) for i in range(len(found.source))}
+        assert found.links(0.4) == found.links()
+
+
+def test_the_hansards_words_are_read_as_ordinary_text_and_linked_as_they_stand():
+    (found,) = align(["the cut - backs"], ["de le an à les hommes"], "hansards")
+    assert asked == [("the cut-backs", "de l'an aux hommes")]
+    assert found.target == ("de", "le", "an", "à", "les", "hommes")
+    np.testing.assert_array_equal(found.alpha[3], found.alpha[4])  # both are "aux"
+
+
+def test_blank_and_endless_sides_are_not_asked():
+    long = "a " * (aligner.LONGEST + 1)
+    found = align(["", "the", " ", long, "sea"], ["la", "\t", "", "la", "la"])
+    assert asked == [("sea", "la")]
+    assert [pair.score is None for pair in found] == [True, True, True, True, False]
+    assert [bool(pair.links()) for pair in found] == [False, False, False, False, True]
+    assert found[3].alpha.shape == (2, aligner.LONGEST + 2)
+
+
+def test_unequal_sides_and_unknown_levels_are_refused():
+    with pytest.raises(ValueError, match="2 sources but 1 targets"):
+        align(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="no level of words 'words'; known: .*'word'"):
+        align(["a"], ["a"], "words")
