@@ -6,11 +6,12 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test faults lint format clean
 
 help:
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
 	@echo "make test    run the tests"
+	@echo "make faults  kill, damage and fill up training runs, and compare what they end with"
 	@echo "make lint    run ruff and pyright"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make clean   remove the virtual environment"
@@ -20,6 +21,9 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(VENV)/bin/python -m pytest
+
+faults: $(INSTALLED)
+	$(VENV)/bin/python -m tests.faults.campaign
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

@@ -28,11 +28,25 @@ class Aligned:
     ]  # EOS last on both axes; zeros where the model was not asked
     score: float | None  # log-probability of the target; None where the model was not asked
 
-    def links(self, threshold: float | None = None, eos: str = "next") -> evaluation.Links:
-        """By the largest weight of each target word, or by every weight at least `threshold`."""
+    def links(
+        self,
+        weights: str = "attention",
+        threshold: float | None = None,
+        eos: str = "next",
+        prior: Float[np.ndarray, "V W"] | None = None,
+    ) -> evaluation.Links:
+        """By the largest weight of each target word, or by every weight at least `threshold`.
+
+        `weights` is a key of `evaluation.WEIGHTS`, `eos` one of `evaluation.EOS_LOOKS`; weights
+        between words are multiplied by `prior`, where one is given.
+        """
+        weighed = evaluation.WEIGHTS[weights](self.alpha)
+        if prior is not None:
+            weighed = np.array(weighed)
+            weighed[:-1, :-1] *= prior
         if threshold is None:
-            return evaluation.links(self.alpha, eos=eos)
-        return evaluation.links_above(self.alpha, threshold)
+            return evaluation.links(weighed, eos=eos)
+        return evaluation.links_above(weighed, threshold)
 
 
 def align(

@@ -122,6 +122,9 @@ class TrainingConfig:
     keep_checkpoints: int = 2  # the newest so many; the best is kept beside them
     dev_metric: str = "bleu"  # chooses the best checkpoint: a name of variants.DEV_METRICS
     patience: int = 0  # evaluations without a better dev score before training stops
+    parallel: str = "jit"  # how an update runs on several devices: a name of parallel.BACKENDS
+    shard: str = "none"  # what the devices share instead of copying: a name of parallel.SHARDINGS
+    accumulate: int = 1  # parts in which a device goes through its rows, for less memory
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ _AT_LEAST = MappingProxyType(
     {
         1: "model.embedding_size model.hidden_size model.alignment_size model.maxout_size "
         "data.batch_size data.pool_batches data.shapes data.encodings training.keep_checkpoints "
-        "optimizer.max_nonfinite decoding.beam_size decoding.max_source "
+        "optimizer.max_nonfinite training.accumulate decoding.beam_size decoding.max_source "
         "decoding.batch_size training.log_every",
         0: "model.source_vocabulary model.target_vocabulary model.output_size data.max_tokens "
         "data.subword_sentences data.limit_words data.batch_words data.processes "

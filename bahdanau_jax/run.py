@@ -20,7 +20,7 @@ from PIL import Image
 
 from bahdanau_jax import data, decoding, model, training
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.config import Config
+from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.evaluation import figures, scores
 from bahdanau_jax.hypothesis import Hypothesis
@@ -63,16 +63,22 @@ def train(config: Config, workdir: Path, profile: str = "", began: float | None 
     check(config)
     workdir = Path(workdir)
     traced = training.Profile.parse(profile, workdir / PROFILE) if profile else None
-    with training.lock(workdir):
-        _same_experiment(config, workdir)
-        config, prepared = _prepared(config, workdir)
-        devices = training.mesh()
-        _same_data(prepared.train, workdir)
-        config.save(workdir / CONFIG)
-        outcome = _optimize(config, prepared, workdir, devices, traced, began)
+    with training.lock(workdir) if training.first() else contextlib.nullcontext():
+        config, prepared = training.first_then_others(lambda: _begun(config, workdir))
+        outcome = _optimize(config, prepared, workdir, traced, began)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     return load(workdir)
+
+
+def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
+    """A folder that has all that training needs, and remembers what it is for."""
+    _same_experiment(config, workdir)
+    config, prepared = _prepared(config, workdir)
+    _same_data(prepared.train, workdir)
+    if training.first():
+        config.save(workdir / CONFIG)
+    return config, prepared
 
 
 def _prepared(
@@ -145,7 +151,6 @@ def _optimize(
     config: Config,
     prepared: Prepared,
     workdir: Path,
-    devices,
     profile: training.Profile | None,
     began: float,
 ) -> training.Outcome:
@@ -155,49 +160,71 @@ def _optimize(
     def loss_fn(params, batch: Batch, key):
         return network.apply({"params": params}, batch, key, smoothing if key is not None else 0.0)
 
+    settings, devices = config.training, training.mesh()
+    backend = training.BACKENDS[settings.parallel](devices, settings.shard)
     plan = _plan(config, prepared)
-    for rows in plan.heights:
-        training.check_batch_size(rows, devices)
     seed, key = jax.random.split(jax.random.key(config.training.seed))
-    steps = config.training.steps
+    steps = settings.steps
     optimizer = training.make(config.optimizer, steps)
-    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, config.training.keep_checkpoints)
+    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, settings.keep_checkpoints)
     monitor = training.Monitor(
-        workdir, steps, log_every=config.training.log_every, epoch_steps=plan.steps()
+        workdir, steps, log_every=settings.log_every, epoch_steps=plan.steps()
     )
     monitor.watch_programs()
     # Only the parameters are asked for, so the network itself is not traced.
     init = jax.jit(lambda key: network.init(key, method=lambda network: network.parts)["params"])
     begin = functools.partial(training.init_state, tx=optimizer, key=key, config=config.optimizer)
-    update = training.train_step(loss_fn, optimizer, config.optimizer, devices)
+    update = training.train_step(loss_fn, optimizer, config.optimizer, backend, settings.accumulate)
+    multiple = devices.size * settings.accumulate
     start = max(checkpoints.steps(), default=0)
-    needed = range(start, min(steps, start + plan.steps()))
-    examples = data.each_shape(prepared.train, plan, needed)
+    needed = range(start, min(steps, start + plan.steps()) if _plans_ahead(settings) else start)
     ahead = training.Ahead(
         update,
         jax.eval_shape(begin, jax.eval_shape(init, seed)),
-        (training.shard(batch, devices) for batch in examples),
+        map(backend.feed, data.each_shape(prepared.train, plan, needed, multiple)),
         data.cores(),
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
     )
     with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(ahead):
-        state = training.replicate(begin(init(seed)), devices)
+        state = backend.place(begin(init(seed)))
+        if devices.size > 1:
+            monitor.note(training.memory(state, devices))
         state = checkpoints.restore(state) or state
         training.append_record(workdir, config, int(state.step))
+        here = jax.process_index(), jax.process_count()
+        evaluate = _evaluator(config, prepared, loss_fn, monitor) if prepared.dev else None
         return training.run(
             state,
             steps=steps,
-            next_batches=data.train_batches(prepared.train, plan, int(state.step)),
-            step_fn=lambda state, batch: ahead(state, training.shard(batch, devices)),
-            evaluate=_evaluator(config, prepared, loss_fn, monitor) if prepared.dev else None,
+            next_batches=data.train_batches(prepared.train, plan, int(state.step), *here, multiple),
+            step_fn=lambda state, batch: ahead(state, backend.feed(batch)),
+            evaluate=_alone(evaluate) if evaluate else None,
             checkpointer=checkpoints,
             monitor=monitor,
-            config=config.training,
+            config=settings,
             max_nonfinite=config.optimizer.max_nonfinite,
             telemetry=training.Telemetry(config.optimizer, steps),
             profile=profile,
         )[1]
+
+
+def _plans_ahead(settings: TrainingConfig) -> bool:
+    """Several processes make their programs in the same order, hence when they are needed."""
+    return settings.parallel == "jit" and jax.process_count() == 1
+
+
+def _alone(evaluate: Callable) -> Callable:
+    """The evaluation on one device of each process, with the weights that are there already.
+
+    So no process waits for another in it; what counts is what the first one finds.
+    """
+
+    def evaluated(state) -> dict[str, float]:
+        weights = training.gathered(state.weights)
+        return training.agreed(evaluate(state.replace(params=weights, ema=())))
+
+    return evaluated
 
 
 def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Monitor) -> Callable:
@@ -226,7 +253,7 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Mo
         }
         return {**dev, "score": rank(dev)}
 
-    return evaluate
+    return _alone(evaluate)
 
 
 def _show(monitor: training.Monitor, step: int, found: Sequence[Hypothesis]) -> None:

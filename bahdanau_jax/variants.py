@@ -36,6 +36,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "optimizer.schedule": training.SCHEDULES,
         "optimizer.loss_scale": training.LOSS_SCALES,
         "training.dev_metric": DEV_METRICS,
+        "training.parallel": training.BACKENDS,
+        "training.shard": training.SHARDINGS,
         "decoding.method": decoding.METHODS,
         "decoding.length_normalization": decoding.NORMALIZATIONS,
     }
@@ -78,6 +80,11 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield (
             f"model.initial_state is {needs}, but model.encoder_directions has only "
             f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
+        )
+    if config.training.parallel == "pmap" and config.training.shard != "none":
+        yield (
+            "training.parallel pmap copies everything to every device: set training.shard to none, "
+            "or training.parallel to jit"
         )
     settings = config.data
     if settings.batch_words and settings.plan == "pools":

@@ -55,7 +55,7 @@ def test_the_same_text_is_aligned_with_itself_at_every_level():
     for level in data.LEVELS:
         (found,) = align([same], [same], level)
         assert found.links() == {(i, i) for i in range(len(found.source))}
-        assert found.links(0.4) == found.links()
+        assert found.links(threshold=0.4) == found.links()
 
 
 def test_the_hansards_words_are_read_as_ordinary_text_and_linked_as_they_stand():

@@ -51,6 +51,8 @@ def assert_equal_runs(ours, theirs):
 def test_training_fills_the_folder(trained):
     workdir, done = trained
     assert {path.name for path in workdir.iterdir()} == {
+        "record.json",
+        "compilations.jsonl",
         "config.json",
         "vocabulary",
         "store",

@@ -85,7 +85,7 @@ def run(
     with ExitStack() as stack:
         sides = {"ours": _ours(ours, text, batch_sizes)}
         if python is not None:
-            there = peer_folder or folder / "peer-joeynmt"
+            there = (peer_folder or folder / "peer-joeynmt").absolute()
             peer = stack.enter_context(peers.joeynmt(ours, python, there, peer_updates))
             sides["joeynmt"] = _joeynmt(peer, ours, text, batch_sizes)
             found["peer"] = {**peer.greeting, "updates": peer_updates, **recipe.sizes(ours.config)}

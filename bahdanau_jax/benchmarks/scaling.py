@@ -125,7 +125,8 @@ def _fit(
 ) -> tuple[Float[np.ndarray, " K"], float]:
     solved = np.linalg.lstsq(columns, y, rcond=None)[0]
     rest = float(((y - columns @ solved) ** 2).sum())
-    return solved, 1 - rest / float(((y - y.mean()) ** 2).sum())
+    spread = float(((y - y.mean()) ** 2).sum())
+    return solved, 1 - rest / spread if spread else 1.0
 
 
 def draw(

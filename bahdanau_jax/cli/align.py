@@ -13,10 +13,10 @@ from bahdanau_jax.cli import lines, options
 from bahdanau_jax.cli.evaluate import finite
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from bahdanau_jax.evaluation import Links
     from bahdanau_jax.experiments import alignments
-
-Ways = Mapping[str, "Links"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Align:
     --level says what a link counts: words between white space, tokens of the tokeniser, the model's
     own pieces, or the words of the Hansards' data, whose French spells out elisions.
 
+    --weights attention links each target word to what it looks at most; share first divides by all
+    looks at the same source word. --dice counts co-occurrences, a baseline, or with --dice-power a
+    prior.
+
     With --gold, error rates are printed as 'AER 0.208' on stderr. With --output, they and all else
     that is known of the alignment are one JSON object on stdout.
     """
@@ -40,6 +44,7 @@ class Align:
     format: Literal["pharaoh", "jsonl"] = "pharaoh"
     level: Literal["word", "token", "piece", "hansards"] = "word"  # what a link counts
     tokenized: bool = False  # the text is tokens already, with spaces between
+    weights: Literal["attention", "share"] = "attention"  # what links are made from
     threshold: float | None = None  # link any words of at least this weight, not the largest alone
     eos: Literal["next", "none"] = "next"  # who looks at EOS most has its next look, or no link
     reverse_run: Path | None = None  # a model of the opposite direction
@@ -48,9 +53,8 @@ class Align:
     ] = "grow-diag-final-and"  # how the links of both models are joined
     gold: Path | None = None  # links to compare with: Pharaoh with '?' for possible ones, or .wa
     gold_transposed: bool = False  # the links of --gold name the target's word first
-    dice: str = (
-        ""  # a corpus, as in --data.train, whose co-occurrences are scored beside, on --gold
-    )
+    dice: str = ""  # a corpus, as in --data.train, whose co-occurrences are scored beside
+    dice_power: float = 0.0  # weights are multiplied by Dice coefficients raised to this power
     lexicon_output: Path | None = None  # a file for the commonest link of each source word
     lexicon_least: int = 2  # times that it has to be linked
 
@@ -58,7 +62,7 @@ class Align:
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Align, arguments, "align")
     _check(chosen)
-    from bahdanau_jax import decoding, run
+    from bahdanau_jax import decoding, evaluation, run
     from bahdanau_jax.experiments import alignments
 
     gold = _gold(chosen)
@@ -70,16 +74,20 @@ def main(arguments: Sequence[str]) -> None:
         alignments.check_opposite(forward, backward)
     way = chosen.symmetrize if backward else "forward"
     summary, lexicon = alignments.Summary(gold), decoding.LexiconCounts()
-    baselines = _baselines(chosen, forward, trained)
+    how = alignments.How(chosen.weights, chosen.threshold, chosen.eos)
+    dice = _dice(chosen, forward, trained)
     with lines.writer(chosen.output) as write:
         for sources, targets in _windows(chosen.source, chosen.target):
             written = []
             for pair in alignments.align(forward, backward, sources, targets, chosen.level):
-                found = alignments.ways(pair, chosen.threshold, chosen.eos)
+                scores = next(dice)
+                found = alignments.ways(pair, how, _prior(scores, chosen.dice_power))
                 written.append(FORMATS[chosen.format](summary.sentences, pair, found[way]))
                 if chosen.lexicon_output is not None:
                     lexicon.add(pair.forward.source, pair.forward.target, found[way])
-                summary.add(pair.forward, {**found, **next(baselines)})
+                if scores is not None:
+                    found = {**found, "dice": evaluation.strongest(scores)}
+                summary.add(pair.forward, found)
             write(written)
         table = summary.table(way)
     if chosen.lexicon_output is not None:
@@ -93,8 +101,12 @@ def _check(chosen: Align) -> None:
         raise ValueError(f"--threshold is {chosen.threshold}, but should be above 0 and at most 1")
     if chosen.lexicon_least < 1:
         raise ValueError(f"--lexicon-least is {chosen.lexicon_least}, but should be at least 1")
-    if chosen.gold is None and (chosen.dice or chosen.gold_transposed):
-        raise ValueError("--dice and --gold-transposed say something of --gold, which is missing")
+    if chosen.gold_transposed and chosen.gold is None:
+        raise ValueError("--gold-transposed says something of --gold, which is missing")
+    if not 0 <= chosen.dice_power < float("inf"):
+        raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
+    if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
+        raise ValueError("--dice needs --dice-power to shape links, or --gold to be scored on")
     for name in ("source", "target", "gold"):
         path = getattr(chosen, name)
         if path is not None and not path.exists():
@@ -109,47 +121,48 @@ def _gold(chosen: Align):
     return gold.read(lines.read_all(chosen.gold), str(chosen.gold), chosen.gold_transposed)
 
 
-def _baselines(chosen: Align, run, trained) -> Iterator[Ways]:
-    """Links of each sentence that need no model. The text is read for them once before.
+def _dice(chosen: Align, run, trained) -> "Iterator[np.ndarray | None]":
+    """Of each sentence, where they were asked for. The text is read for them once before.
 
     `run` reads the text as it is given, `trained` the corpus to count in, which is ordinary."""
     from bahdanau_jax.experiments import alignments
 
     if not chosen.dice:
-        return repeat({})
+        return repeat(None)
     sources, targets = lines.read_all(chosen.source), lines.read_all(chosen.target)
     counted = alignments.tokens(trained, chosen.dice)
-    found = alignments.dice_links(run, sources, targets, chosen.level, counted)
-    return ({"dice": links} for links in found)
+    # Of another length only where the files are unequal, which is said later.
+    pairs = list(zip(sources, targets, strict=False))
+    sides = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return iter(alignments.dice(run, *sides, chosen.level, counted))
+
+
+def _prior(scores: "np.ndarray | None", power: float) -> "np.ndarray | None":
+    return None if scores is None or not power else scores**power
 
 
 def _windows(source: Path, target: Path) -> Iterator[tuple[list[str], list[str]]]:
     """As many lines of both files as there are of each; unequal files are an error at their end."""
-    streams = lines.read(source), lines.read(target)
+    paths, streams = (source, target), (lines.read(source), lines.read(target))
     held: tuple[list[str], list[str]] = ([], [])
     count = 0
     while True:
-        ended = False
         for kept, stream in zip(held, streams, strict=True):
             if not kept:
-                window = next(stream, None)
-                ended |= window is None
-                kept.extend(window or [])
-        if ended:
-            break
+                kept.extend(next(stream, []))
         size = min(map(len, held))
+        if not size:
+            break
         yield held[0][:size], held[1][:size]
         for kept in held:
             del kept[:size]
         count += size
-    if any(held):
-        sizes = [
-            count + len(kept) + sum(map(len, s)) for kept, s in zip(held, streams, strict=True)
-        ]
-        raise ValueError(
-            f"{source} has {sizes[0]} lines, but {target} has {sizes[1]}; line i of one should "
-            "translate line i of the other"
-        )
+    for path, kept, other in zip(paths, held, paths[::-1], strict=True):
+        if kept:
+            raise ValueError(
+                f"{path} has more lines than {other}, which has {count}; line i of one should "
+                "translate line i of the other"
+            )
 
 
 def _pharaoh(index: int, pair: "alignments.Pair", links: "Links") -> str:

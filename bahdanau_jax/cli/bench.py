@@ -154,9 +154,50 @@ def numbers(option: str, text: str) -> list[int]:
     return [int(word) for word in found]
 
 
+@dataclass(frozen=True)
+class Overhead:
+    """Time training with and without saving and watching, in turns, on random sentences.
+
+    Sizes are those of the shipped configuration; `ratio` is the median of with / without.
+    """
+
+    config: str = "multi30k"  # a configuration file, or the name of a shipped one
+    length: int = 16  # positions of each side
+    rows: int = 6000  # of each vocabulary, where the configuration leaves them to the data
+    steps: int = 200  # updates of a segment
+    checkpoint_every: int = 200  # updates; the shipped configurations save less often
+    pairs: int = 5  # of segments
+
+
+def _overhead(arguments: Sequence[str]) -> dict:
+    asked = options.parse(Overhead, arguments, "bench overhead")
+    for name in ("length", "rows", "steps", "pairs", "checkpoint_every"):
+        if (value := getattr(asked, name)) < 3:
+            raise ValueError(f"--{name.replace('_', '-')} is {value}, but should be at least 3")
+    from bahdanau_jax.benchmarks import overhead
+
+    config = experiment.load(asked.config)
+    sizes = {
+        side: getattr(config.model, side) or asked.rows
+        for side in ("source_vocabulary", "target_vocabulary")
+    }
+    training = dataclasses.replace(config.training, checkpoint_every=asked.checkpoint_every)
+    config = dataclasses.replace(
+        config, model=dataclasses.replace(config.model, **sizes), training=training
+    )
+    return overhead.run(config, asked.length, asked.steps, asked.pairs)
+
+
 # What can be measured.
 BENCHMARKS: Mapping[str, Callable[[Sequence[str]], dict]] = MappingProxyType(
-    {"data": _data, "decode": _decode, "epoch": _epoch, "scaling": _scaling, "train": _train}
+    {
+        "data": _data,
+        "decode": _decode,
+        "epoch": _epoch,
+        "overhead": _overhead,
+        "scaling": _scaling,
+        "train": _train,
+    }
 )
 
 

@@ -67,7 +67,7 @@ def _import(asked: Checkpoints, path: Path) -> None:
 
 
 def _list(asked: Checkpoints) -> None:
-    from bahdanau_jax import exchange, training
+    from bahdanau_jax import training
 
     folder = asked.run / "checkpoints"
     if not folder.is_dir():
@@ -80,6 +80,8 @@ def _list(asked: Checkpoints) -> None:
         entries = training.inventory(folder, asked.verify)
     print("\n".join([HEAD, *map(row, entries)]))
     if asked.export is not None:
+        from bahdanau_jax import exchange
+
         count = exchange.export_weights(asked.run, asked.export)
         print(f"{asked.export} holds {count:,} weights", file=sys.stderr)
     damaged = [entry for entry in entries if entry.damaged]

@@ -13,8 +13,10 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
+from typing import NoReturn
 
 from bahdanau_jax.cli import jax_defaults
 
@@ -22,6 +24,7 @@ from bahdanau_jax.cli import jax_defaults
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "train": "train a model, or go on with one, and report its scores",
+        "launch": "train in several processes on this machine, and again when one dies",
         "prepare": "only fetch and tokenise what a training run would read",
         "translate": "translate lines of text with a trained model",
         "align": "say which words of a translation belong to which of its source",
@@ -55,16 +58,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     >>> main(["translate", "--run", "runs/quickstart", "--input", "source.txt"])
     """
+    try:
+        code = _run(arguments)
+    except BaseException:
+        if _awaited():
+            traceback.print_exc()
+            _leave(1)
+        raise
+    if code and _awaited():
+        _leave(code)
+    return code
+
+
+def _awaited() -> bool:
+    """Whether other processes of the same training have to learn that this one failed."""
+    training = sys.modules.get("bahdanau_jax.training")
+    return training is not None and training.awaited()
+
+
+def _leave(code: int) -> NoReturn:
+    """Without waiting, as JAX does at Python's end, for processes that wait for this one."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     jax_defaults.apply()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append("")  # so that module:attribute finds the user's own file
     try:
+        code = None
         with contextlib.suppress(SystemExit):  # how tyro leaves after --help; errors come as errors
-            _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+            code = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()  # here, where a closed pipe is caught
-        return 0
+        return code or 0
     except KeyboardInterrupt:
         print("bahdanau: interrupted", file=sys.stderr)
         return 130
@@ -82,7 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _dispatch(arguments: list[str]) -> None:
+def _dispatch(arguments: list[str]) -> int | None:
+    """The exit code, where a command has one of its own."""
     if not arguments:
         raise ValueError(f"no command given; one of {', '.join(COMMANDS)}, or --help")
     name, *rest = arguments
@@ -95,7 +126,7 @@ def _dispatch(arguments: list[str]) -> None:
         hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
         raise ValueError(f"no command {name!r}; {hint}")
     else:
-        importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
+        return importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
 
 
 def _version() -> str:

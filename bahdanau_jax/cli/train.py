@@ -1,5 +1,6 @@
 """bahdanau train CONFIG --workdir DIR"""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +14,15 @@ class Train(experiment.Experiment):
 
     On a folder that holds a run already, training goes on from its last checkpoint. Any field of
     the configuration can be set here, for example --training.steps 500. Ctrl-C saves and leaves.
+
+    One run may have several processes, on one or several hosts. Those that SLURM, Open MPI,
+    Kubernetes or Cloud TPU started find each other; elsewhere each is told by three options.
     """
 
     profile: str = ""  # FIRST:LAST, such as 10:15: trace these updates into WORKDIR/profile
+    coordinator: str = ""  # HOST:PORT where process 0 listens; or BAHDANAU_COORDINATOR
+    processes: int = 0  # how many there are, 1: no others; or BAHDANAU_PROCESSES
+    process_id: int = -1  # which of them this is, from 0; or BAHDANAU_PROCESS_ID
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -24,9 +31,28 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax.experiments import report
 
     run.check(options.settings)
-    try:
-        run.train(options.settings, options.workdir, options.profile, BEGAN)
-    except training.Interrupted as interrupted:  # whoever stopped it waits for no report
-        print(f"bahdanau: {interrupted}", file=sys.stderr)
-        return
-    print(report.write(options.workdir))
+    with training.joined(options.coordinator, options.processes, options.process_id):
+        first = training.first()
+        try:
+            run.train(options.settings, options.workdir, options.profile, BEGAN)
+        except training.Interrupted as interrupted:  # whoever stopped it waits for no report
+            if first:
+                print(f"bahdanau: {interrupted}", file=sys.stderr)
+            return
+        together = training.together()
+    if together and first:
+        _go_on_alone(arguments)
+    if first:
+        print(report.write(options.workdir))
+
+
+def _go_on_alone(arguments: Sequence[str]) -> None:
+    """Become a process without others, whose finished run is then reported on.
+
+    The devices and the memory of the training process are free for it, and reading a checkpoint
+    would otherwise wait for the others.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    alone = ["train", *arguments, "--processes", "1"]
+    os.execv(sys.executable, [sys.executable, "-m", "bahdanau_jax.cli.main", *alone])

@@ -51,22 +51,31 @@ def _rectangle(
 class _Steps:
     """Grain's random-access source: item i is the batch of step i, for ever."""
 
-    def __init__(self, pairs: Pairs, plan: Plan, process: int, processes: int):
+    def __init__(self, pairs: Pairs, plan: Plan, process: int, processes: int, multiple: int):
         self._pairs, self._plan, self._share = pairs, plan, (process, processes)
+        self._multiple = multiple
 
     def __len__(self) -> int:
         return ENDLESS
 
     def __getitem__(self, index: int) -> Batch:
-        return lay_out(self._pairs, self._plan.at(int(index)), *self._share)
+        planned = self._plan.at(int(index))
+        height = -(-planned.height // self._multiple) * self._multiple
+        return lay_out(self._pairs, planned._replace(height=height), *self._share)
 
 
 def train_batches(
-    store: Pairs, plan: Plan, start_step: int = 0, process: int = 0, processes: int = 1
+    store: Pairs,
+    plan: Plan,
+    start_step: int = 0,
+    process: int = 0,
+    processes: int = 1,
+    multiple: int = 1,
 ) -> Iterator[Batch]:
     """Endless batches from a step on; of several processes, each takes its share of every one.
 
-    Those from step n are the tail of those from step 0, on any number of processes.
+    Those from step n are the tail of those from step 0, on any number of processes. Filler rows
+    bring the height of every batch to a multiple of `multiple`, so that devices can share it.
 
     >>> batches = train_batches(store, Plan(store.lengths, config, seed=1), start_step=300)
     >>> next(batches).source.shape
@@ -76,19 +85,21 @@ def train_batches(
 
     if not len(store):
         raise ValueError("there is no pair to train on")
-    steps = grain.MapDataset.source(_Steps(store, plan, process, processes))[start_step:]
+    steps = grain.MapDataset.source(_Steps(store, plan, process, processes, multiple))[start_step:]
     ahead = grain.ReadOptions(num_threads=1, prefetch_buffer_size=PREFETCHED)
     return iter(steps.to_iter_dataset(ahead))
 
 
-def each_shape(store: Pairs, plan: Plan, steps: Iterable[int]) -> Iterator[Batch]:
+def each_shape(
+    store: Pairs, plan: Plan, steps: Iterable[int], multiple: int = 1
+) -> Iterator[Batch]:
     """Of these steps, the first batch of each padded shape; in their order."""
-    seen = set()
+    seen, batches = set(), _Steps(store, plan, 0, 1, multiple)
     for step in steps:
-        planned = plan.at(step)
-        if planned[1:] not in seen:
-            seen.add(planned[1:])
-            yield lay_out(store, planned)
+        shape = plan.at(step)[1:]
+        if shape not in seen:
+            seen.add(shape)
+            yield batches[step]
 
 
 def dev_batches(pairs: Pairs, config: DataConfig) -> list[Batch]:

@@ -5,6 +5,7 @@ B sentences, S source positions, K hypotheses, N asked for, T steps of the searc
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -164,7 +165,7 @@ def memory(config: ModelConfig, rows: int, length: int, decoding: DecodingConfig
     >>> memory(ModelConfig(30_000, 30_000), 64, 50, DecodingConfig(beam_size=12)).peak
     """
     params, inputs = abstract(config, rows, length)
-    steps = -(-int(decoding.max_ratio * length * 1000) // 1000)
+    steps = math.ceil(decoding.max_ratio * length)
     compiled = _search.lower((config,), (params,), inputs, steps, inside(decoding), 1).compile()
     planned: Any = compiled.memory_analysis()
     return Memory(

@@ -14,6 +14,7 @@ from bahdanau_jax.evaluation.gold import (
 )
 from bahdanau_jax.evaluation.linking import (
     EOS_LOOKS,
+    WEIGHTS,
     Link,
     Links,
     coverage,
@@ -23,6 +24,7 @@ from bahdanau_jax.evaluation.linking import (
     links_above,
     membership,
     merge_pieces,
+    share,
 )
 from bahdanau_jax.evaluation.scores import (
     Bleu,
@@ -39,6 +41,7 @@ from bahdanau_jax.evaluation.unknown import unknown_effect
 __all__ = [
     "EOS_LOOKS",
     "SYMMETRIZATIONS",
+    "WEIGHTS",
     "AlignmentScores",
     "Bleu",
     "Chrf",
@@ -73,6 +76,7 @@ __all__ = [
     "read_wa",
     "save",
     "scores",
+    "share",
     "strongest",
     "transposed",
     "unknown_effect",

@@ -4,7 +4,7 @@ A link is (source, target), both counted from 0 over the words of the sentence, 
 target and S source positions of `alpha`, EOS counted on both sides as `Hypothesis` has it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -16,6 +16,29 @@ Links = frozenset[Link]
 # What becomes of a target word that looks at the source's EOS most, as a full stop often does:
 # its next look counts, or it has no link. -> the last source column that competes.
 EOS_LOOKS: Mapping[str, int | None] = MappingProxyType({"next": -1, "none": None})
+
+
+def share(alpha: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T S"]:
+    """alpha_ij / sum_k alpha_kj over the target words k, EOS left out: of all looks at a source
+    word, the share that target word i had.
+
+    Target words then compete for a source word, as source words compete for a target word's look:
+    an article that looks at its noun, as the noun itself does more, is linked elsewhere.
+
+    >>> share(np.array([[0.6, 0.4], [0.6, 0.1], [0.5, 0.5]]))
+    array([[0.5       , 0.8       ],
+           [0.5       , 0.2       ],
+           [0.41666667, 1.        ]])
+    """
+    alpha = matrix(alpha).astype(np.float64)
+    looks = alpha[:-1].sum(axis=0)
+    return alpha / np.where(looks > 0, looks, 1)
+
+
+# What links are made from.
+WEIGHTS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = MappingProxyType(
+    {"attention": lambda alpha: alpha, "share": share}
+)
 
 
 def links(alpha: Float[np.ndarray, "T S"], *, eos: str = "next", target_eos: bool = True) -> Links:

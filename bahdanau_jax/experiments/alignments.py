@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from bahdanau_jax import aligner, data, evaluation
 from bahdanau_jax.aligner import Aligned
@@ -50,10 +51,14 @@ def align(
     for one, other in pairs:
         if other is not None and (one.source, one.target) != (other.target, other.source):
             raise ValueError(
-                f"the runs do not count the same {level}s: {' '.join(one.source)!r} is "
-                f"{' '.join(other.target)!r} to the reverse one; use the level word"
+                f"the runs do not count the same {level}s: {_shown(one.source, one.target)} and "
+                f"{_shown(other.target, other.source)}; use the level word"
             )
     return pairs
+
+
+def _shown(source: Sequence[str], target: Sequence[str]) -> str:
+    return f"{' '.join(source)!r} with {' '.join(target)!r}"
 
 
 def check_opposite(forward: Run, backward: Run) -> None:
@@ -82,12 +87,29 @@ def of_tokens(run: Run) -> Run:
     return dataclasses.replace(run, codecs=(source, target))
 
 
-def ways(pair: Pair, threshold: float | None = None, eos: str = "next") -> dict[str, Links]:
-    """Every set of links that the models give: `forward`, `backward` and their symmetrisations."""
-    forward = pair.forward.links(threshold, eos)
+class How(NamedTuple):
+    """How links are made of attention."""
+
+    weights: str = "attention"  # a key of evaluation.WEIGHTS
+    threshold: float | None = None  # link what weighs as much, not the largest alone
+    eos: str = "next"  # a key of evaluation.EOS_LOOKS
+
+
+ATTENTION = How()
+
+
+def ways(
+    pair: Pair, how: How = ATTENTION, prior: Float[np.ndarray, "V W"] | None = None
+) -> dict[str, Links]:
+    """Every set of links that the models give: `forward`, `backward` and their symmetrisations.
+
+    `prior` multiplies the weights between V target and W source words.
+    """
+    forward = pair.forward.links(*how, prior)
     if pair.backward is None:
         return {"forward": forward}
-    backward = evaluation.transposed(pair.backward.links(threshold, eos))
+    turned = None if prior is None else prior.T
+    backward = evaluation.transposed(pair.backward.links(*how, turned))
     joined = {name: join(forward, backward) for name, join in SYMMETRIZATIONS.items()}
     return {"forward": forward, "backward": backward, **joined}
 
@@ -148,24 +170,22 @@ class Summary:
         return {"AER": aer, "precision": precision, "recall": recall}
 
 
-def dice_links(
+def dice(
     run: Run,
     sources: Sequence[str],
     targets: Sequence[str],
     level: str,
     training: Iterable[tuple[list[str], list[str]]],
-) -> list[Links]:
-    """The co-occurrence baseline: tokens counted in `training`, and words linked at `level`."""
+) -> list[Float[np.ndarray, "V W"]]:
+    """Dice coefficients of the words of each pair at `level`, from tokens counted in `training`."""
     lines = aligner.segment(run.codecs, sources, targets, level)
     sides = [
         [codec.tokenize(line.text).split() for line in side]
         for codec, side in zip(run.codecs, lines, strict=True)
     ]
-    dice = evaluation.Dice(zip(*sides, strict=True), training)
+    counted = evaluation.Dice(zip(*sides, strict=True), training)
     return [
-        evaluation.strongest(
-            evaluation.merge_scores(dice.scores(x, y), *map(_members, run.codecs, (source, target)))
-        )
+        evaluation.merge_scores(counted.scores(x, y), *map(_members, run.codecs, (source, target)))
         for x, y, source, target in zip(*sides, *lines, strict=True)
     ]
 

@@ -147,8 +147,7 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
         def update(s, c):
             return cell.step(dot, s, x + dot("C", c))
 
-        state, alpha = order(update, look, state, start)
-        return state, (state, alpha)
+        return order(update, look, state, start)
 
     return step
 
@@ -193,7 +192,7 @@ def teacher_force(
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
     y = dropout(keys, 2, config.embedding_dropout, embed(params["target_embedding"], before))
     weights = _weights(config, params, memory)
-    _, (states, alpha) = recurrence.scan(
+    states, alpha = recurrence.scan(
         _step(config, "W_a" in weights),
         weights,
         (params["attention"], memory.keys, memory.mask),
@@ -222,7 +221,7 @@ def stepper(config: ModelConfig, params: Params, memory: Memory) -> Stepper:
 
     def step(tokens, state):
         y = embed(params["target_embedding"], tokens)
-        state, (_, alpha) = move(dot, rest, state, _inputs(config, params, y, tokens))
+        state, alpha = move(dot, rest, state, _inputs(config, params, y, tokens))
         t = project(params, readout(config, params, state, y))
         logits = add_bias(t @ output["W_o"], output["b_w"])
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))

@@ -11,12 +11,10 @@ from jaxtyping import Array, Float
 
 
 def row_keys(key: Array | None, rows: int) -> Array | None:
-    """A key for each row of the batch; None, for no dropout, stays None."""
-    return (
-        None
-        if key is None
-        else jax.vmap(lambda row: jax.random.fold_in(key, row))(jnp.arange(rows))
-    )
+    """A key for each row of the batch. None, for no dropout, and a key a row stay what they are."""
+    if key is None or key.ndim:
+        return key
+    return jax.vmap(lambda row: jax.random.fold_in(key, row))(jnp.arange(rows))
 
 
 def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"]) -> Array:

@@ -57,8 +57,7 @@ def _step(cell_step: Callable[..., Array]) -> recurrence.Step:
 
     def step(dot, _, h, inputs):
         x, real = inputs
-        h = jnp.where(real, cell_step(dot, h, x), h)
-        return h, h
+        return jnp.where(real, cell_step(dot, h, x), h), ()
 
     return step
 
@@ -86,9 +85,10 @@ def bidirectional(
     real = jnp.stack([turn(mask) for turn in turns], axis=1)[..., None]
     weights = jax.tree.map(lambda *w: jnp.stack(w), *[cell.weights(p) for p in cells])
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
-    last, h = recurrence.scan(
+    h, _ = recurrence.scan(
         _STEPS[config.cell], weights, None, start, (inputs, real), config.gradients
     )
+    last = h[-1]
     h = jnp.concatenate([turn(h[:, i]) for i, turn in enumerate(turns)], axis=-1)
     return h, last
 

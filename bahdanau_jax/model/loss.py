@@ -136,7 +136,9 @@ def sums(
     key: Array | None = None,
     smoothing: float = 0.0,
 ) -> Sums:
-    """The totals of a batch under teacher forcing. `key` switches dropout on.
+    """The totals of a batch under teacher forcing.
+
+    `key` switches dropout on: one for the batch, or an array of one for each of its rows.
 
     >>> sums(config.model, params, batch).nll / sums(config.model, params, batch).words
     """

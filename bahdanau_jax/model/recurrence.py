@@ -1,8 +1,9 @@
 """A scan over time whose weight gradients are one matrix product each.
 
 Differentiating a scan sums a small product at every step into the gradient of a recurrent weight.
-Here the products of a step go through `dot(name, operand)`; the backward scan only collects the
-gradients of their results, and afterwards dW = Σ_t operand_tᵀ d(result)_t is one large product.
+Here the products of a step go through `dot(name, operand)`. The forward scan keeps their results;
+the backward loop computes all else of a step again and writes the gradient of each result over the
+result. Afterwards dW = Σ_t operand_tᵀ d(result)_t is one large product.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ def times(weights: Weights) -> Dot:
 
 
 def scan(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any, gradients: str):
-    """Run `step` over the leading axis of `inputs`: (last carry, outputs stacked over time).
+    """Run `step` over the leading axis of `inputs`: the carry after every step, and the outputs.
 
     `step` may not close over arrays: what it needs besides `weights` comes through `rest`.
     `gradients` is a name of `GRADIENTS`.
@@ -34,70 +35,126 @@ def scan(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any, gradi
 
 def _autodiff(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any):
     dot = times(weights)
-    return lax.scan(lambda carry, x: step(dot, rest, carry, x), carry, inputs)
 
-
-def _record(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any, taps: Any):
-    """The scan with a zero added to every product, and the operands of the products beside it."""
-
-    def body(carry, slices):
-        x, tap = slices
-        operands = {}
-
-        def dot(name, operand):
-            operands[name] = operand
-            return operand @ weights[name] + tap[name]
-
+    def body(carry, x):
         carry, output = step(dot, rest, carry, x)
-        return carry, (output, operands)
+        return carry, (carry, output)
 
-    # Products are kept for the backward pass; gates cost less to compute again than to store.
-    body = jax.checkpoint(body, prevent_cse=False, policy=jax.checkpoint_policies.dots_saveable)
-    carry, (outputs, operands) = lax.scan(body, carry, (inputs, taps))
-    return (carry, outputs), operands
-
-
-def _taps(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any) -> dict[str, Array]:
-    """Zeros in the shape of every product of every step."""
-    first, steps = jax.tree.map(lambda x: x[0], inputs), len(jax.tree.leaves(inputs)[0])
-
-    def products(weights, rest, carry, x):
-        found = {}
-
-        def dot(name, operand):
-            found[name] = operand @ weights[name]
-            return found[name]
-
-        step(dot, rest, carry, x)
-        return found
-
-    shapes = jax.eval_shape(products, weights, rest, carry, first)
-    return {name: jnp.zeros((steps, *p.shape), p.dtype) for name, p in shapes.items()}
+    return lax.scan(body, carry, inputs)[1]
 
 
 _deferred = jax.custom_vjp(_autodiff, nondiff_argnums=(0,))
 
 
-def _deferred_forward(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any):
-    taps = _taps(step, weights, rest, carry, inputs)
+def _forward(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any):
+    def body(carry, x):
+        results = {}
 
-    def run(rest, carry, inputs, taps):
-        return _record(step, weights, rest, carry, inputs, taps)
+        def dot(name, operand):
+            results[name] = operand @ weights[name]
+            return results[name]
 
-    results, pullback, operands = jax.vjp(run, rest, carry, inputs, taps, has_aux=True)
-    return results, (pullback, operands)
+        carry, output = step(dot, rest, carry, x)
+        return carry, (carry, output, results)
+
+    _, (carries, outputs, results) = lax.scan(body, carry, inputs)
+    return (carries, outputs), (weights, rest, carry, inputs, carries, results)
 
 
-def _deferred_backward(step: Step, residuals, cotangent):
-    pullback, operands = residuals
-    d_rest, d_carry, d_inputs, d_products = pullback(cotangent)
+@jax.custom_vjp
+def _known(operand: Array, weight: Array, result: Array) -> Array:
+    """operand @ weight, where the result is known already; the weight's gradient is left out."""
+    return result
+
+
+_known.defvjp(
+    lambda operand, weight, result: (result, weight),
+    lambda weight, d: (d @ jnp.swapaxes(weight, -1, -2), jnp.zeros_like(weight), d),
+)
+
+
+def _backward(step: Step, residuals, cotangent):
+    weights, rest, start, inputs, carries, results = residuals
+    steps = len(jax.tree.leaves(carries)[0])
+    (rest, fixed), (inputs, flags) = _parted(rest), _parted(inputs)
+    same: dict[str, tuple[str, int]] = {}  # operands that are a leaf of the carry before or after
+
+    def pull(t, inputs, results, d_after):
+        """The gradients of step t, and the operands of its products that are no carry."""
+
+        def replay(carry, rest, x, results):
+            operands = {}
+
+            def dot(name, operand):
+                operands[name] = operand
+                return _known(operand, weights[name], results[name])
+
+            after = step(dot, _joined(rest, fixed), carry, _joined(x, _at(flags, t)))
+            places = {id(leaf): ("after", i) for i, leaf in enumerate(jax.tree.leaves(after[0]))}
+            places |= {id(leaf): ("before", i) for i, leaf in enumerate(jax.tree.leaves(carry))}
+            same.update({n: places[id(x)] for n, x in operands.items() if id(x) in places})
+            return after, {name: x for name, x in operands.items() if name not in same}
+
+        previous = jax.tree.map(lambda each: each[jnp.maximum(t - 1, 0)], carries)
+        before = jax.tree.map(lambda *two: jnp.where(t == 0, *two), start, previous)
+        _, pullback, operands = jax.vjp(
+            replay, before, rest, _at(inputs, t), _at(results, t), has_aux=True
+        )
+        return pullback(d_after), operands
+
+    def body(i, loop):
+        t = steps - 1 - i
+        d_carry, d_rest, inputs, results, operands = loop
+        d_each, d_output = _at(cotangent, t)
+        d_after = jax.tree.map(jnp.add, d_carry, d_each), d_output
+        (d_carry, d_more, d_x, d_results), found = pull(t, inputs, results, d_after)
+        return (
+            d_carry,
+            jax.tree.map(jnp.add, d_rest, d_more),
+            _set(inputs, t, d_x),  # each gradient takes the place of what is read no more
+            _set(results, t, d_results),
+            _set(operands, t, found),
+        )
+
+    found = jax.eval_shape(pull, 0, inputs, results, (start, _at(cotangent[1], 0)))[1]
+    operands = jax.tree.map(lambda leaf: jnp.zeros((steps, *leaf.shape), leaf.dtype), found)
+    nothing = jax.tree.map(jnp.zeros_like, (start, rest))
+    d_start, d_rest, d_inputs, d_results, operands = lax.fori_loop(
+        0, steps, body, (*nothing, inputs, results, operands)
+    )
+    shifted = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:-1]]), start, carries)
+    history = {"before": jax.tree.leaves(shifted), "after": jax.tree.leaves(carries)}
+    operands |= {name: history[side][leaf] for name, (side, leaf) in same.items()}
     d_weights = {
-        name: jnp.einsum("t...bi,t...bo->...io", operand, d_products[name])
+        name: jnp.einsum("t...bi,t...bo->...io", operand, d_results[name])
         for name, operand in operands.items()
     }
-    return d_weights, d_rest, d_carry, d_inputs
+    return d_weights, d_rest, d_start, d_inputs
 
 
-_deferred.defvjp(_deferred_forward, _deferred_backward)
+_deferred.defvjp(_forward, _backward)
 
 GRADIENTS: Mapping[str, Callable] = {"deferred": _deferred, "autodiff": _autodiff}
+
+
+def _parted(tree: Any) -> tuple[Any, Any]:
+    """The leaves that have gradients, and the others; None stands where a leaf is in the other."""
+    real = jax.tree.map(lambda leaf: jnp.issubdtype(leaf.dtype, jnp.inexact), tree)
+    return (
+        jax.tree.map(lambda leaf, is_real: leaf if is_real else None, tree, real),
+        jax.tree.map(lambda leaf, is_real: None if is_real else leaf, tree, real),
+    )
+
+
+def _joined(some: Any, others: Any) -> Any:
+    return jax.tree.map(
+        lambda a, b: b if a is None else a, some, others, is_leaf=lambda leaf: leaf is None
+    )
+
+
+def _at(tree: Any, t: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[t], tree)
+
+
+def _set(tree: Any, t: Any, new: Any) -> Any:
+    return jax.tree.map(lambda leaf, x: leaf.at[t].set(x), tree, new)

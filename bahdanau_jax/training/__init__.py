@@ -4,11 +4,30 @@ from bahdanau_jax.training.ahead import Ahead
 from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.damage import Damaged
 from bahdanau_jax.training.digest import difference, flatten, signature, unflatten
+from bahdanau_jax.training.hosts import (
+    agreed,
+    awaited,
+    first,
+    first_then_others,
+    joined,
+    together,
+)
 from bahdanau_jax.training.inventory import Entry, inventory, prune
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
-from bahdanau_jax.training.parallel import check_batch_size, mesh, replicate, shard
+from bahdanau_jax.training.parallel import (
+    BACKENDS,
+    SHARDINGS,
+    Backend,
+    Jit,
+    Pmap,
+    gathered,
+    memory,
+    mesh,
+    replicate,
+    shard,
+)
 from bahdanau_jax.training.profile import Profile
 from bahdanau_jax.training.record import RECORD, append_record
 from bahdanau_jax.training.step import (
@@ -23,40 +42,63 @@ from bahdanau_jax.training.study import load_batch
 from bahdanau_jax.training.telemetry import Telemetry
 
 __all__ = [
+    "BACKENDS",
+    "SHARDINGS",
+    "Backend",
+    "Jit",
+    "Pmap",
+    "agreed",
+    "awaited",
+    "first",
+    "first_then_others",
+    "gathered",
+    "joined",
+    "memory",
     "LOSS_SCALES",
     "METRICS",
     "OPTIMIZERS",
     "RECORD",
     "SCHEDULES",
+    "SHARDINGS",
     "TIMES",
     "Ahead",
+    "Backend",
     "Checkpointer",
     "Damaged",
     "Diverged",
     "Entry",
     "Interrupted",
+    "Jit",
     "Monitor",
     "Outcome",
+    "Pmap",
     "Profile",
     "StepSums",
     "Telemetry",
     "TrainState",
+    "agreed",
     "append_record",
-    "check_batch_size",
+    "awaited",
     "difference",
     "eval_step",
+    "first",
+    "first_then_others",
     "flatten",
+    "gathered",
     "init_state",
     "inventory",
+    "joined",
     "load_batch",
     "lock",
     "make",
+    "memory",
     "mesh",
     "prune",
     "replicate",
     "run",
     "shard",
     "signature",
+    "together",
     "train_step",
     "unflatten",
 ]

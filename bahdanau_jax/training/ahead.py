@@ -22,7 +22,7 @@ class Program(NamedTuple):
     """A compiled update for one shape."""
 
     run: Callable[[Any, Any], tuple[Any, Any]]
-    seconds: float  # that it took to trace and to compile it, or to find it on disk
+    seconds: float  # to trace and to compile it, or to find it on disk; 0: in its first step
     found: bool  # on disk
 
 
@@ -34,7 +34,7 @@ class Ahead:
     """A jitted update whose programs are made in threads, in the order in which they are needed.
 
     `state` may be of arrays or of `jax.ShapeDtypeStruct`; `batches` are examples as `step` takes
-    them, one a shape. A shape that is not among them is compiled when it comes. A program that is
+    them, one a shape. A shape that is not among them is left to `step` itself. A program that is
     needed before its turn is compiled at once. `compiling` is told, in the same thread, which batch
     a program is made for, and `first_step` of the first step.
 
@@ -72,10 +72,12 @@ class Ahead:
         return Program(compiled, time.perf_counter() - start, self._hit.yes)
 
     def program(self, batch: Any) -> Program:
-        """The program for the shapes of a batch, made now where it was not made yet."""
+        """The program for the shapes of a batch, made now where it still waits in line."""
         shapes = shapes_of(batch)
         made = self._made.get(shapes)
-        if made is None or made.cancel():  # unplanned, or still waiting in line
+        if made is None:
+            return Program(self._step, 0.0, False)
+        if made.cancel():
             made = self._made[shapes] = Future()
             made.set_result(self._make(batch))
         return made.result()

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import enum
 import math
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+from jax.experimental import multihost_utils
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import TrainingConfig
@@ -78,9 +80,19 @@ class Signals:
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
+            if jax.process_count() > 1:  # JAX waits for SIGTERM and tells the other processes
+                hand_on = lambda number, frame: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+                self._before[signal.SIGINT] = signal.signal(signal.SIGINT, hand_on)
+                return self
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._raise_flag)
         return self
+
+    def at(self, step: int) -> bool:
+        """Whether to stop before this step; the same on every process that asks at every step."""
+        if jax.process_count() > 1:
+            return multihost_utils.reached_preemption_sync_point(step)
+        return self.received
 
     def _raise_flag(self, number, frame) -> None:
         self.received = True
@@ -120,7 +132,7 @@ def run(
         training.start(step)
         pending: Pending | None = None
         while True:
-            interrupted = signals.received  # read once: the phases of one step must agree
+            interrupted = signals.at(step)  # read once: the phases of one step must agree
             checkpointer.check()
             if pending is not None and training.due(step, interrupted):
                 training.write(step, pending, max_nonfinite)
@@ -211,7 +223,8 @@ class _Training:
             self.warned = True
         if in_a_row >= max_nonfinite:
             path = self.monitor.workdir / f"nonfinite-{step}.npz"
-            save_batch(path, pending.batch)
+            if jax.process_index() == 0:
+                save_batch(path, pending.batch)
             raise Diverged(
                 f"the gradient was not finite {in_a_row} times in a row, up to step {step}, whose "
                 f"batch is kept in {path}: lower optimizer.learning_rate or set "

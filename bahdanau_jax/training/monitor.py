@@ -251,7 +251,8 @@ class Monitor:
     def first_step(self, seconds: float, program: Program) -> None:
         """How long it took to the end of the first step, and to make its program."""
         how = "found on disk" if program.found else "compiled"
-        self._print(f"first step after {seconds:.1f} s; its program {how} in {program.seconds:.1f}")
+        what = f"; its program {how} in {program.seconds:.1f} s" if program.seconds else ""
+        self._print(f"first step after {seconds:.1f} s{what}")
         self._started = {
             "first_step_seconds": seconds,
             "first_program_seconds": program.seconds,

@@ -4,6 +4,7 @@ A non-finite loss or gradient changes no parameter and no accumulator: the step 
 run goes on until too many come in a row.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,15 +13,16 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
-from jax.sharding import Mesh
+from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import OptimizerConfig
 from bahdanau_jax.training.optimizer import named
-from bahdanau_jax.training.parallel import by_rows, replicated
+from bahdanau_jax.training.parallel import Backend, Jit, mesh
 
-# (params, batch, key or None) -> Sums of the model: loss, nll, words, correct, sentences.
+# (params, batch, a key for each row, or None) -> Sums of the model: loss, nll, words, correct,
+# sentences. Nothing else about rows may depend on where they stand.
 LossFn = Callable[[Any, Batch, Any], Any]
 
 
@@ -80,14 +82,47 @@ def average(ema, params, updates: Int[Array, ""], decay: float):
     return jax.tree.map(lambda old, new: (d * old + (1 - d) * new).astype(old.dtype), ema, params)
 
 
-def gradients(loss_fn: LossFn, scale: Callable, params, batch: Batch, key):
-    """(gradient of loss / scale, sums), scale being a constant of the batch."""
+class Totals(NamedTuple):
+    """What rows add up to; the same over parts of a batch, devices and processes."""
 
-    def scaled(params):
-        sums = loss_fn(params, batch, key)
-        return sums.loss / jax.lax.stop_gradient(scale(sums)), sums
+    gradient: Any  # of the summed loss
+    sums: Any  # of the model
+    tokens: Float[Array, ""]  # real positions of both sides
+    cells: Float[Array, ""]  # positions of both sides, padding included
 
-    return jax.grad(scaled, has_aux=True)(params)
+
+def totals(loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
+    """Of all rows at once."""
+
+    def summed(params):
+        sums = loss_fn(params, batch, keys)
+        return sums.loss, sums
+
+    gradient, sums = jax.grad(summed, has_aux=True)(params)
+    source, target = batch.source_mask, batch.target_mask
+    return Totals(
+        gradient,
+        sums,
+        jnp.sum(source, dtype=jnp.float32) + jnp.sum(target, dtype=jnp.float32),
+        jnp.float32(source.size + target.size),
+    )
+
+
+def in_parts(parts: int, loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
+    """The same totals, of every `parts`-th row at a time, which needs less memory."""
+    if parts == 1:
+        return totals(loss_fn, params, batch, keys)
+    cut = jax.tree.map(
+        lambda leaf: leaf.reshape(-1, parts, *leaf.shape[1:]).swapaxes(0, 1), (batch, keys)
+    )
+
+    def add(total, part):
+        return jax.tree.map(jnp.add, total, totals(loss_fn, params, *part)), None
+
+    first = jax.tree.map(lambda leaf: leaf[0], cut)
+    shapes = jax.eval_shape(functools.partial(totals, loss_fn), params, *first)
+    zeros = jax.tree.map(lambda like: jnp.zeros(like.shape, like.dtype), shapes)
+    return lax.scan(add, zeros, cut)[0]
 
 
 def update(state: TrainState, grads, finite, tx, decay: float) -> TrainState:
@@ -110,11 +145,11 @@ def update(state: TrainState, grads, finite, tx, decay: float) -> TrainState:
     )
 
 
-def _measure(sums, batch: Batch, norm, finite, clip_norm: float, nonfinite) -> StepSums:
+def _measure(totals: Totals, norm, finite, clip_norm: float, nonfinite) -> StepSums:
     def counted(value):
         return jnp.where(finite, value, 0).astype(jnp.float32)
 
-    source, target = batch.source_mask, batch.target_mask
+    sums = totals.sums
     return StepSums(
         loss=counted(sums.loss),
         nll=counted(sums.nll),
@@ -123,8 +158,8 @@ def _measure(sums, batch: Batch, norm, finite, clip_norm: float, nonfinite) -> S
         updates=counted(1.0),
         gradient_norm=counted(norm),
         clipped=counted(norm > clip_norm if clip_norm else 0.0),
-        tokens=jnp.sum(source, dtype=jnp.float32) + jnp.sum(target, dtype=jnp.float32),
-        cells=jnp.float32(source.size + target.size),
+        tokens=totals.tokens,
+        cells=totals.cells,
         skipped=jnp.where(finite, 0, 1).astype(jnp.float32),
         nonfinite=nonfinite.astype(jnp.float32),
     )
@@ -134,40 +169,37 @@ def train_step(
     loss_fn: LossFn,
     tx: optax.GradientTransformation,
     config: OptimizerConfig,
-    devices: Mesh | None = None,
+    backend: Backend | None = None,
+    accumulate: int = 1,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, StepSums]]:
-    """The jitted update. It consumes the state it is given: keep the one it returns.
+    """The compiled update. It consumes the state it is given: keep the one it returns.
 
-    The key handed to the model is fold_in(state.key, state.step); a row's own key comes from
-    folding in the row, in the model. With `devices`, rows of the batch are split over the mesh.
+    A row's dropout key is folded from state.key, state.step and the row of the global batch, so
+    that neither the back end nor `accumulate`, the parts in which a device goes through its rows,
+    changes a mask. Without a back end, one device does it all.
     Raises ValueError for an unknown loss scale.
 
-    >>> step = train_step(loss_fn, tx, config.optimizer)
-    >>> state, sums = step(state, batch)
+    >>> step = train_step(loss_fn, tx, config.optimizer, backend)
+    >>> state, sums = step(backend.place(state), backend.feed(batch))
     """
     scale = named(LOSS_SCALES, config.loss_scale, "optimizer.loss_scale")
+    devices = backend or Jit(mesh(jax.local_devices()[:1]))
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, StepSums]:
         key = jax.random.fold_in(state.key, state.step)
-        grads, sums = gradients(loss_fn, scale, state.params, batch, key)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, devices.rows(batch))
+        sums = functools.partial(in_parts, accumulate, loss_fn)
+        total = devices.total(sums, state.params, batch, keys)
+        divisor = scale(total.sums)
+        grads = jax.tree.map(lambda g: g / divisor.astype(g.dtype), total.gradient)
         norm = optax.tree.norm(grads)
-        finite = jnp.isfinite(norm) & jnp.isfinite(sums.loss)
+        finite = jnp.isfinite(norm) & jnp.isfinite(total.sums.loss)
         state = update(state, grads, finite, tx, config.ema)
-        return state, _measure(sums, batch, norm, finite, config.clip_norm, state.nonfinite)
+        return state, _measure(total, norm, finite, config.clip_norm, state.nonfinite)
 
-    if devices is None:
-        return jax.jit(step, donate_argnums=0)
-    whole, rows = replicated(devices), by_rows(devices)
-    return jax.jit(step, donate_argnums=0, in_shardings=(whole, rows), out_shardings=whole)
+    return devices.compile(step) if backend else jax.jit(step, donate_argnums=0)
 
 
-def eval_step(loss_fn: LossFn, devices: Mesh | None = None) -> Callable:
+def eval_step(loss_fn: LossFn) -> Callable:
     """(params, batch) -> Sums of the model, jitted, without dropout."""
-
-    def step(params, batch: Batch):
-        return loss_fn(params, batch, None)
-
-    if devices is None:
-        return jax.jit(step)
-    whole, rows = replicated(devices), by_rows(devices)
-    return jax.jit(step, in_shardings=(whole, rows), out_shardings=whole)
+    return jax.jit(lambda params, batch: loss_fn(params, batch, None))

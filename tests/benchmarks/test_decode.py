@@ -1,6 +1,5 @@
 """The benchmark of decoding, with a peer that is a few lines of Python: it repeats its input."""
 
-import dataclasses
 import json
 import stat
 import sys
@@ -134,38 +133,35 @@ def test_the_last_words_are_the_error_not_what_a_library_says_after_it():
     assert last_words("") == "none"
 
 
-CASE = memory.Case(
-    ModelConfig(
+@pytest.fixture(scope="module")
+def found():
+    """A small model whose search has much to remember: T 300, K·V 3.7 MiB, α 5.5 MiB."""
+    model = ModelConfig(
         source_vocabulary=50,
-        target_vocabulary=1_000,
+        target_vocabulary=20_000,
         embedding_size=8,
         hidden_size=8,
         alignment_size=8,
         maxout_size=8,
-    ),
-    rows=8,
-    length=60,
-    decoding=DecodingConfig(beam_size=6),
-)
-
-
-def test_memory_grows_linearly_with_steps_and_never_with_steps_times_words():
-    found = memory.growth(CASE)
-    grown = found["growth_mib"]
-    assert 1.5 * grown["T"] < grown["2T"] <= 2.1 * grown["T"]
-    one = found["one K*T*V"]
-    assert one == pytest.approx(8 * 6 * 180 * 1_000 * 4 / 2**20, abs=0.1)
-    assert abs(found["beyond_mib"]["T*V"]) < 0.02 * one
-    assert abs(found["beyond_mib"]["T*T"]) < 0.1 * grown["T"]
-
-
-def test_the_peak_is_planned_and_measured():
-    wide = dataclasses.replace(CASE.model, target_vocabulary=500_000)  # 92 MiB an array of K·V
-    found = memory.memory(CASE._replace(model=wide))
-    planned, resident = found["planned_mib"], found["resident_mib"]
-    assert planned["peak"] == pytest.approx(
-        planned["parameters"] + planned["temporary"] + planned["output"], abs=0.2
     )
-    used = resident["peak"] - resident["before"]
-    assert 0.3 * planned["temporary"] < used < 2 * planned["temporary"] + 150
-    assert found["steps"] == 180
+    return memory.memory(
+        memory.Case(model, rows=8, length=100, decoding=DecodingConfig(beam_size=6))
+    )
+
+
+def test_memory_grows_linearly_with_steps_and_never_with_steps_times_words(found):
+    grown, beyond, one = found["growth_mib"], found["beyond_mib"], found["one K*T*V"]
+    assert found["steps"] == 300
+    assert one == pytest.approx(8 * 6 * 300 * 20_000 * 4 / 2**20, abs=0.1)
+    alpha = 8 * 6 * 300 * 100 * 4 / 2**20  # of T steps
+    assert grown["T"] + alpha <= grown["2T"] <= 2.1 * grown["T"]
+    assert abs(beyond["T*V"]) < 0.02 * one
+    assert abs(beyond["T*T"]) < 0.1 * grown["T"]
+
+
+def test_the_peak_of_search_is_planned_and_measured(found):
+    planned, resident = found["planned_mib"], found["resident_mib"]
+    parts = (planned[name] for name in ("parameters", "temporary", "output"))
+    assert planned["peak"] == pytest.approx(sum(parts), abs=0.2)
+    used = resident["peak"] - resident["before"]  # compiling takes some of it
+    assert 0.5 * planned["temporary"] < used < 2 * planned["temporary"] + 400

@@ -29,7 +29,7 @@ def test_a_curve_is_no_line():
 
 def test_sweeps_are_measured_fitted_and_drawn(tmp_path, monkeypatch):
     def measured(points, rounds):
-        assert len(points) == len(set(points)) == 13 and rounds == 2
+        assert len(points) == len(set(points)) == 16 and rounds == 2
         made = {one: 1e-3 * (one.B + one.V / 100 + one.S + one.T) for one in points}
         return made, {one: {"temporaries": float(one.B)} for one in points}
 

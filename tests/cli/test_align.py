@@ -132,6 +132,21 @@ def test_dice_is_scored_beside(align, corpus):
     assert code == 0, err
     ways = json.loads(out)["ways"]
     assert ways["dice"]["AER"] < ways["diagonal"]["AER"]
+    # As a prior of a power so high that only it counts, it gives its own links.
+    links = align("--dice", address, "--dice-power", 80)[1].splitlines()
+    assert links != align()[1].splitlines()
+    found = read_pharaoh(links)
+    sure, possible = [p.sure for p in pairs], [p.possible for p in pairs]
+    assert evaluation.aer(found, sure, possible) == pytest.approx(ways["dice"]["AER"], abs=0.1)
+
+
+def test_shares_are_linked_when_asked_for(align):
+    weights = [json.loads(line) for line in align("--format", "jsonl")[1].splitlines()]
+    shares = read_pharaoh(align("--weights", "share")[1].splitlines())
+    for found, links in zip(weights, shares, strict=True):
+        alpha = np.array(found["alpha"])[:-1, :-1]
+        best = (alpha / alpha.sum(axis=0)).argmax(axis=1)
+        assert links == {(int(source), target) for target, source in enumerate(best)}
 
 
 def test_a_lexicon_of_what_is_linked_serves_translate(align, trained, command_line, tmp_path):
@@ -172,7 +187,8 @@ def test_empty_files_have_no_links(align, corpus):
 
 
 BAD = {
-    "unequal files": (("--target", "short"), "test.en has 12 lines, but .*short has 3"),
+    "unequal files": (("--target", "short"), "test.en has more lines than .*short, which has 3;"),
+    "unequal the other way": (("--source", "short"), "test.fr has more lines than .*short"),
     "no file": (("--source", "none"), "none: no such file \\(--source\\)"),
     "no gold": (("--gold", "none"), "none: no such file \\(--gold\\)"),
     "gold of other sentences": (("--gold", "few"), "few has links of 2 sentences, .* has 12"),
@@ -180,7 +196,13 @@ BAD = {
     "gold that is none": (("--gold", "short"), "short:1: a link reads source-target"),
     "threshold": (("--threshold", "0"), "--threshold is 0.0, but should be above 0"),
     "least": (("--lexicon-least", "0"), "--lexicon-least is 0"),
-    "dice without gold": (("--dice", "builtin:en-fr/train"), "say something of --gold"),
+    "dice for nothing": (
+        ("--dice", "builtin:en-fr/train"),
+        "--dice needs --dice-power .* or --gold",
+    ),
+    "a power of nothing": (("--dice-power", "1"), "--dice needs"),
+    "power": (("--dice-power", "nan", "--dice", "x"), "--dice-power is nan"),
+    "transposed": (("--gold-transposed", "True"), "says something of --gold"),
     "dice of nothing": (("--gold", "test.pharaoh", "--dice", "nowhere:x"), "nowhere"),
     "no run": (("--run", "."), "holds no run"),
     "twice the same direction": (("--reverse-run", "RUN"), "both translate en to fr"),

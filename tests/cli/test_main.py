@@ -23,9 +23,16 @@ def bahdanau(*arguments, **options):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "no command given; one of train, prepare, translate, evaluate, bench, or --help"),
+        (
+            [],
+            "no command given; one of train, launch, prepare, translate, evaluate, bench, "
+            "or --help",
+        ),
         (["trian"], "no command 'trian'; did you mean train?"),
-        (["xyz"], "no command 'xyz'; the commands are train, prepare, translate, evaluate, bench"),
+        (
+            ["xyz"],
+            "no command 'xyz'; the commands are train, launch, prepare, translate, evaluate, bench",
+        ),
         (["translate"], "missing: --run (bahdanau translate --help)"),
         (["translate", "--rum", "x"], "no option --rum; did you mean --run?"),
         (["train"], "missing: CONFIG, --workdir (bahdanau train --help)"),

@@ -13,6 +13,7 @@ from bahdanau_jax.evaluation.linking import (
     links_above,
     membership,
     merge_pieces,
+    share,
 )
 
 # Two target words and EOS over three source words and EOS, so that swapped axes fail.
@@ -132,3 +133,22 @@ def test_entropy_is_0_for_one_look_and_largest_for_all():
 
 def test_coverage_sums_what_each_source_position_got():
     np.testing.assert_allclose(coverage(ALPHA), [0.6, 0.9, 0.7, 0.8], atol=1e-6)
+
+
+def test_a_share_is_of_the_looks_of_target_words_alone():
+    expected = ALPHA[:2] / (ALPHA[0] + ALPHA[1])
+    np.testing.assert_allclose(share(ALPHA)[:2], expected, atol=1e-6)
+    np.testing.assert_allclose(share(ALPHA)[:2].sum(axis=0), 1)
+
+
+def test_an_article_that_looks_at_its_noun_gives_way_to_it():
+    # Both target words look at source word 1 most; the first of them less than the second.
+    alpha = np.array([[0.4, 0.6, 0.0], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
+    assert links(alpha) == {(1, 0), (1, 1)}
+    assert links(share(alpha)) == {(0, 0), (1, 1)}
+
+
+def test_a_source_word_that_nobody_looks_at_has_no_share():
+    alpha = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(share(alpha)[0], [1, 0, 0])
+    assert np.isfinite(share(alpha)).all()

@@ -28,6 +28,7 @@ from tests.faults.machine import Machine, Process, mounted
 SETTINGS = (
     *("--training.steps", "24", "--training.log-every", "1"),
     *("--training.evaluate-every", "8", "--training.checkpoint-every", "3"),
+    *("--training.keep-checkpoints", "4"),
     *("--data.dev", "builtin:en-fr/dev?pairs=5&max=6", "--data.test", "", "--data.processes", "1"),
 )
 STEPS, EVALUATE = 24, 8

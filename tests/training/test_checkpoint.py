@@ -1,8 +1,14 @@
 """What is saved comes back bit for bit, or another checkpoint does; never something else."""
 
+import contextlib
 import logging
+import os
 import resource
 import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +16,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import training
+from bahdanau_jax.training import digest
 from tests.training import toy
 
 # Where loading fails, Orbax's own threads complain to a loop that is closed by then.
@@ -236,3 +243,163 @@ def test_a_full_disk(states, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert bits(restored(tmp_path)) == bits(states[0])
+
+
+def test_a_leaf_that_is_gone_is_damage(states, tmp_path, monkeypatch, caplog):
+    """Orbax, asked for a leaf that it does not find, hands back the question."""
+    fill(tmp_path, states)
+    checkpoints = training.Checkpointer(tmp_path)
+    load = checkpoints._orbax.load_checkpointables
+
+    def without(step, abstract):
+        loaded = load(step, abstract)
+        if step == 4:
+            loaded["state"]["params/out/W"] = abstract["state"]["params/out/W"]
+        return loaded
+
+    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", without)
+    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+    checkpoints.close()
+    assert "params/out/W is missing" in caplog.text
+
+
+def test_digests_of_older_checkpoints_are_still_verified(states, tmp_path, monkeypatch, caplog):
+    """They were SHA-256, and their notes name no kind."""
+    with monkeypatch.context() as patch:
+        old = {"sums": digest.sha256s, "seal": lambda note: digest.seal(strip(note))}
+        for name, function in old.items():
+            patch.setattr(f"bahdanau_jax.training.checkpoint.{name}", function)
+        fill(tmp_path, states)
+    checkpoints = training.Checkpointer(tmp_path)
+    assert len(checkpoints._note(4)["digests"]["params/embedding"]) == 64
+    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[3])
+    load = checkpoints._orbax.load_checkpointables
+
+    def flipped(step, abstract):
+        loaded = load(step, abstract)
+        if step == 4:
+            loaded["state"]["params/out/W"] = -loaded["state"]["params/out/W"]
+        return loaded
+
+    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
+    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+    checkpoints.close()
+
+
+def strip(note: dict) -> dict:
+    """As it was before notes named their digest; in place, as it is written."""
+    note.pop("digest", None)
+    return note
+
+
+def test_arrays_need_no_template(states, tmp_path):
+    fill(tmp_path, states)
+    checkpoints = training.Checkpointer(tmp_path)
+    everything, part = checkpoints.arrays(4), checkpoints.arrays(4, "params")
+    checkpoints.close()
+    assert set(part) == {"params/embedding", "params/out/W"} < set(everything)
+    assert part["params/out/W"].tobytes() == np.asarray(states[3].params["out"]["W"]).tobytes()
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_checkpoint_that_is_replaced_stays_until_the_new_one_is_whole(
+    states, tmp_path, monkeypatch
+):
+    """Killed between the two, the only checkpoint of a run would otherwise be gone."""
+    checkpoints = training.Checkpointer(tmp_path, 1)
+    checkpoints.save(4, states[0], 1.0)
+    checkpoints.wait()
+
+    def killed(*args, **kwargs):
+        raise Killed
+
+    monkeypatch.setattr(checkpoints._orbax, "save_checkpointables_async", killed)
+    with pytest.raises(Killed):
+        checkpoints.save(4, states[1], 2.0)
+    checkpoints._orbax.close()
+    assert not (tmp_path / "4").exists()
+    again = training.Checkpointer(tmp_path, 1)
+    assert bits(again.restore(toy.parts()[0])) == bits(states[0])
+    again.save(4, states[1], 2.0)
+    again.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["4"]
+    assert bits(restored(tmp_path)) == bits(states[1])
+
+
+def test_too_little_space_is_told_before_anything_is_written(states, tmp_path, monkeypatch):
+    checkpoints = training.Checkpointer(tmp_path, 2)
+    checkpoints.save(1, states[0])
+    checkpoints.wait()
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("", (), {"free": 100})())
+    with pytest.raises(OSError, match=r"one needs 0\.\d MB, and 0\.0 MB are free"):
+        checkpoints.save(2, states[1])
+    checkpoints.close()
+    assert bits(restored(tmp_path)) == bits(states[0])
+
+
+def test_a_failed_save_is_told_without_waiting_for_the_next(states, tmp_path):
+    """`check` finds it, which the loop asks at every step."""
+    checkpoints = training.Checkpointer(tmp_path, 2)
+    checkpoints.check()
+    checkpoints.save(1, states[0])
+    checkpoints.wait()
+    checkpoints.check()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+        with pytest.raises(OSError, match="cannot keep checkpoints in [^\n]*$"):
+            checkpoints.save(2, states[1])
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                checkpoints.check()
+                time.sleep(0.01)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with contextlib.suppress(OSError):
+        checkpoints.close()
+
+
+def test_other_devices_restore_the_same(states, tmp_path):
+    """Eight devices, with arrays split over them, read what one wrote, and the other way round."""
+    fill(tmp_path / "one", states)
+    script = """
+import sys, jax, numpy as np
+from pathlib import Path
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from bahdanau_jax import training
+from tests.training import toy
+mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+def place(leaf):
+    split = leaf.ndim == 2 and leaf.shape[0] % 8 == 0
+    return jax.device_put(leaf, NamedSharding(mesh, P("data") if split else P()))
+template = jax.tree.map(place, {"params": {**toy.init(), "wide": np.zeros((16, 3), np.float32)}})
+one = training.Checkpointer(Path(sys.argv[1]) / "one")
+found = one.restore({"params": {k: v for k, v in template["params"].items() if k != "wide"}})
+one.close()
+found["params"]["wide"] = template["params"]["wide"] + 1.5
+eight = training.Checkpointer(Path(sys.argv[1]) / "eight", 2)
+eight.save(1, found)
+eight.wait()
+back = eight.restore(template)
+eight.close()
+assert back["params"]["wide"].sharding.num_devices == 8
+print(jax.device_count())
+"""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env=environment,
+    )
+    assert done.stdout == "8\n", done.stderr
+    checkpoints = training.Checkpointer(tmp_path / "eight")
+    found = checkpoints.arrays(1)
+    checkpoints.close()
+    assert found["params/wide"].tolist() == np.full((16, 3), 1.5).tolist()
+    assert found["params/out/W"].tobytes() == np.asarray(states[3].params["out"]["W"]).tobytes()

@@ -44,8 +44,7 @@ def loss_fn(params, batch: Batch, key) -> Sums:
     embedded = params["embedding"][batch.source] * batch.source_mask[..., None]
     mean = embedded.sum(1) / jnp.maximum(batch.source_mask.sum(1), 1)[:, None]
     if key is not None:
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(mean.shape[0]))
-        kept = jax.vmap(lambda key: jax.random.bernoulli(key, 0.8, (SIZE,)))(keys)
+        kept = jax.vmap(lambda key: jax.random.bernoulli(key, 0.8, (SIZE,)))(key)
         mean = mean * kept / 0.8
     logp = jax.nn.log_softmax(mean @ params["out"]["W"])
     counted = batch.target_mask * batch.weight[:, None]

@@ -23,15 +23,18 @@ class Peer:
         self._stack = ExitStack()
         self._said = self._stack.enter_context(_transcript())
         self._process = _start(name, command, stdin=subprocess.PIPE, stderr=self._said)
+        self._stack.callback(self._end)
         self.greeting = self._answer()
 
     def __enter__(self) -> "Peer":
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _end(self) -> None:
         self._process.kill()
         self._process.communicate()
-        self._stack.close()
 
     def ask(self, **request: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -58,14 +61,19 @@ class Peer:
         self._process.kill()
         self._process.wait()
         self._said.seek(0)
-        return _failure(self.name, what, self._said.read())
+        said = self._said.read()
+        self._stack.close()
+        return _failure(self.name, what, said)
 
 
 def run(name: str, command: Sequence[str]) -> None:
     """Run a peer's program to its end; a ValueError quotes its last words where it fails."""
     with _transcript() as said:
         process = _start(name, command, stdin=subprocess.DEVNULL, stderr=said)
-        process.communicate()
+        try:
+            process.communicate()
+        finally:
+            process.kill()  # where this one is interrupted
         if process.returncode:
             said.seek(0)
             raise _failure(name, f"ended with code {process.returncode}", said.read())

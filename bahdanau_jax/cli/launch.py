@@ -1,0 +1,224 @@
+"""bahdanau launch --processes N -- train CONFIG --workdir DIR"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, TextIO
+
+from bahdanau_jax.cli import options
+
+DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
+MENDABLE = 2  # the exit code of what starting again would not mend
+LAST_WORDS = 2.0  # seconds for the others to die of the same cause, so that the cause is known
+POLL = 0.05  # seconds
+PROGRAM = (sys.executable, "-m", "bahdanau_jax.cli.main")
+_LIBC = ctypes.CDLL(None)  # loaded before any child is made
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Run one training in several processes on this machine, and again when one of them dies.
+
+    After -- stands the command line of each, as `bahdanau` takes it:
+    bahdanau launch --processes 2 -- train quickstart --workdir runs/quickstart
+
+    When a process dies, all are ended and started again, from the last good checkpoint. SIGTERM and
+    Ctrl-C are handed on: the run is saved, to go on with the same command.
+    """
+
+    processes: int  # how many
+    devices_per_process: int = 0  # devices of each, CPU cores standing in for them; 0: all it finds
+    restarts: int = 3  # how often all may be started again
+    grace: float = 60.0  # seconds that processes have to save and leave after SIGTERM
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code of the processes: 0, or that of the one which failed."""
+    mine, command = _parted(arguments)
+    chosen = options.parse(Launch, mine, "launch")
+    if chosen.processes < 1 or chosen.devices_per_process < 0 or chosen.restarts < 0:
+        raise ValueError("--processes should be at least 1, the other numbers at least 0")
+    if not command:
+        raise ValueError(
+            "nothing to launch: bahdanau launch --processes N -- train CONFIG --workdir DIR"
+        )
+    with _signals() as stop:
+        for left in range(chosen.restarts, -1, -1):
+            code, cause = Processes(chosen, command).outcome(stop)
+            if not cause or stop.received or not left:
+                break
+            print(
+                f"bahdanau: {cause}: starting all {chosen.processes} again "
+                f"({left - 1} restarts left)",
+                file=sys.stderr,
+            )
+    if cause:
+        print(f"bahdanau: {cause}", file=sys.stderr)
+    return code
+
+
+def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before --, and what after it."""
+    at = list(arguments).index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:at]), list(arguments[at + 1 :])
+
+
+class Stop:
+    """Whether a signal asked the whole to end."""
+
+    received = 0  # the signal's number
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[Stop]:
+    stop, before = Stop(), {}
+
+    def receive(number: int, frame: object) -> None:
+        stop.received = number
+
+    if threading.current_thread() is threading.main_thread():
+        before = {n: signal.signal(n, receive) for n in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Processes:
+    """All processes of one attempt. None of them outlives `outcome`."""
+
+    def __init__(self, chosen: Launch, command: Sequence[str]):
+        self._grace, self._threads = chosen.grace, []
+        port = _free_port()
+        self._running = [
+            self._start(number, port, chosen, command) for number in range(chosen.processes)
+        ]
+
+    def _start(
+        self, number: int, port: int, chosen: Launch, command: Sequence[str]
+    ) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [*PROGRAM, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **environment(number, port, chosen)},
+            start_new_session=True,  # a group of its own: it and its workers can be ended together
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+        )
+        for source, to, prefix in (
+            (process.stdout, sys.stdout, ""),
+            (process.stderr, sys.stderr, f"[{number}] "),
+        ):
+            thread = threading.Thread(target=_copy, args=(source, to, prefix), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        return process
+
+    def outcome(self, stop: Stop) -> tuple[int, str]:
+        """(exit code, what went wrong: "" where all ended well), once no process is left.
+
+        Where the fault is the user's to mend, it has been said by the process, and is no cause to
+        start again.
+        """
+        try:
+            return self._watched(stop)
+        finally:
+            self._end()
+
+    def _watched(self, stop: Stop) -> tuple[int, str]:
+        told = 0.0
+        while True:
+            codes = [process.poll() for process in self._running]
+            if not any(code is None for code in codes) or any(codes):
+                break
+            if stop.received and not told:
+                told = time.monotonic()
+                self._signal(signal.SIGTERM)
+            if told and time.monotonic() - told > self._grace:
+                return 128 + stop.received, f"not saved within {self._grace:g} s"
+            time.sleep(POLL)
+        if not any(codes):
+            return 0, ""
+        return self._verdict()
+
+    def _verdict(self) -> tuple[int, str]:
+        """Once one has failed."""
+        until = time.monotonic() + LAST_WORDS
+        while time.monotonic() < until and any(p.poll() is None for p in self._running):
+            time.sleep(POLL)
+        codes = {i: p.poll() for i, p in enumerate(self._running)}
+        failed = {i: code for i, code in codes.items() if code}
+        first = min(failed, key=lambda i: (_rank(failed[i]), i))
+        code = failed[first]
+        if code == MENDABLE:
+            return MENDABLE, ""
+        if code > 0:
+            return code, f"process {first} failed with exit code {code}"
+        return 128 - code, f"process {first} was ended by {signal.Signals(-code).name}"
+
+    def _signal(self, number: int) -> None:
+        for process in self._running:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    def _end(self) -> None:
+        for process in self._running:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for thread in self._threads:
+            thread.join(timeout=LAST_WORDS)
+
+
+def _rank(code: int) -> int:
+    """Which exit codes rather are causes than consequences: JAX aborts, or fails, where a peer is
+    gone, and a save that needs the peer fails like a full disk.
+    """
+    if code < 0:
+        return 3 if code == -signal.SIGABRT else 0
+    return 1 if code == MENDABLE else 2
+
+
+def environment(number: int, port: int, chosen: Launch) -> dict[str, str]:
+    """What a process needs to know of itself: see training/hosts.py, and JAX for the devices."""
+    told = {
+        "BAHDANAU_COORDINATOR": f"127.0.0.1:{port}",
+        "BAHDANAU_PROCESSES": str(chosen.processes),
+        "BAHDANAU_PROCESS_ID": str(number),
+    }
+    if each := chosen.devices_per_process:
+        mine = range(number * each, (number + 1) * each)
+        told["JAX_NUM_CPU_DEVICES"] = str(each)
+        told["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, mine))  # of the machine's GPUs
+    return told
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def _die_with_parent() -> None:
+    """In the child: a launcher that is killed leaves nothing behind."""
+    _LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)
+
+
+def _copy(source: IO[bytes], to: TextIO, prefix: str) -> None:
+    """Lines of a process's output. Its stdout, which only the first one writes to, needs no prefix;
+    what Gloo, the carrier of messages between CPUs, prints there is no result.
+    """
+    with source:
+        for line in source:
+            if not line.startswith(b"[Gloo] "):
+                to.write(prefix + line.decode("utf-8", "replace"))
+                to.flush()

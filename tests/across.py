@@ -1,0 +1,60 @@
+"""A small run to be made on several devices and by several processes: a configuration, as the
+command line takes it, and as a program (across.py WORKDIR) the runs that one process can make.
+"""
+
+import dataclasses
+import shutil
+import sys
+from pathlib import Path
+
+from bahdanau_jax.config import OptimizerConfig, TrainingConfig
+from tests import small
+
+STEPS, HALF = 12, 6  # of an epoch of 15
+FILE = Path(__file__).resolve()
+
+config = dataclasses.replace(
+    small.config,
+    model=dataclasses.replace(
+        small.config.model,
+        init="glorot",
+        embedding_dropout=0.1,
+        annotation_dropout=0.2,
+        readout_dropout=0.3,
+    ),
+    data=dataclasses.replace(small.config.data, test=""),
+    optimizer=OptimizerConfig(),
+    training=TrainingConfig(
+        steps=STEPS, log_every=1, evaluate_every=HALF, checkpoint_every=4, dev_metric="loss"
+    ),
+)
+
+
+def main(folder: Path) -> None:
+    """FOLDER/MADE and, gone on with from a copy of FOLDER/FROM, FOLDER/FROM-MADE, by devices."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 8)
+    from bahdanau_jax import run, training
+
+    mesh = training.mesh
+
+    def train(devices: int, name: str, steps: int, **settings) -> None:
+        training.mesh = lambda: mesh(jax.devices()[:devices])
+        changed = dataclasses.replace(config.training, steps=steps, **settings)
+        run.train(dataclasses.replace(config, training=changed), folder / name)
+
+    train(1, "1", STEPS)
+    train(4, "4", STEPS)
+    for before, after in ((1, 8), (8, 1)):
+        train(before, f"{before}-half", HALF)
+        shutil.copytree(folder / f"{before}-half", folder / f"{before}-{after}")
+        train(after, f"{before}-{after}", STEPS)
+    shutil.copytree(folder / "8-half", folder / "8-split")
+    train(8, "8-split", STEPS, shard="vocabulary", accumulate=2)
+    shutil.copytree(folder / "8-half", folder / "8-pmap")
+    train(4, "8-pmap", STEPS, parallel="pmap")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,178 @@
+"""The launcher, on processes that only pretend: who is started, ended and started again."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bahdanau_jax.cli import launch
+from tests import small
+
+# A process in place of bahdanau: [what each attempt does, by process, separated by commas].
+PRETEND = """
+import os, pathlib, signal, sys, time
+me = os.environ["BAHDANAU_PROCESS_ID"]
+folder, *attempts = sys.argv[1:]
+log = pathlib.Path(folder) / f"log{me}"
+with log.open("a") as file:
+    file.write(f"{os.getpid()} {os.environ['BAHDANAU_COORDINATOR']}\\n")
+attempt = len(log.read_text().splitlines()) - 1
+what = attempts[min(attempt, len(attempts) - 1)].split(",")[int(me)]
+print("result of", me)
+print("[Gloo] Rank 0 is connected")
+print("message", file=sys.stderr, flush=True)
+if what == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "hang":
+    signal.signal(signal.SIGTERM, lambda *_: None)
+if what == "polite":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+if what in ("hang", "polite"):
+    pathlib.Path(folder, f"ready{me}").touch()
+    while True:
+        time.sleep(0.05)
+sys.exit(int(what))
+"""
+
+
+@pytest.fixture
+def pretend(monkeypatch, capfd, tmp_path):
+    """Launches; returns (exit code, stdout, stderr, pids of each process's attempts)."""
+    monkeypatch.setattr(launch, "PROGRAM", (sys.executable, "-c", PRETEND))
+
+    def run(*attempts, processes=2, options=()):
+        code = launch.main(
+            ["--processes", str(processes), *options, "--", str(tmp_path), *attempts]
+        )
+        logs = [(tmp_path / f"log{i}").read_text().split()[::2] for i in range(processes)]
+        pids = [[int(pid) for pid in log] for log in logs]
+        assert not [pid for pid in sum(pids, []) if Path(f"/proc/{pid}").exists()]
+        return code, *capfd.readouterr(), pids
+
+    return run
+
+
+def test_results_pass_and_messages_name_their_process(pretend):
+    code, out, err, pids = pretend("0,0")
+    assert code == 0
+    assert sorted(out.splitlines()) == ["result of 0", "result of 1"]
+    assert sorted(err.splitlines()) == ["[0] message", "[1] message"]
+    assert [len(each) for each in pids] == [1, 1]
+
+
+def test_a_killed_process_has_all_started_again(pretend):
+    code, _, err, pids = pretend("hang,kill", "0,0")
+    assert code == 0
+    assert "process 1 was ended by SIGKILL: starting all 2 again (2 restarts left)" in err
+    assert [len(each) for each in pids] == [2, 2]
+
+
+def test_restarts_are_bounded_and_the_exit_code_is_the_cause(pretend):
+    code, _, err, pids = pretend("1,kill", options=("--restarts", "2"))
+    assert code == 128 + signal.SIGKILL  # the survivor's 1 is what the death led to
+    assert [len(each) for each in pids] == [3, 3]
+    assert err.splitlines()[-1] == "bahdanau: process 1 was ended by SIGKILL"
+    code, _, err, _ = pretend("7,hang", options=("--restarts", "0"))
+    assert code == 7 and "process 0 failed with exit code 7" in err
+
+
+def test_what_the_user_can_mend_is_not_tried_again(pretend):
+    code, _, err, pids = pretend("2,hang")
+    assert (code, [len(each) for each in pids]) == (2, [1, 1])
+    assert "again" not in err
+    code, *_ = pretend("0,0", "2,kill", "0,0")  # the dead one is the cause of the other's error
+    assert code == 0
+
+
+def start(folder: Path, *attempts, options=()) -> subprocess.Popen:
+    code = f"""
+import sys
+from bahdanau_jax.cli import launch
+launch.PROGRAM = (sys.executable, "-c", {PRETEND!r})
+sys.exit(launch.main(sys.argv[1:]))
+"""
+    arguments = ["--processes", "2", *options, "--", str(folder), *attempts]
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=small.ROOT)
+    wait_for(lambda: all((folder / f"ready{i}").exists() for i in range(2)))
+    return process
+
+
+def wait_for(holds, seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def alive(folder: Path) -> list[int]:
+    pids = [int(log.read_text().split()[0]) for log in folder.glob("log*")]
+    states = [Path(f"/proc/{pid}/stat") for pid in pids]
+    return [p for p in states if p.exists() and p.read_text().rpartition(")")[2].split()[0] != "Z"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_handed_on_and_ends_the_whole(tmp_path, number):
+    process = start(tmp_path, "polite,polite")
+    process.send_signal(number)
+    assert process.wait(30) == 0
+    assert not alive(tmp_path)
+
+
+def test_who_does_not_leave_in_time_is_ended(tmp_path):
+    process = start(tmp_path, "hang,polite", options=("--grace", "0.3"))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 143
+    assert not alive(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death")
+def test_a_killed_launcher_leaves_no_process_behind(tmp_path):
+    process = start(tmp_path, "hang,hang")
+    process.kill()
+    process.wait()
+    wait_for(lambda: not alive(tmp_path))
+
+
+def test_processes_are_told_of_each_other_and_of_their_devices():
+    chosen = launch.Launch(processes=3, devices_per_process=2)
+    assert launch.environment(1, 4321, chosen) == {
+        "BAHDANAU_COORDINATOR": "127.0.0.1:4321",
+        "BAHDANAU_PROCESSES": "3",
+        "BAHDANAU_PROCESS_ID": "1",
+        "JAX_NUM_CPU_DEVICES": "2",
+        "JAX_LOCAL_DEVICE_IDS": "2,3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--", "train"], "missing: --processes"),
+        (["--processes", "2"], "nothing to launch: bahdanau launch --processes N -- train"),
+        (["--processes", "2", "--"], "nothing to launch"),
+        (["--processes", "0", "--", "train"], "--processes should be at least 1"),
+        (["--processes", "2", "--restarts", "-1", "--", "train"], "at least 0"),
+        (["--processes", "2", "--restart", "1", "--", "train"], "did you mean --restarts?"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        launch.main(arguments)
+
+
+@pytest.mark.parametrize(
+    ("codes", "cause"),
+    [
+        ((2, -signal.SIGABRT), 2),  # a wrong setting, and the one who waited for the first process
+        ((1, 2), 2),  # a full disk, and the one whose message found no peer
+        ((2, -signal.SIGKILL), -signal.SIGKILL),  # a death, and a save that needed the dead
+        ((-signal.SIGABRT, 1), 1),
+        ((-signal.SIGABRT, -signal.SIGSEGV), -signal.SIGSEGV),
+    ],
+)
+def test_causes_are_told_from_consequences(codes, cause):
+    assert min(codes, key=launch._rank) == cause

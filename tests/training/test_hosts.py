@@ -1,0 +1,102 @@
+"""How processes are told of each other, or find each other, before JAX starts."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from bahdanau_jax import training
+from bahdanau_jax.training import hosts
+
+TOLD = {
+    "BAHDANAU_COORDINATOR": "10.0.0.1:4321",
+    "BAHDANAU_PROCESSES": "4",
+    "BAHDANAU_PROCESS_ID": "3",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (("10.0.0.1:4321", 4, 3), {}),
+        (("", 0, -1), TOLD),
+        (("10.0.0.1:4321", 0, 3), {**TOLD, "BAHDANAU_COORDINATOR": "elsewhere:1"}),
+        (("10.0.0.1:4321", 4, 3), {"SLURM_STEP_NUM_TASKS": "2"}),
+    ],
+)
+def test_arguments_come_before_the_environment_and_both_before_a_cluster(arguments, environment):
+    assert hosts.arrangement(*arguments, environment) == {
+        "coordinator_address": "10.0.0.1:4321",
+        "num_processes": 4,
+        "process_id": 3,
+        "cluster_detection_method": "deactivate",
+    }
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"},
+        {"OMPI_COMM_WORLD_SIZE": "2"},
+        {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "0"},
+    ],
+)
+def test_a_cluster_shows_itself_and_the_rest_is_left_to_jax(environment):
+    assert hosts.arrangement("", 0, -1, environment) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (("", 0, -1), {}),
+        (("", 0, -1), {"SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "7"}),
+        (("", 0, -1), {"SLURM_NTASKS": "4"}),  # in a batch script, outside srun
+        (("", 0, -1), {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),  # any pod
+        (("10.0.0.1:4321", 1, 0), {}),
+        (("", 1, -1), TOLD),
+        (("", 1, 0), {"SLURM_STEP_NUM_TASKS": "2"}),
+    ],
+)
+def test_a_process_on_its_own(arguments, environment):
+    assert hosts.arrangement(*arguments, environment) is None
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with training.joined(*arguments):
+            assert training.first() and not training.together()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("10.0.0.1:4321", 2, -1), "--process-id missing: several processes need"),
+        (("", 2, -1), "--coordinator and --process-id missing"),
+        (("10.0.0.1:4321", 2, 2), "process 2 of 2: --process-id counts from 0 to one less"),
+        (("10.0.0.1:4321", -2, 0), "process 0 of -2"),
+        (("10.0.0.1", 2, 0), "--coordinator is '10.0.0.1', but should be HOST:PORT"),
+        ((":4321", 2, 0), "should be HOST:PORT"),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        hosts.arrangement(*arguments, {})
+
+
+def test_one_process_agrees_with_itself():
+    scores = {"loss": 1 / 3, "bleu": np.nextafter(50.0, 51.0)}
+    assert training.agreed(scores) == scores
+    assert training.first_then_others(lambda: 7) == 7
+
+
+def test_the_monitor_of_another_process_writes_nothing(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    monitor = training.Monitor(tmp_path, 10, log_every=1)
+    monitor.start(0, {})
+    with monitor.paused():
+        monitor.evaluation(1, {"score": 1.0})
+    monitor.update(1, {"loss": 1.0, "words": 2.0, "seconds": 1.0})
+    monitor.note("a word")
+    monitor.close()
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,172 @@
+"""The same update on 8 devices as on one: gradients, steps, messages, and what a device holds."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+from bahdanau_jax import training
+from bahdanau_jax.config import Config, TrainingConfig
+from bahdanau_jax.training import parallel
+from bahdanau_jax.variants import check
+from tests import small
+from tests.training import toy
+
+BACKENDS = ["jit", "pmap", "jit, 2 parts", "vocabulary"]
+WAYS = [*BACKENDS, "one device, 4 parts"]
+
+
+@pytest.fixture(scope="module")
+def eight():
+    """What eight.py measures."""
+    program = Path(__file__).with_name("eight.py")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(small.ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "way", "tolerance"),
+    [
+        *(("float32", way, 1e-5) for way in WAYS),
+        ("float64", "jit, 2 parts", 1e-12),
+        ("float64", "pmap", 1e-12),
+    ],
+)
+def test_raw_gradients_equal_those_of_one_device(eight, dtype, way, tolerance):
+    """‖Δ‖ / ‖g‖ of the worst leaf; with dropout, filler rows, and a mean a word in float64."""
+    assert eight["devices"] == 8
+    assert eight[dtype]["smallest gradient"] > 0
+    assert eight[dtype][way]["gradient"] <= tolerance
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_twenty_steps_of_the_papers_recipe_agree(eight, way):
+    assert eight["float32"][way]["params"] <= 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_counts_agree(eight, way):
+    """A mean of means would not, with filler rows on the last devices alone."""
+    ours, theirs = eight["float32"][way]["counts"], eight["float32"]["one"]
+    assert theirs["words"] > 50 and theirs["cells"] == 16 * 18
+    for name, value in theirs.items():
+        assert ours[name] == pytest.approx(value, rel=1e-5), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["jit", "pmap", "jit, 2 parts"])
+def test_an_update_sends_one_message(eight, way):
+    """All gradients, the model's five sums and two counts, once; no parameter travels."""
+    (name, (size,)), *others = eight["float32"][way]["messages"].items()
+    gradients, sums = sum(eight["leaves"]), 5 + 2
+    assert (name, others) == ("all-reduce", [])
+    assert gradients < size <= gradients + sums
+
+
+@pytest.mark.slow
+def test_only_what_is_split_travels_besides(eight):
+    """Parameters are collected: the split ones, and those whose accumulators are split."""
+    found = eight["float32"]["vocabulary"]
+    assert set(found["messages"]) <= {"all-reduce", "all-gather", "reduce-scatter"}
+    assert sum(found["messages"]["all-gather"]) <= 2 * sum(eight["leaves"])
+    assert re.fullmatch(
+        r"8 devices, each with [\d.]+ MB of parameters and optimiser state; "
+        r"[\d.]+ MB saved by training.shard",
+        found["memory"],
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_state_is_donated_and_compiled_for_once(eight, way):
+    assert eight["float32"][way]["donated"]
+    assert eight["float32"][way]["compiled later"] == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "sizes"), [(1, (1,)), (2, (2,)), (8, (2, 2, 2)), (12, (2, 2, 3)), (7, (7,))]
+)
+def test_a_mesh_has_an_axis_for_each_prime_factor(number, sizes):
+    assert parallel._factors(number) == sizes
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [
+        ((30_000, 620), 8),
+        ((30_001, 620), 4),  # along 620
+        ((30_002, 620), 8),  # 2 along the words, 4 along 620
+        ((500, 30_001), 4),
+        ((30_001, 621), 1),
+        ((3, 14, 14), 4),
+        ((30_000,), 1),
+        ((), 1),
+    ],
+)
+def test_a_matrix_is_split_as_far_as_its_sides_divide(shape, parts):
+    axes = tuple(f"data{i}" for i in range(3))
+    devices = jax.sharding.AbstractMesh((2, 2, 2), axes)
+    sharding = parallel.split(shape, devices)
+    assert np.prod(shape) // np.prod(sharding.shard_shape(shape)) == parts
+    assert parallel.replicated(devices).spec == PartitionSpec()
+
+
+def test_one_device_by_mesh_equals_none():
+    backend = training.Jit(training.mesh())
+    tx = training.make(toy.OPTIMIZER, 10)
+    plain, step = toy.parts()
+    spread = backend.place(toy.parts()[0])
+    spread_step = training.train_step(toy.loss_fn, tx, toy.OPTIMIZER, backend)
+    for i in range(2):
+        plain, _ = step(plain, toy.batch(i))
+        spread, _ = spread_step(spread, backend.feed(toy.batch(i)))
+    assert spread_step._cache_size() == 1
+    for ours, theirs in zip(*map(jax.tree.leaves, (plain.params, spread.params)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_rows_of_a_batch_lie_on_the_devices():
+    batch = training.shard(toy.batch(0), training.mesh())
+    assert jnp.asarray(batch.source).shape == (toy.ROWS, toy.LENGTH)
+
+
+def test_what_is_gathered_has_its_values():
+    state = training.replicate(toy.parts()[0], training.mesh())
+    for ours, theirs in zip(
+        *map(jax.tree.leaves, (training.gathered(state.params), toy.init())), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert jnp.array_equal(jax.random.key_data(state.key), jax.random.key_data(jax.random.key(3)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"parallel": "pmpa"}, "no training.parallel 'pmpa'; known: jit, pmap"),
+        ({"shard": "all"}, "no training.shard 'all'; known: none, optimizer, vocabulary"),
+        ({"accumulate": 0}, "training.accumulate is 0, but should be at least 1"),
+        ({"parallel": "pmap", "shard": "optimizer"}, "pmap copies everything to every device"),
+    ],
+)
+def test_settings_that_do_not_fit(settings, message):
+    config = Config(training=dataclasses.replace(TrainingConfig(), **settings))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check(config)

@@ -1,0 +1,98 @@
+"""What telemetry reads off the accumulators equals what the updates did."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bahdanau_jax import training
+from bahdanau_jax.config import OptimizerConfig
+from tests.training import toy
+
+STEPS = 50
+
+
+def norm(tree) -> float:
+    return float(np.sqrt(sum(np.sum(np.square(leaf, dtype=float)) for leaf in leaves(tree))))
+
+
+def leaves(tree):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+def difference(new, old):
+    return jax.tree.map(lambda a, b: np.asarray(a) - np.asarray(b), new, old)
+
+
+def trained(config: OptimizerConfig, updates: int):
+    """Successive parameters and gradients' squares as NumPy sees them, and the last state."""
+    tx = training.make(config, STEPS)
+    state = training.init_state(toy.init(), tx, jax.random.key(0), config)
+    step = training.train_step(toy.loss_fn, tx, config)
+    seen = [jax.tree.map(np.asarray, jax.tree.map(jnp.copy, state.params))]
+    for i in range(updates):
+        state, _ = step(state, toy.batch(i))
+        seen.append(jax.tree.map(np.asarray, jax.tree.map(jnp.copy, state.params)))
+    return seen, state
+
+
+def test_of_adam_it_is_the_last_update():
+    config = OptimizerConfig(name="adam", learning_rate=0.01, schedule="cosine", warmup_steps=2)
+    seen, state = trained(config, 4)
+    found = training.Telemetry(config, STEPS).measure(state)
+    expected = norm(difference(seen[4], seen[3])) / norm(seen[4])
+    assert float(found["update_to_weight"]) == pytest.approx(expected, rel=1e-3)
+
+
+def test_of_adadelta_it_is_the_decayed_mean_of_the_updates():
+    config = OptimizerConfig(learning_rate=0.5)
+    seen, state = trained(config, 6)
+    squares = [norm(difference(b, a)) ** 2 / 0.25 for a, b in zip(seen[:-1], seen[1:], strict=True)]
+    weights = [config.rho ** (len(squares) - 1 - i) for i in range(len(squares))]
+    mean = float(np.dot(weights, squares) / sum(weights))
+    found = training.Telemetry(config, STEPS).measure(state)
+    expected = 0.5 * np.sqrt(mean) / norm(seen[-1])
+    assert float(found["update_to_weight"]) == pytest.approx(expected, rel=1e-3)
+    accumulated = np.concatenate([leaf.ravel() for leaf in leaves(state.opt_state[1].e_g)])
+    accumulated = accumulated.astype(float) / (1 - config.rho**6)
+    assert float(found["gradient_rms"]) == pytest.approx(np.sqrt(accumulated.mean()), rel=1e-5)
+    assert float(found["below_epsilon"]) == np.mean(accumulated < config.epsilon)
+
+
+def test_the_first_update_of_adadelta_is_no_smaller_than_it_was():
+    """Accumulators begin at 0: without the correction the ratio would be a fifth of the truth."""
+    seen, state = trained(OptimizerConfig(), 1)
+    found = training.Telemetry(OptimizerConfig(), STEPS).measure(state)
+    expected = norm(difference(seen[1], seen[0])) / norm(seen[1])
+    assert float(found["update_to_weight"]) == pytest.approx(expected, rel=1e-3)
+
+
+LINE = {"gradient_rms": 1e-5, "clipped_share": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "warns"),
+    [
+        ({"loss_scale": "token"}, {}, True),
+        ({"loss_scale": "token"}, {"clipped_share": 1.0}, False),  # as in the paper's recipe
+        ({"loss_scale": "token"}, {"gradient_rms": 1e-3}, False),  # E[g²] is not far below ε
+        ({"loss_scale": "token", "epsilon": 1e-12}, {}, False),
+        ({"name": "adam"}, {}, False),
+        ({}, {"gradient_rms": None}, False),
+        ({}, {"clipped_share": None}, False),
+    ],
+)
+def test_the_warning(change, line, warns):
+    config = dataclasses.replace(OptimizerConfig(), **change)
+    found = training.Telemetry(config, STEPS).warning(LINE | line)
+    assert bool(found) == warns
+    if found:
+        assert "far below √ε = 1.0e-03" in found and "(it is token)" in found
+        assert "optimizer.epsilon to 1e-10 or less" in found and "\n" not in found
+
+
+def test_an_unknown_optimizer():
+    with pytest.raises(ValueError, match="optimizer.name 'sgd' is unknown; known: adadelta, adam"):
+        training.Telemetry(OptimizerConfig(name="sgd"), STEPS)

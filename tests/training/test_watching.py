@@ -1,0 +1,135 @@
+"""What a run leaves behind for whoever asks afterwards: record, compilations, trace, bad batch."""
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bahdanau_jax import training
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import Config, TrainingConfig
+from bahdanau_jax.training import record
+from bahdanau_jax.training.compilation import CompileLog
+from tests.training import toy
+
+
+@pytest.fixture(scope="module")
+def step():
+    return toy.parts()[1]
+
+
+def test_every_start_is_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS_OF_THIS_TEST", "1")
+    monkeypatch.setenv("SECRET_TOKEN", "no")
+    config = Config(training=TrainingConfig(seed=7))
+    for at in (0, 12):
+        training.append_record(tmp_path, config, at)
+    first, second = json.loads((tmp_path / training.RECORD).read_text())
+    assert (first["step"], second["step"], first["seed"]) == (0, 12, 7)
+    assert first["command"] == sys.argv and first["versions"]["jax"] == jax.__version__
+    assert first["devices"] == {"backend": "cpu", "kind": "cpu", "count": 1, "processes": 1}
+    assert Config.from_json(json.dumps(first["config"])) == config
+    assert "SECRET_TOKEN" not in first["environment"]
+
+
+def test_a_damaged_record_is_set_aside(tmp_path):
+    (tmp_path / training.RECORD).write_text("[{")
+    training.append_record(tmp_path, Config(), 3)
+    assert len(json.loads((tmp_path / training.RECORD).read_text())) == 1
+    assert (tmp_path / "record.json.damaged").read_text() == "[{"
+
+
+def test_the_state_of_the_checkout(tmp_path):
+    """Of the checkout that holds the code, not of one that the code is merely installed in."""
+    run = lambda *words: subprocess.run(["git", "-C", tmp_path, *words], check=True)  # noqa: E731
+    assert record.git(tmp_path) is None
+    run("init", "-q")
+    (tmp_path / "__init__.py").write_text("")
+    assert record.git(tmp_path) is None
+    run("add", ".")
+    run("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
+    clean = record.git(tmp_path)
+    assert clean and re.fullmatch("[0-9a-f]{40}", clean["commit"]) and not clean["changed"]
+    (tmp_path / "__init__.py").write_text("x = 1\n")
+    assert record.git(tmp_path) == {**clean, "changed": True}
+
+
+def test_compilations_are_logged_while_the_log_is_open(tmp_path):
+    path = tmp_path / "compilations.jsonl"
+    log = CompileLog(path)
+    log.now = {"step": 3, "source": (2, 5)}
+
+    def fresh(x):
+        return x * 3 + 1
+
+    jax.jit(fresh)(jnp.ones(3))
+    jax.jit(fresh)(jnp.ones(3))  # the same program
+    log.now = {}
+    jax.jit(fresh)(jnp.ones(4))
+    log.close()
+    jax.jit(fresh)(jnp.ones(5))
+    made = [json.loads(line) for line in path.read_text().splitlines()]
+    ours = [line for line in made if "fresh" in line["program"]]
+    assert len(ours) == 2
+    assert (ours[0]["step"], ours[0]["source"]) == (3, [2, 5]) and "step" not in ours[1]
+    assert ours[0]["seconds"] > 0 and not ours[0]["cached"]
+
+
+def test_a_trace_of_chosen_steps(step, tmp_path):
+    profile = training.Profile.parse("2:4", tmp_path / "profile")
+    toy.train(tmp_path, step, profile=profile)
+    assert list((tmp_path / "profile").rglob("*.xplane.pb"))
+    assert not profile.running
+
+
+def test_a_trace_that_the_end_of_the_run_cuts_off_is_written(step, tmp_path):
+    profile = training.Profile.parse("12:400", tmp_path / "profile")
+    toy.train(tmp_path, step, profile=profile)
+    assert list((tmp_path / "profile").rglob("*.xplane.pb"))
+
+
+@pytest.mark.parametrize("text", ["", "5", "5:", "a:b", "5:5", "7:3", "-1:3", "1:2:3", "1.5:2"])
+def test_no_range_of_steps(text, tmp_path):
+    with pytest.raises(ValueError, match="should be FIRST:LAST, such as 10:15"):
+        training.Profile.parse(text, tmp_path)
+
+
+def test_a_range_that_the_run_does_not_reach(step, tmp_path):
+    with pytest.raises(ValueError, match="begins at update 14, but this run goes from 0 to 14"):
+        toy.train(tmp_path, step, profile=training.Profile.parse("14:16", tmp_path))
+
+
+def poisoned(start: int):
+    for at in range(start, 100):
+        batch = toy.batch(at)
+        yield batch if at < 6 else Batch(*batch[:4], np.full(toy.ROWS, np.nan, np.float32))
+
+
+def test_the_batch_of_a_divergence_is_kept(step, tmp_path):
+    with pytest.raises(training.Diverged) as diverged:
+        toy.train(tmp_path, step, next_batches=poisoned, max_nonfinite=3, evaluate=None)
+    path = tmp_path / "nonfinite-9.npz"
+    assert f"up to step 9, whose batch is kept in {path}: lower" in str(diverged.value)
+    batch = training.load_batch(path)
+    assert batch.source.tolist() == toy.batch(8).source.tolist() and np.isnan(batch.weight).all()
+    state, _ = toy.parts()
+    assert float(step(state, batch)[1].skipped) == 1  # it can be looked into
+
+
+def test_telemetry_reaches_the_lines_and_warns_once(tmp_path, capfd):
+    optimizer = dataclasses.replace(toy.OPTIMIZER, epsilon=1e6, clip_norm=1e9)
+    telemetry = training.Telemetry(optimizer, toy.CONFIG.steps)
+    _, step = toy.parts(optimizer)
+    toy.train(tmp_path, step, telemetry=telemetry)
+    lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    updates = [line for line in lines if "loss" in line]
+    assert [line["step"] for line in updates] == [5, 10, 14]
+    assert all(line["update_to_weight"] > 0 and line["gradient_rms"] > 0 for line in updates)
+    assert updates[0]["below_epsilon"] == pytest.approx(1)
+    assert capfd.readouterr().err.count("step 5: warning: √E[g²] is ") == 1
