@@ -3,6 +3,7 @@
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -89,6 +90,7 @@ def test_plain_jax_computes_our_loss_and_gradients_also_of_padded_rows(problem):
     source_mask = np.arange(SIZE.S) < np.array([[5], [3], [1]])
     target_mask = np.arange(SIZE.T) < np.array([[2], [4], [3]])
     batch = batch._replace(source_mask=source_mask, target_mask=target_mask)
+    batch = jax.tree.map(jnp.asarray, batch)
     theirs = jax.value_and_grad(plain.loss)(params, batch)
     ours = jax.value_and_grad(bj.loss, argnums=1)(config, params, batch)
     for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
