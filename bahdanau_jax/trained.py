@@ -64,6 +64,11 @@ def load(
         checkpoints.close()
     if not restored:
         raise FileNotFoundError(f"{folder}/{CHECKPOINTS} is empty: train the run first")
+    if len(restored) < average:
+        raise ValueError(
+            f"{folder} holds {len(restored)} checkpoints, not {average}: ask for fewer, or train "
+            f"with training.keep_checkpoints {average}"
+        )
     return Run(folder, config, codecs, _average([each[part] for each in restored]))
 
 

@@ -6,8 +6,7 @@ restores a flipped bit without a word, and casts a wrong type in silence.
 
 import logging
 import math
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from orbax.checkpoint import v1 as orbax
 
-from bahdanau_jax.training.damage import Damaged, barrier, hush, quiet, reading, together
+from bahdanau_jax.training import replacing
+from bahdanau_jax.training.damage import Damaged, hush, quiet, reading, together
 from bahdanau_jax.training.digest import (
     DIGESTS,
     Flat,
@@ -29,13 +29,13 @@ from bahdanau_jax.training.digest import (
     sums,
     unflatten,
 )
-from bahdanau_jax.training.preservation import NewestAndBest
+from bahdanau_jax.training.preservation import NewestAndBest, ordered
 
 log = logging.getLogger(__name__)
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
-DAMAGED, REPLACED = "damaged-", "replaced-"  # before the step, in names of folders set aside
+DAMAGED = "damaged-"  # before the step, in the name of a folder set aside
 
 
 class Checkpointer:
@@ -59,7 +59,7 @@ class Checkpointer:
         with self._disk():
             if keep is not None:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._bring_back()
+                replacing.bring_back(self.folder)
             self._orbax = orbax.training.Checkpointer(
                 str(self.folder),
                 context=options,
@@ -106,13 +106,13 @@ class Checkpointer:
             "progress": progress or {},
         }
         self.wait()
-        self._make_room(flat)
+        replacing.make_room(self.folder, flat)
         self._scores.pop(step, None)
         if note["score"] is not None:
             self._scores[step] = note["score"]
         with self._disk():
             if step in self.steps():
-                self._rename(str(step), f"{REPLACED}{step}")
+                self._rename(str(step), f"{replacing.REPLACED}{step}")
             self._pending = self._orbax.save_checkpointables_async(
                 step,
                 {ITEM: flat},
@@ -120,33 +120,9 @@ class Checkpointer:
                 custom_metadata={"note": note, "seal": seal(note)},
             )
 
-    def _make_room(self, flat: Flat) -> None:
-        """Raise OSError now, rather than when a part is written, where the disk is too full."""
-        needed = sum(leaf.size * leaf.dtype.itemsize for leaf in flat.values())
-        free = shutil.disk_usage(self.folder).free if self.folder.exists() else 0
-        if needed > free:
-            raise OSError(
-                f"cannot keep checkpoints in {self.folder}: one needs {needed / 1e6:,.1f} MB, and "
-                f"{free / 1e6:,.1f} MB are free; free some space or choose another folder"
-            )
-
     def _rename(self, name: str, new: str) -> None:
-        """Of a checkpoint's folder, by the first process; the others wait."""
-        if jax.process_index() == 0:
-            shutil.rmtree(self.folder / new, ignore_errors=True)
-            (self.folder / name).rename(self.folder / new)
-        barrier(new)
+        replacing.rename(self.folder / name, self.folder / new)
         self._orbax.reload()
-
-    def _bring_back(self) -> None:
-        """Folders of checkpoints that were being replaced when the process died."""
-        for aside in self.folder.glob(f"{REPLACED}*") if jax.process_index() == 0 else ():
-            whole = self.folder / aside.name.removeprefix(REPLACED)
-            if whole.exists():
-                shutil.rmtree(aside, ignore_errors=True)
-            else:
-                aside.rename(whole)
-        barrier(REPLACED)
 
     def check(self) -> None:
         """Raise OSError where a save in the background has failed by now; never waits."""
@@ -165,9 +141,7 @@ class Checkpointer:
             return
         pending.result()
         self._orbax.wait()
-        if jax.process_index() == 0:
-            for aside in self.folder.glob(f"{REPLACED}*"):
-                shutil.rmtree(aside, ignore_errors=True)
+        replacing.forget(self.folder)
 
     def wait(self) -> None:
         """Until the last save is on disk. Raises OSError where it could not be written."""
@@ -203,45 +177,19 @@ class Checkpointer:
         with a warning, and a training run sets them aside as damaged-STEP.
         Raises ValueError where the checkpoint is of another model, OSError where all are damaged.
         """
-        return self._first_good(self._newest_first(), template)
+        return next(iter(self.restore_several(template, "newest", 1)), None)
 
     def restore_best(self, template: State) -> State | None:
         """Likewise, the one with the highest score; then the next best, then the newest."""
-        return self._first_good(self._best_first(), template)
-
-    def _newest_first(self) -> list[int]:
-        return list(reversed(self.steps()))
-
-    def _best_first(self) -> list[int]:
-        scores = self.scores()
-        ranked = sorted(scores, key=lambda step: (scores[step], step), reverse=True)
-        return ranked + [step for step in self._newest_first() if step not in scores]
+        return next(iter(self.restore_several(template, "best", 1)), None)
 
     def restore_several(self, template: State, choice: str, count: int) -> list[State]:
-        """The first `count` whole checkpoints by `choice`, `best` or `newest`; [] if there is none.
+        """The first `count` that are whole, in an order of ORDERS; fewer where there are no more.
 
-        Raises ValueError for another choice, or where there are fewer.
+        Raises ValueError for another order, or none to restore.
         """
-        orders = {"best": self._best_first, "newest": self._newest_first}
-        if choice not in orders:
-            raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(orders)}")
-        if count < 1:
-            raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
-        found = self._whole(orders[choice](), template, count)
-        if 0 < len(found) < count:
-            raise ValueError(
-                f"{self.folder} holds {len(found)} checkpoints, not {count}: ask for fewer, or "
-                f"train with training.keep_checkpoints {count}"
-            )
-        return found
-
-    def _first_good(self, steps: Sequence[int], template: State) -> State | None:
-        return next(iter(self._whole(steps, template, 1)), None)
-
-    def _whole(self, steps: Sequence[int], template: State, count: int) -> list[State]:
-        """The first `count` of these that are whole."""
         damaged, found = [], []
-        for step in steps:
+        for step in ordered(self.steps(), self.scores(), choice, count):
             if len(found) == count:
                 break
             try:

@@ -1,13 +1,35 @@
-"""Which checkpoints stay."""
+"""Which checkpoints stay, and in which order they are read."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 
 def best(scores: dict[int, float]) -> int | None:
     """The step with the highest score; of equal ones the last, which has learned for longer."""
     return max(scores, key=lambda step: (scores[step], step), default=None)
+
+
+# From scores and a step to what the first to be read has most of.
+ORDERS: Mapping[str, Callable[[Mapping[int, float], int], tuple[float, int]]] = MappingProxyType(
+    {
+        "best": lambda scores, step: (scores.get(step, -math.inf), step),
+        "newest": lambda scores, step: (0, step),
+    }
+)
+
+
+def ordered(
+    steps: Sequence[int], scores: Mapping[int, float], choice: str, count: int
+) -> list[int]:
+    """Steps in the order in which `count` of them are looked for."""
+    if choice not in ORDERS:
+        raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(ORDERS)}")
+    if count < 1:
+        raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
+    return sorted(steps, key=lambda step: ORDERS[choice](scores, step), reverse=True)
 
 
 @dataclass(frozen=True)

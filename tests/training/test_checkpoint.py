@@ -50,7 +50,9 @@ def restored(folder, keep=None, best=False, template=None):
     checkpoints = training.Checkpointer(folder, keep)
     try:
         template = toy.parts()[0] if template is None else template
-        return (checkpoints.restore_best if best else checkpoints.restore)(template)
+        if best:
+            return next(iter(checkpoints.restore_several(template, "best", 1)), None)
+        return checkpoints.restore(template)
     finally:
         checkpoints.close()
 
