@@ -78,7 +78,8 @@ def parameters(config: ModelConfig, weights: str = "") -> Any:
 def save_weights(path: Path, params: Any) -> None:
     """All weights as one .npz, their paths joined by "/"."""
     leaves, _ = jax.tree.flatten_with_path(params)
-    np.savez(path, **{_name(place): np.asarray(leaf) for place, leaf in leaves})
+    arrays: dict[str, Any] = {_name(place): np.asarray(leaf) for place, leaf in leaves}
+    np.savez(path, **arrays)
 
 
 def _name(path: tuple) -> str:
@@ -87,11 +88,12 @@ def _name(path: tuple) -> str:
 
 def random_batch(size: Size) -> Batch:
     """Random ids of full length; the same in every peer that reads our weights."""
-    rng, sides = np.random.default_rng(1), []
-    for length in (size.S, size.T):
-        ids = rng.integers(2, size.V, (size.B, length)).astype(np.int32)
-        sides += [ids, np.ones_like(ids, bool)]
-    return Batch(*sides, np.ones(size.B, np.float32))
+    rng = np.random.default_rng(1)
+    source, target = (
+        rng.integers(2, size.V, (size.B, length)).astype(np.int32) for length in (size.S, size.T)
+    )
+    real = np.ones_like(source, bool), np.ones_like(target, bool)
+    return Batch(source, real[0], target, real[1], np.ones(size.B, np.float32))
 
 
 def planned(compiled: Any) -> dict[str, float]:

@@ -19,8 +19,9 @@ _MALLOC = {-4: 0, -1: 2**31 - 1, -2: 2**28, -8: 1}
 def keep_memory() -> None:
     """Let every update reuse the memory of the one before; Linux only."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    for parameter, value in _MALLOC.items() if mallopt else ():
-        mallopt(parameter, value)
+    if mallopt is not None:
+        for parameter, value in _MALLOC.items():
+            mallopt(parameter, value)
 
 
 class Answers:

@@ -21,12 +21,12 @@ import serving  # pyright: ignore[reportMissingImports]
 import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
 
-GATES = ("_z", "_r", "")
+GATES, SIDES = ("_z", "_r", ""), ("source", "target")
 
 
 def shapes(m: int, n: int, a: int, l: int, V: int) -> dict[str, tuple[int, ...]]:  # noqa: E741
     """Every parameter by its name in ours."""
-    found = {"source_embedding/E": (V, m), "target_embedding/E": (V, m)}
+    found: dict[str, tuple[int, ...]] = {f"{side}_embedding/E": (V, m) for side in SIDES}
 
     def cell(name: str, inputs: dict[str, int]) -> None:
         for gate in GATES:
