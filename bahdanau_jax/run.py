@@ -6,7 +6,9 @@ metrics.jsonl. Everything with a side effect is reached from here.
 
 import contextlib
 import dataclasses
+import functools
 import io
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,11 +20,11 @@ from PIL import Image
 
 from bahdanau_jax import data, decoding, model, training
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.config import Config
+from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.evaluation import figures, scores
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, example, load
+from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
 from bahdanau_jax.variants import DEV_METRICS, check
 
 __all__ = ["Run", "ensemble", "load", "prepare", "train"]
@@ -49,19 +51,21 @@ def prepare(
         return prepared.statistics | batches
 
 
-def train(config: Config, workdir: Path, profile: str = "") -> Run:
+def train(config: Config, workdir: Path, profile: str = "", began: float | None = None) -> Run:
     """Train in `workdir`, or go on there, until the configured steps; returns the best model.
 
     `profile`, "10:15", traces the updates from the tenth to the fifteenth into `workdir`/profile.
+    The time to the first step counts from `began`, of time.perf_counter, or else from this call.
     Ctrl-C and SIGTERM save and raise training.Interrupted. Raises ValueError or OSError for wrong
     settings or data, and for a folder of another experiment or with another trainer.
     """
+    began = time.perf_counter() if began is None else began
     check(config)
     workdir = Path(workdir)
     traced = training.Profile.parse(profile, workdir / PROFILE) if profile else None
     with training.lock(workdir) if training.first() else contextlib.nullcontext():
         config, prepared = training.first_then_others(lambda: _begun(config, workdir))
-        outcome = _optimize(config, prepared, workdir, traced)
+        outcome = _optimize(config, prepared, workdir, traced, began)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     return load(workdir)
@@ -144,7 +148,11 @@ def _same_experiment(config: Config, workdir: Path) -> None:
 
 
 def _optimize(
-    config: Config, prepared: Prepared, workdir: Path, profile: training.Profile | None
+    config: Config,
+    prepared: Prepared,
+    workdir: Path,
+    profile: training.Profile | None,
+    began: float,
 ) -> training.Outcome:
     network = model.Seq2Seq(config.model)
     smoothing = config.optimizer.label_smoothing
@@ -158,37 +166,40 @@ def _optimize(
     seed, key = jax.random.split(jax.random.key(config.training.seed))
     steps = settings.steps
     optimizer = training.make(config.optimizer, steps)
-    params = jax.jit(network.init)(seed, example())["params"]
-    state = training.init_state(params, optimizer, key, config.optimizer)
-    state = backend.place(state)
+    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, settings.keep_checkpoints)
     monitor = training.Monitor(
         workdir, steps, log_every=settings.log_every, epoch_steps=plan.steps()
     )
-    if devices.size > 1:
-        monitor.note(training.memory(state, devices))
-    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, settings.keep_checkpoints)
-    try:
+    monitor.watch_programs()
+    # Only the parameters are asked for, so the network itself is not traced.
+    init = jax.jit(lambda key: network.init(key, method=lambda network: network.parts)["params"])
+    begin = functools.partial(training.init_state, tx=optimizer, key=key, config=config.optimizer)
+    update = training.train_step(loss_fn, optimizer, config.optimizer, backend, settings.accumulate)
+    multiple = devices.size * settings.accumulate
+    start = max(checkpoints.steps(), default=0)
+    needed = range(start, min(steps, start + plan.steps()) if _plans_ahead(settings) else start)
+    ahead = training.Ahead(
+        update,
+        jax.eval_shape(begin, jax.eval_shape(init, seed)),
+        map(backend.feed, data.each_shape(prepared.train, plan, needed, multiple)),
+        data.cores(),
+        lambda batch: monitor.compiling(start, batch),
+        lambda program: monitor.first_step(time.perf_counter() - began, program),
+    )
+    with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(ahead):
+        state = backend.place(begin(init(seed)))
+        if devices.size > 1:
+            monitor.note(training.memory(state, devices))
         state = checkpoints.restore(state) or state
         training.append_record(workdir, config, int(state.step))
-        update = training.train_step(
-            loss_fn, optimizer, config.optimizer, backend, settings.accumulate
-        )
-        batches = data.train_batches(
-            prepared.train,
-            plan,
-            int(state.step),
-            jax.process_index(),
-            jax.process_count(),
-            devices.size * settings.accumulate,
-        )
+        here = jax.process_index(), jax.process_count()
+        evaluate = _evaluator(config, prepared, loss_fn, monitor) if prepared.dev else None
         return training.run(
             state,
             steps=steps,
-            next_batches=batches,
-            step_fn=lambda state, batch: update(state, backend.feed(batch)),
-            evaluate=_alone(_evaluator(config, prepared, loss_fn, monitor))
-            if prepared.dev
-            else None,
+            next_batches=data.train_batches(prepared.train, plan, int(state.step), *here, multiple),
+            step_fn=lambda state, batch: ahead(state, backend.feed(batch)),
+            evaluate=_alone(evaluate) if evaluate else None,
             checkpointer=checkpoints,
             monitor=monitor,
             config=settings,
@@ -196,8 +207,11 @@ def _optimize(
             telemetry=training.Telemetry(config.optimizer, steps),
             profile=profile,
         )[1]
-    finally:
-        checkpoints.close()
+
+
+def _plans_ahead(settings: TrainingConfig) -> bool:
+    """Several processes make their programs in the same order, hence when they are needed."""
+    return settings.parallel == "jit" and jax.process_count() == 1
 
 
 def _alone(evaluate: Callable) -> Callable:

@@ -1,6 +1,8 @@
 """The Python face, line by line as the design has it, and composition: check, prepare, train."""
 
 import dataclasses
+import json
+import re
 
 import jax
 import jax.numpy as jnp
@@ -153,7 +155,7 @@ def test_config_json_is_replaced_whole(tmp_path, monkeypatch):
 
 
 class Compiled:
-    """The names of the programs compiled, by JAX's own account."""
+    """The names of the programs compiled, in any thread, by JAX's own account."""
 
     def __init__(self):
         self.events = []
@@ -179,40 +181,52 @@ CELLS = dataclasses.replace(
 )
 
 
-def test_an_epoch_compiles_a_program_for_each_shape_and_no_more(tmp_path, monkeypatch):
-    made, real = [], training.train_step
+@pytest.fixture
+def programs(monkeypatch):
+    """(shapes of every step made, names of all programs compiled) since the last clear()."""
+    made, real = [], training.Ahead
 
-    def counted(*arguments):
-        update = real(*arguments)
+    class Watched(real):
+        def __call__(self, state, batch):
+            made.append(batch.source.shape + batch.target.shape)
+            return super().__call__(state, batch)
 
-        def step(state, batch):
-            before = update._cache_size()
-            with Compiled() as compiled:
-                result = update(state, batch)
-            new = update._cache_size() - before
-            made.append((batch.source.shape + batch.target.shape, new, len(compiled.events)))
-            return result
+    monkeypatch.setattr(training, "Ahead", Watched)
+    with Compiled() as compiled:
+        yield made, compiled.events
 
-        return step
 
-    monkeypatch.setattr(training, "train_step", counted)
+def test_an_epoch_compiles_a_program_for_each_shape_and_no_more(tmp_path, programs):
+    made, compiled = programs
     found = bj.train(CELLS, tmp_path / "run")
     assert CELLS.training.steps == -(-300 // found.config.data.batch_size)  # an epoch
-    longer = dataclasses.replace(CELLS.training, steps=20)
     assert len(made) == 15
-    shapes = {shape for shape, *_ in made}
+    shapes = set(made)
     assert 1 < len(shapes) <= CELLS.data.shapes
-    assert sum(new for _, new, _ in made) == len(shapes)
-    seen = set()
-    for shape, new, events in made:
-        assert (new > 0) == (shape not in seen)
-        assert shape not in seen or events == 0
-        seen.add(shape)
+    assert sum("step" in name for name in compiled) == len(shapes)
     made.clear()
+    compiled.clear()
+    longer = dataclasses.replace(CELLS.training, steps=20)
     bj.train(dataclasses.replace(CELLS, training=longer), tmp_path / "run")
-    assert len(made) == 5
-    assert {shape for shape, *_ in made} <= shapes
-    assert sum(new for _, new, _ in made) == len({shape for shape, *_ in made})
+    assert len(made) == 5 and set(made) <= shapes
+    assert sum("step" in name for name in compiled) == len(set(made))
+
+
+def test_the_parameters_are_those_of_the_whole_network(research):
+    """Also where only they are asked for, and the network is not traced."""
+    network, key = bj.Seq2Seq(research[0].model), jax.random.key(3)
+    whole = network.init(key, research[1])["params"]
+    alone = network.init(key, method=lambda network: network.parts)["params"]
+    assert jax.tree.structure(whole) == jax.tree.structure(alone)
+    jax.tree.map(np.testing.assert_array_equal, whole, alone)
+
+
+def test_the_first_line_says_how_long_the_start_took(trained):
+    lines = (trained[0] / training.METRICS).read_text().splitlines()
+    first, *others = map(json.loads, lines)
+    assert first["first_step_seconds"] > first["first_program_seconds"] > 0
+    assert not any("first_step_seconds" in line for line in others)
+    assert re.search(r"first step after \d+\.\d s; its program compiled in", trained[1].stderr)
 
 
 def test_blank_lines_have_empty_translations(trained):

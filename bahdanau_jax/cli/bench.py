@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from bahdanau_jax.cli import options
+from bahdanau_jax.cli import experiment, options
 from bahdanau_jax.config import DataConfig
 
 
@@ -78,6 +78,74 @@ def _decode(arguments: Sequence[str]) -> dict:
     )
 
 
+@dataclass(frozen=True)
+class Train:
+    """Time updates of a random batch beside other programs and beside the machine's limit.
+
+    Peers: jax (plain JAX), torch (hand-written PyTorch), torch-compiled, joeynmt (2.3). All but the
+    first run in an environment of their own.
+    """
+
+    size: str = "small"  # small, paper or tiny
+    peers: str = "jax"  # names with commas between, or "" for none
+    rounds: int = 5  # of each pair of programs; medians count
+    torch_python: Path | None = None  # the Python of an environment with torch, NumPy and joeynmt
+    lengths: str = ""  # S = T instead of those of the size, as 30,50
+
+
+def _train(arguments: Sequence[str]) -> dict:
+    asked = options.parse(Train, arguments, "bench train")
+    lengths = numbers("lengths", asked.lengths) if asked.lengths else []
+    _at_least_one("rounds", asked.rounds)
+    from bahdanau_jax.benchmarks import train
+
+    peers = [name for name in asked.peers.split(",") if name]
+    return train.run(asked.size, peers, asked.rounds, asked.torch_python, lengths)
+
+
+@dataclass(frozen=True)
+class Epoch(experiment.Experiment):
+    """Time real epochs over the corpus of a configuration: padding and the host's work included.
+
+    `--workdir` keeps the prepared corpus, and no model.
+    """
+
+    epochs: int = 1
+    batches: int = 0  # of each epoch; 0: all
+
+
+def _epoch(arguments: Sequence[str]) -> dict:
+    asked = experiment.parse(Epoch, arguments, "bench epoch")
+    _at_least_one("epochs", asked.epochs)
+    from bahdanau_jax import run
+    from bahdanau_jax.benchmarks import epoch
+
+    run.check(asked.settings)
+    return epoch.run(asked.settings, asked.workdir, asked.epochs, max(0, asked.batches))
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Time updates as batch, lengths and vocabulary grow, and lay lines through the times."""
+
+    size: str = "small"  # where the sweeps start: small, paper or tiny
+    rounds: int = 5  # through all sizes; medians count
+    output: Path | None = None  # a folder for scaling.svg
+
+
+def _scaling(arguments: Sequence[str]) -> dict:
+    asked = options.parse(Scaling, arguments, "bench scaling")
+    _at_least_one("rounds", asked.rounds)
+    from bahdanau_jax.benchmarks import scaling
+
+    return scaling.run(asked.size, asked.rounds, asked.output)
+
+
+def _at_least_one(option: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"--{option} is {value}, but at least 1 is needed")
+
+
 def numbers(option: str, text: str) -> list[int]:
     """Positive whole numbers with commas between, as an option gives them."""
     found = [word.strip() for word in text.split(",")]
@@ -107,7 +175,6 @@ def _overhead(arguments: Sequence[str]) -> dict:
         if (value := getattr(asked, name)) < 3:
             raise ValueError(f"--{name.replace('_', '-')} is {value}, but should be at least 3")
     from bahdanau_jax.benchmarks import overhead
-    from bahdanau_jax.cli import experiment
 
     config = experiment.load(asked.config)
     sizes = {
@@ -123,7 +190,14 @@ def _overhead(arguments: Sequence[str]) -> dict:
 
 # What can be measured.
 BENCHMARKS: Mapping[str, Callable[[Sequence[str]], dict]] = MappingProxyType(
-    {"data": _data, "decode": _decode, "overhead": _overhead}
+    {
+        "data": _data,
+        "decode": _decode,
+        "epoch": _epoch,
+        "overhead": _overhead,
+        "scaling": _scaling,
+        "train": _train,
+    }
 )
 
 

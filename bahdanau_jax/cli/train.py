@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bahdanau_jax.cli import experiment
+from bahdanau_jax.cli import BEGAN, experiment
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     with training.joined(options.coordinator, options.processes, options.process_id):
         first = training.first()
         try:
-            run.train(options.settings, options.workdir, options.profile)
+            run.train(options.settings, options.workdir, options.profile, BEGAN)
         except training.Interrupted as interrupted:  # whoever stopped it waits for no report
             if first:
                 print(f"bahdanau: {interrupted}", file=sys.stderr)

@@ -8,7 +8,7 @@ from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
 from bahdanau_jax.data.names import choose
-from bahdanau_jax.data.pipeline import dev_batches, train_batches
+from bahdanau_jax.data.pipeline import dev_batches, each_shape, train_batches
 from bahdanau_jax.data.plan import PLANS, Plan
 from bahdanau_jax.data.prepare import Prepared, prepare
 from bahdanau_jax.data.sampling import SAMPLERS
@@ -43,6 +43,7 @@ __all__ = [
     "cores",
     "corpora",
     "dev_batches",
+    "each_shape",
     "grammar",
     "is_aligned",
     "key",

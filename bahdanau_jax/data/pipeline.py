@@ -1,6 +1,6 @@
 """From planned batches to padded arrays, made ahead of the consumer in a thread."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -88,6 +88,18 @@ def train_batches(
     steps = grain.MapDataset.source(_Steps(store, plan, process, processes, multiple))[start_step:]
     ahead = grain.ReadOptions(num_threads=1, prefetch_buffer_size=PREFETCHED)
     return iter(steps.to_iter_dataset(ahead))
+
+
+def each_shape(
+    store: Pairs, plan: Plan, steps: Iterable[int], multiple: int = 1
+) -> Iterator[Batch]:
+    """Of these steps, the first batch of each padded shape; in their order."""
+    seen, batches = set(), _Steps(store, plan, 0, 1, multiple)
+    for step in steps:
+        shape = plan.at(step)[1:]
+        if shape not in seen:
+            seen.add(shape)
+            yield batches[step]
 
 
 def dev_batches(pairs: Pairs, config: DataConfig) -> list[Batch]:

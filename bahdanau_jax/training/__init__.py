@@ -1,5 +1,6 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
+from bahdanau_jax.training.ahead import Ahead
 from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.damage import Damaged
 from bahdanau_jax.training.digest import difference, flatten, signature, unflatten
@@ -60,6 +61,7 @@ __all__ = [
     "SCHEDULES",
     "SHARDINGS",
     "TIMES",
+    "Ahead",
     "Backend",
     "Checkpointer",
     "Damaged",

@@ -13,7 +13,7 @@ FOUND = "/jax/compilation_cache/cache_hits"
 
 
 class CompileLog:
-    """A line for each program while it is open; `now` says what the program is compiled for.
+    """A line for each program while it is open; `now` says what this thread compiles it for.
 
     `cached` is true of a program that lay on disk, compiled before.
 
@@ -24,19 +24,26 @@ class CompileLog:
 
     def __init__(self, path: Path):
         self._file = path.open("a", encoding="utf-8")
-        self._found, self._lock = threading.local(), threading.Lock()
-        self.now: dict[str, Any] = {}
+        self._here, self._lock = threading.local(), threading.Lock()
         monitoring.register_event_listener(self._event)
         monitoring.register_event_duration_secs_listener(self._duration)
 
+    @property
+    def now(self) -> dict[str, Any]:
+        return getattr(self._here, "now", {})
+
+    @now.setter
+    def now(self, about: dict[str, Any]) -> None:
+        self._here.now = about
+
     def _event(self, event: str, **kwargs: str | int) -> None:
         if event == FOUND:
-            self._found.yes = True
+            self._here.found = True
 
     def _duration(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event != COMPILED:
             return
-        cached, self._found.yes = getattr(self._found, "yes", False), False
+        cached, self._here.found = getattr(self._here, "found", False), False
         line = {
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "program": kwargs.get("fun_name", "unknown"),

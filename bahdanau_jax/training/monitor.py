@@ -19,10 +19,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tensorboardX import SummaryWriter
 
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.training.ahead import Program
 from bahdanau_jax.training.compilation import CompileLog
 
 METRICS, COMPILATIONS = "metrics.jsonl", "compilations.jsonl"
-TIMES = ("seconds", "tokens_per_second")  # fields of a line that no two runs share
+# Fields of a line that no two runs share.
+TIMES = ("seconds", "tokens_per_second", "first_step_seconds", "first_program_seconds")
 
 
 @contextlib.contextmanager
@@ -102,6 +104,7 @@ class Monitor:
         self.workdir, self.total_steps = Path(workdir), total_steps
         self.log_every, self.epoch_steps = log_every, epoch_steps
         self._window: dict[str, float] = {}  # sums since the last line
+        self._started: dict[str, float] = {}  # what the next line says of the start
         self._lines = 0
         self._seconds = 0.0  # of training, of all processes
         self._since = time.perf_counter()
@@ -120,7 +123,7 @@ class Monitor:
         path = self.workdir / METRICS
         self._lines = cut(path, step, lines)
         self._file = path.open("a", encoding="utf-8")
-        self._programs = CompileLog(self.workdir / COMPILATIONS)
+        self.watch_programs()
         board = str(self.workdir / "tensorboard")
         self._board = SummaryWriter(board, purge_step=step + 1 if step else None)
         console = Console(stderr=True)
@@ -157,6 +160,12 @@ class Monitor:
             self._seconds += now - self._since
             self._since = now
 
+    def watch_programs(self) -> None:
+        """From now on it is written down what is compiled; otherwise `start` begins with that."""
+        if self._programs is None and jax.process_index() == 0:
+            self.workdir.mkdir(parents=True, exist_ok=True)
+            self._programs = CompileLog(self.workdir / COMPILATIONS)
+
     def compiling(self, step: int, batch: Batch | None = None) -> None:
         """What the programs are for that are compiled from now on: a batch, or an evaluation."""
         if self._programs:
@@ -181,7 +190,8 @@ class Monitor:
             return {}
         self._tick()
         window, self._window = self._window, {}
-        line = self._line(window) | dict(measured or {})
+        line = self._line(window) | dict(measured or {}) | self._started
+        self._started = {}
         self._write(step, line)
         self._say(step, line)
         return line
@@ -237,6 +247,16 @@ class Monitor:
             self._progress.console.print(text, highlight=False, markup=False)
         else:
             print(text, file=sys.stderr, flush=True)
+
+    def first_step(self, seconds: float, program: Program) -> None:
+        """How long it took to the end of the first step, and to make its program."""
+        how = "found on disk" if program.found else "compiled"
+        what = f"; its program {how} in {program.seconds:.1f} s" if program.seconds else ""
+        self._print(f"first step after {seconds:.1f} s{what}")
+        self._started = {
+            "first_step_seconds": seconds,
+            "first_program_seconds": program.seconds,
+        }
 
     def note(self, text: str) -> None:
         """A message for whoever watches, which leaves the bar whole."""

@@ -128,7 +128,7 @@ def test_a_resumed_window(monitor, tmp_path):
     again.close()
     for line in (*before, *lines(tmp_path)):
         for name in training.TIMES:
-            del line[name]
+            line.pop(name, None)
     assert lines(tmp_path)[0] | {n: 0 for n in training.TIMES} == before[0] | {
         n: 0 for n in training.TIMES
     }

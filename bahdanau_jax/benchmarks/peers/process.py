@@ -20,9 +20,10 @@ class Peer:
 
     def __init__(self, name: str, command: Sequence[str]):
         self.name = name
-        self._stack = ExitStack()
-        self._said = self._stack.enter_context(_transcript())
-        self._process = _start(name, command, stdin=subprocess.PIPE, stderr=self._said)
+        with ExitStack() as stack:
+            self._said = stack.enter_context(_transcript())
+            self._process = _start(name, command, stdin=subprocess.PIPE, stderr=self._said)
+            self._stack = stack.pop_all()
         self._stack.callback(self._end)
         self.greeting = self._answer()
 

@@ -1,0 +1,191 @@
+"""The same model by hand in PyTorch, as someone would write it who knows PyTorch well.
+
+The Python of an environment with torch and NumPy runs this file by its path; nothing of this
+package is imported here but its neighbour `serving`.
+
+    python torch_step.py '{"size": {...}, "settings": {...}, "weights": "weights.npz"}'
+
+Input products leave the loops, keys are computed once, products with the same operand are one, and
+the readout and the softmax take all steps at once. The weights are the tree of ours, its paths
+joined by "/"; without a file they are random.
+
+B sentences, S source and T target positions, m embedding, n units, a alignment, l readout, V words.
+"""
+
+import json
+import sys
+import time
+
+import numpy as np
+import serving  # pyright: ignore[reportMissingImports]
+import torch  # pyright: ignore[reportMissingImports]
+import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
+
+GATES, SIDES = ("_z", "_r", ""), ("source", "target")
+
+
+def shapes(m: int, n: int, a: int, l: int, V: int) -> dict[str, tuple[int, ...]]:  # noqa: E741
+    """Every parameter by its name in ours."""
+    found: dict[str, tuple[int, ...]] = {f"{side}_embedding/E": (V, m) for side in SIDES}
+
+    def cell(name: str, inputs: dict[str, int]) -> None:
+        for gate in GATES:
+            found.update({f"{name}/{i}{gate}": (rows, n) for i, rows in inputs.items()})
+            found[f"{name}/U{gate}"] = (n, n)
+            found[f"{name}/b{gate}"] = (n,)
+
+    cell("encoder/forward", {"W": m})
+    cell("encoder/backward", {"W": m})
+    cell("decoder", {"W": m, "C": 2 * n})
+    return found | {
+        "initial_state/W_s": (n, n),
+        "initial_state/b_s": (n,),
+        "attention/W_a": (n, a),
+        "attention/U_a": (2 * n, a),
+        "attention/v_a": (a,),
+        "readout/U_o": (n, 2 * l),
+        "readout/V_o": (m, 2 * l),
+        "readout/C_o": (2 * n, 2 * l),
+        "readout/b_o": (2 * l,),
+        "output/W_o": (l, V),
+        "output/b_w": (V,),
+    }
+
+
+def make_parameters(size: dict[str, int], weights: str) -> dict[str, torch.Tensor]:
+    wanted = shapes(size["m"], size["n"], size["a"], size["l"], size["V"])
+    if weights:
+        with np.load(weights) as file:
+            if {name: file[name].shape for name in file.files} != wanted:
+                raise SystemExit(f"{weights} does not hold the weights of this size")
+            values = {name: torch.from_numpy(file[name].copy()) for name in wanted}
+    else:
+        torch.manual_seed(1)
+        values = {name: 0.01 * torch.randn(shape) for name, shape in wanted.items()}
+    return {name: value.requires_grad_() for name, value in values.items()}
+
+
+def side_by_side(p: dict[str, torch.Tensor], name: str) -> torch.Tensor:
+    """A matrix, or bias, of the update gate, the reset gate and the candidate."""
+    return torch.cat([p[name + gate] for gate in GATES], -1)
+
+
+def run_gru(p, name: str, x: torch.Tensor, real: torch.Tensor, steps: range) -> list[torch.Tensor]:
+    """The states of one direction; `x` [S, B, 3n] are its inputs' products, biases included."""
+    n = p[name + "/U"].shape[0]
+    U_zr, U = torch.cat([p[name + "/U_z"], p[name + "/U_r"]], -1), p[name + "/U"]
+    h = x.new_zeros(x.shape[1], n)
+    states = [h] * len(steps)
+    for t in steps:
+        z, r = torch.sigmoid(torch.addmm(x[t, :, : 2 * n], h, U_zr)).chunk(2, 1)
+        new = torch.tanh(torch.addmm(x[t, :, 2 * n :], r * h, U))
+        h = torch.where(real[t], torch.lerp(h, new, z), h)  # h + z (new - h)
+        states[t] = h
+    return states
+
+
+def encode(p, source: torch.Tensor, mask: torch.Tensor):
+    """Annotations [B, S, 2n], keys [B, S, a] and s_0 [B, n]."""
+    x = F.embedding(source.T, p["source_embedding/E"])
+    names = ("encoder/forward", "encoder/backward")
+    W = torch.cat([side_by_side(p, name + "/W") for name in names], -1)
+    b = torch.cat([side_by_side(p, name + "/b") for name in names], -1)
+    products = torch.addmm(b, x.flatten(0, 1), W).view(*x.shape[:2], -1)
+    forward_x, backward_x = products.chunk(2, -1)
+    real, steps = mask.T[..., None], range(x.shape[0])
+    forward = run_gru(p, names[0], forward_x, real, steps)
+    backward = run_gru(p, names[1], backward_x, real, steps[::-1])
+    h = torch.cat([torch.stack(forward, 1), torch.stack(backward, 1)], -1)
+    s_0 = torch.addmm(p["initial_state/b_s"], backward[0], p["initial_state/W_s"])
+    return h, h @ p["attention/U_a"], torch.tanh(s_0)
+
+
+def compute_loss(p, source, mask, target, target_mask) -> torch.Tensor:
+    """−Σ log p of the target words, in nats."""
+    h, keys, s = encode(p, source, mask)
+    n, a, T = s.shape[1], keys.shape[2], target.shape[1]
+    y = F.embedding(target[:, :-1].T, p["target_embedding/E"])
+    y = torch.cat([y.new_zeros(1, *y.shape[1:]), y])  # before the first word there is none
+    x = torch.addmm(side_by_side(p, "decoder/b"), y.flatten(0, 1), side_by_side(p, "decoder/W"))
+    x = x.view(T, -1, 3 * n)
+    of_s = torch.cat([p["attention/W_a"], p["decoder/U_z"], p["decoder/U_r"]], -1)
+    of_c, U, v_a, hidden = side_by_side(p, "decoder/C"), p["decoder/U"], p["attention/v_a"], ~mask
+    states, contexts = [], []
+    for t in range(T):
+        query, recurrent = (s @ of_s).split([a, 2 * n], 1)
+        e = torch.tanh(query[:, None] + keys) @ v_a
+        alpha = torch.softmax(e.masked_fill(hidden, float("-inf")), -1)
+        c = torch.bmm(alpha[:, None], h)[:, 0]
+        given = torch.addmm(x[t], c, of_c)
+        z, r = torch.sigmoid(given[:, : 2 * n] + recurrent).chunk(2, 1)
+        s = torch.lerp(s, torch.tanh(torch.addmm(given[:, 2 * n :], r * s, U)), z)
+        states.append(s)
+        contexts.append(c)
+    seen = torch.cat([torch.stack(states), y, torch.stack(contexts)], -1).flatten(0, 1)
+    W = torch.cat([p["readout/U_o"], p["readout/V_o"], p["readout/C_o"]])
+    t_tilde = torch.addmm(p["readout/b_o"], seen, W)
+    readout = t_tilde.view(t_tilde.shape[0], -1, 2).amax(-1)
+    logits = torch.addmm(p["output/b_w"], readout, p["output/W_o"])
+    words = target.masked_fill(~target_mask, -100).T.flatten()
+    return F.cross_entropy(logits, words, ignore_index=-100, reduction="sum")
+
+
+def make_batch(size: dict[str, int]) -> tuple[torch.Tensor, ...]:
+    """Random ids of full length; the same in every peer."""
+    rng, found = np.random.default_rng(1), []
+    for length in (size["S"], size["T"]):
+        ids = torch.from_numpy(rng.integers(2, size["V"], (size["B"], length)))
+        found += [ids, torch.ones_like(ids, dtype=torch.bool)]
+    return tuple(found)
+
+
+def main(given: dict) -> None:
+    answers, settings, before = serving.Answers(), given["settings"], serving.resident()
+    if settings["keep_memory"]:
+        serving.keep_memory()
+    torch.set_num_threads(settings["threads"])
+    p, batch = make_parameters(given["size"], given["weights"]), make_batch(given["size"])
+    weights = list(p.values())
+    optimizer = torch.optim.Adadelta(
+        weights, lr=1.0, rho=0.95, eps=1e-6, foreach=settings["foreach"]
+    )
+    loss_of = torch.compile(compute_loss) if settings["compile"] else compute_loss
+    update = torch.compile(optimizer.step) if settings["compile_update"] else optimizer.step
+
+    def step() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(p, *batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(weights, 1.0, foreach=settings["foreach"])
+        update()
+        return loss.item()
+
+    def count() -> dict[str, int]:
+        """Operations of all products of a step, by PyTorch's own account."""
+        from torch.utils.flop_counter import FlopCounterMode  # pyright: ignore
+
+        with FlopCounterMode(display=False) as counter:
+            compute_loss(p, *batch).backward()
+        return {"flops": counter.get_total_flops()}
+
+    def matrix(size: int, repeats: int) -> dict[str, float]:
+        a, b = torch.randn(2, size, size)
+        return serving.matrix_rate(lambda: torch.mm(a, b), size, repeats)
+
+    start = time.perf_counter()
+    first = step()
+    answers.give(
+        {
+            "versions": {"torch": torch.__version__},
+            "parameters": sum(value.numel() for value in weights),
+            "first_step_seconds": time.perf_counter() - start,
+            "first_loss": first,
+        }
+    )
+    stepping = serving.Stepping(step)
+    memory = lambda: stepping.memory(before)  # noqa: E731
+    answers.serve({"step": stepping.step, "memory": memory, "matrix": matrix, "count": count})
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

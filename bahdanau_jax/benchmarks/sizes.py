@@ -1,0 +1,71 @@
+"""The sizes that updates are measured in, and how many operations an update of each size takes."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+PAIRS = "each source with each target position"
+
+
+class Size(NamedTuple):
+    """A model and a batch, in the paper's letters."""
+
+    V: int  # words of either vocabulary
+    m: int  # embedding
+    n: int  # units of a direction and of the decoder
+    a: int  # n', units of the alignment model
+    l: int  # readout after pooling  # noqa: E741
+    B: int  # sentences
+    S: int  # source positions
+    T: int  # target positions
+
+
+def paper(length: int) -> Size:
+    return Size(V=30_000, m=620, n=1000, a=1000, l=500, B=80, S=length, T=length)
+
+
+SIZES: Mapping[str, Sequence[Size]] = MappingProxyType(
+    {
+        "tiny": (Size(V=500, m=16, n=24, a=20, l=12, B=8, S=6, T=5),),  # for a look, and for tests
+        "small": (Size(V=8_000, m=256, n=256, a=256, l=256, B=80, S=16, T=16),),
+        "paper": (paper(30), paper(50)),
+    }
+)
+
+
+def products(size: Size) -> dict[str, int]:
+    """Multiplications of the forward pass of one sentence, equation by equation.
+
+    Additions, gates, tanh and softmax are left out: the limit is the rate of matrix products, and
+    beside them they are few.
+    """
+    V, m, n, a, l, _, S, T = size  # noqa: E741
+    return {
+        "encoder inputs: W x, W_z x, W_r x, both directions": S * 2 * 3 * m * n,
+        "encoder states: U (r h), U_z h, U_r h, both directions": S * 2 * 3 * n * n,
+        "keys: U_a h_j": S * 2 * n * a,
+        "s_0: W_s h": n * n,
+        "queries: W_a s": T * n * a,
+        f"energies: v_a tanh(.), {PAIRS}": T * S * a,
+        f"contexts: sum of alpha_ij h_j, {PAIRS}": T * S * 2 * n,
+        "decoder inputs: W y, W_z y, W_r y": T * 3 * m * n,
+        "decoder contexts: C c, C_z c, C_r c": T * 3 * 2 * n * n,
+        "decoder states: U (r s), U_z s, U_r s": T * 3 * n * n,
+        "readout: U_o s, V_o y, C_o c": T * (n + m + 2 * n) * 2 * l,
+        "output: W_o t": T * l * V,
+    }
+
+
+def flops(size: Size) -> int:
+    """Floating point operations of the products of an update of a batch.
+
+    Two for each multiplication with its addition. Forward once, and twice as much backward: every
+    product has two factors, and each has a gradient that costs as much as the product.
+    """
+    return size.B * 2 * 3 * sum(products(size).values())
+
+
+def pairwise(size: Size) -> int:
+    """Those of `flops` that are spent for each source position with each target position."""
+    found = (count for name, count in products(size).items() if name.endswith(PAIRS))
+    return size.B * 2 * 3 * sum(found)

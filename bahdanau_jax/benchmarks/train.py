@@ -1,0 +1,228 @@
+"""How fast an update is, beside other people's programs and beside the limit of the machine.
+
+Every program has a process of its own and is asked in turn: ours, a peer, ours, the peer, and so
+on. Rates are medians over the rounds, and a ratio is of medians. The limit is the rate of a product
+of two large float32 matrices, measured in the same processes in the same rounds.
+"""
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from bahdanau_jax import data
+from bahdanau_jax.benchmarks import machine, sizes
+from bahdanau_jax.benchmarks.peers.process import Peer
+from bahdanau_jax.benchmarks.sizes import Size
+
+PROGRAMS = Path(__file__).parent / "peers"
+MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round
+SECONDS = 2.0  # that a round takes at least
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
+Settings = Mapping[str, Any]
+
+
+class Contestant(NamedTuple):
+    """A program that makes updates, and the values of its settings to choose the fastest from."""
+
+    what: str
+    command: Callable[[str, Path | None], list[str]]  # (its name, a Python) -> before the JSON
+    choices: Mapping[str, Sequence[Any]]
+
+
+def _here(name: str, python: Path | None) -> list[str]:
+    return [sys.executable, "-m", "bahdanau_jax.benchmarks.updates"]
+
+
+def _there(file: str) -> Callable[[str, Path | None], list[str]]:
+    def command(name: str, python: Path | None) -> list[str]:
+        if python is None:
+            raise ValueError(
+                f"the peer {name} needs --torch-python: the Python of an environment that has it"
+            )
+        return [str(python), str(PROGRAMS / file)]
+
+    return command
+
+
+def _threads() -> tuple[int, ...]:
+    return tuple(sorted({data.cores(), 1}, reverse=True))
+
+
+_EAGER = {"compile": (False,), "compile_update": (False,)}
+_ALLOCATOR = {"threads": _threads(), "keep_memory": (True, False)}
+OURS = Contestant("the project's train_step", _here, {})
+PEERS: Mapping[str, Contestant] = MappingProxyType(
+    {
+        "jax": Contestant("plain JAX: scan, autodiff, all logits at once", _here, {}),
+        "torch": Contestant(
+            "hand-written PyTorch, eager",
+            _there("torch_step.py"),
+            {**_ALLOCATOR, "foreach": (False, True), **_EAGER},
+        ),
+        "torch-compiled": Contestant(
+            "hand-written PyTorch, torch.compile",
+            _there("torch_step.py"),
+            {
+                "threads": _threads()[:1],
+                "keep_memory": (True, False),
+                "foreach": (False,),
+                "compile": (True,),
+                "compile_update": (False, True),
+            },
+        ),
+        "joeynmt": Contestant(
+            "JoeyNMT's recurrent model, attention bahdanau; its softmax reads n units, not l",
+            _there("joey_step.py"),
+            _ALLOCATOR,
+        ),
+    }
+)
+
+
+class Round(NamedTuple):
+    seconds: float  # of an update
+    matrix: float  # floating point operations a second of the large product
+
+
+def run(
+    size: str = "small",
+    peers: Sequence[str] = ("jax",),
+    rounds: int = 5,
+    torch_python: Path | None = None,
+    lengths: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Measure ours and each peer in the named size; `lengths` instead of its own S = T.
+
+    Raises ValueError for unknown names, and where a peer's program fails, with its last words.
+    """
+    chosen = data.choose(sizes.SIZES, size, "size")
+    contestants = {name: data.choose(PEERS, name, "peer") for name in peers}
+    for name, peer in contestants.items():
+        peer.command(name, torch_python)  # what is missing is said before any work
+    if lengths:
+        chosen = [chosen[0]._replace(S=length, T=length) for length in lengths]
+    return {
+        "machine": machine.describe(PACKAGES),
+        "rounds": rounds,
+        "sizes": [_measure(one, contestants, rounds, torch_python) for one in chosen],
+    }
+
+
+def _measure(
+    size: Size, contestants: Mapping[str, Contestant], rounds: int, python: Path | None
+) -> dict[str, Any]:
+    say(f"size {size}")
+    words = size.B * size.T
+    found: dict[str, Any] = {
+        "size": size._asdict(),
+        "target_words": words,
+        "mflop_per_word": round(sizes.flops(size) / words / 1e6, 1),
+    }
+    with start(OURS, "ours", size, {}, None) as ours:
+        found["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
+        count = _updates_in_a_round(ours)
+        every: list[Round] = []
+        found["peers"] = {}
+        for name, peer in contestants.items():
+            beside, mine = _beside(peer, name, size, python, ours, count, rounds)
+            found["peers"][name] = beside
+            every += mine
+        every = every or [turn(ours, count) for _ in range(rounds)]
+    found["ours"] |= rates(every, size)
+    return found
+
+
+def _beside(
+    contestant: Contestant,
+    name: str,
+    size: Size,
+    python: Path | None,
+    ours: Peer,
+    count: int,
+    n: int,
+) -> tuple[dict[str, Any], list[Round]]:
+    """What a peer did, ratios included, and our rounds beside it."""
+    tuned = tune(contestant, name, size, python)
+    with start(contestant, name, size, tuned["settings"], python) as peer:
+        found = {"what": contestant.what, **peer.greeting, **tuned}
+        found["memory"] = peer.ask(do="memory")
+        pairs = []
+        for number in range(n):
+            pairs.append((turn(ours, count), turn(peer, count)))
+            say(
+                f"{name} {number + 1}/{n}: "
+                + " beside ".join(f"{p.seconds:.3f} s" for p in pairs[-1])
+            )
+    mine, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
+    found |= rates(theirs, size)
+    found["ours_beside_it"] = rates(mine, size)
+    ratio = found["seconds_per_update"] / found["ours_beside_it"]["seconds_per_update"]
+    found["ours_over_it"] = round(ratio, 3)
+    return found, mine
+
+
+def rates(rounds: Sequence[Round], size: Size) -> dict[str, Any]:
+    """Medians over rounds; the share of the limit is that of the operations counted by hand."""
+    seconds = statistics.median(one.seconds for one in rounds)
+    matrix = statistics.median(one.matrix for one in rounds)
+    return {
+        "target_words_per_second": round(size.B * size.T / seconds, 1),
+        "seconds_per_update": round(seconds, 5),
+        "rounds": [round(one.seconds, 5) for one in rounds],
+        "matrix_gflops": round(matrix / 1e9, 1),
+        "share_of_matrix_rate": round(sizes.flops(size) / seconds / matrix, 3),
+    }
+
+
+def turn(program: Peer, count: int) -> Round:
+    seconds = program.ask(do="step", count=count)["seconds"] / count
+    return Round(
+        seconds, program.ask(do="matrix", size=MATRIX, repeats=PRODUCTS)["flops_per_second"]
+    )
+
+
+def _updates_in_a_round(program: Peer) -> int:
+    return max(1, round(SECONDS / program.ask(do="step", count=1)["seconds"]))
+
+
+def tune(contestant: Contestant, name: str, size: Size, python: Path | None) -> dict[str, Any]:
+    """The fastest settings, found by changing one at a time; the better of two updates counts."""
+    best = {field: values[0] for field, values in contestant.choices.items()}
+    seconds: dict[tuple, float] = {}
+
+    def cost(settings: Settings) -> float:
+        key = tuple(settings.values())
+        if key not in seconds:
+            with start(contestant, name, size, settings, python) as peer:
+                seconds[key] = min(peer.ask(do="step", count=1)["seconds"] for _ in range(2))
+            say(f"{name} {dict(settings)}: {seconds[key]:.3f} s")
+        return seconds[key]
+
+    for field, values in contestant.choices.items():
+        if len(values) > 1:
+            best = min(({**best, field: value} for value in values), key=cost)
+    tried = [
+        {**dict(zip(best, key, strict=True)), "seconds": round(value, 4)}
+        for key, value in seconds.items()
+    ]
+    return {"settings": best, "tried": tried}
+
+
+def start(
+    contestant: Contestant,
+    name: str,
+    size: Size,
+    settings: Settings,
+    python: Path | None,
+    weights="",
+) -> Peer:
+    given = {"program": name, "size": size._asdict(), "settings": settings, "weights": weights}
+    return Peer(name, [*contestant.command(name, python), json.dumps(given)])
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,97 @@
+"""Programs compiled before they are needed, several at a time, while the rest is made ready.
+
+The compiler runs without Python's lock, so the parameters are drawn and the first steps are made
+while later shapes are still being compiled. What was compiled once is found on disk the next time.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+from jax import monitoring
+
+FOUND = "/jax/compilation_cache/cache_hits"
+
+Shapes = tuple[tuple[int, ...], ...]  # of the arrays of a batch
+
+
+class Program(NamedTuple):
+    """A compiled update for one shape."""
+
+    run: Callable[[Any, Any], tuple[Any, Any]]
+    seconds: float  # to trace and to compile it, or to find it on disk; 0: in its first step
+    found: bool  # on disk
+
+
+def shapes_of(batch: Any) -> Shapes:
+    return tuple(leaf.shape for leaf in jax.tree.leaves(batch))
+
+
+class Ahead:
+    """A jitted update whose programs are made in threads, in the order in which they are needed.
+
+    `state` may be of arrays or of `jax.ShapeDtypeStruct`; `batches` are examples as `step` takes
+    them, one a shape. A shape that is not among them is left to `step` itself. A program that is
+    needed before its turn is compiled at once. `compiling` is told, in the same thread, which batch
+    a program is made for, and `first_step` of the first step.
+
+    >>> with contextlib.closing(Ahead(step, state, examples, workers=2)) as step:
+    ...     state, sums = step(state, batch)
+    """
+
+    def __init__(
+        self,
+        step: Any,  # of jax.jit: it has `lower`
+        state: Any,
+        batches: Iterable[Any],
+        workers: int,
+        compiling: Callable[[Any], None] = lambda batch: None,
+        first_step: Callable[[Program], None] = lambda program: None,
+    ):
+        self._step, self._compiling, self._first_step = step, compiling, first_step
+        self._hit = threading.local()
+        monitoring.register_event_listener(self._listen)
+        self._threads = ThreadPoolExecutor(workers, "compile")
+        self._state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
+        self._made: dict[Shapes, Future[Program]] = {}
+        for batch in batches:
+            self._made[shapes_of(batch)] = self._threads.submit(self._make, batch)
+        self._stepped = False
+
+    def _listen(self, event: str, **_: Any) -> None:
+        if event == FOUND:
+            self._hit.yes = True
+
+    def _make(self, batch: Any) -> Program:
+        self._compiling(batch)
+        self._hit.yes, start = False, time.perf_counter()
+        compiled = self._step.lower(self._state, batch).compile()
+        return Program(compiled, time.perf_counter() - start, self._hit.yes)
+
+    def program(self, batch: Any) -> Program:
+        """The program for the shapes of a batch, made now where it still waits in line."""
+        shapes = shapes_of(batch)
+        made = self._made.get(shapes)
+        if made is None:
+            return Program(self._step, 0.0, False)
+        if made.cancel():
+            made = self._made[shapes] = Future()
+            made.set_result(self._make(batch))
+        return made.result()
+
+    def __call__(self, state: Any, batch: Any) -> tuple[Any, Any]:
+        program = self.program(batch)
+        result = program.run(state, batch)
+        if not self._stepped:
+            self._stepped = True
+            jax.block_until_ready(result)
+            self._first_step(program)
+        return result
+
+    def close(self) -> None:
+        """What is not begun is never compiled; what is being compiled ends by itself."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        monitoring.unregister_event_listener(self._listen)

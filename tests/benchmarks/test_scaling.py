@@ -1,0 +1,74 @@
+"""Lines through times, and real epochs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bahdanau_jax.benchmarks import scaling, sizes
+from bahdanau_jax.cli.main import main
+
+BASE = sizes.SIZES["tiny"][0]
+
+
+def test_a_line_and_a_plane_are_found_again():
+    found = scaling.line([1, 2, 4], [5.0, 7.0, 11.0])
+    assert found == pytest.approx({"at_0": 3.0, "each": 2.0, "r2": 1.0})
+    points = [*scaling.sweep(BASE, "S"), *scaling.sweep(BASE, "T"), *scaling.sweep(BASE, "ST")]
+    times = {one: 1 + 2 * one.S + 3 * one.T + 0.5 * one.S * one.T for one in points}
+    plane = scaling.plane(times, BASE, points[-1])
+    assert [plane[name] for name in ("a", "S", "T", "S*T")] == pytest.approx([1, 2, 3, 0.5])
+    S, T = BASE.S, BASE.T
+    assert plane["share_at_base"] == pytest.approx(0.5 * S * T / (1 + 2 * S + 3 * T + 0.5 * S * T))
+    assert 0 < plane["counted_share_at_base"] < plane["counted_share_at_end"] < 1
+
+
+def test_a_curve_is_no_line():
+    assert scaling.line([1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0])["r2"] < 0.97
+
+
+def test_sweeps_are_measured_fitted_and_drawn(tmp_path, monkeypatch):
+    def measured(points, rounds):
+        assert len(points) == len(set(points)) == 16 and rounds == 2
+        made = {one: 1e-3 * (one.B + one.V / 100 + one.S + one.T) for one in points}
+        return made, {one: {"temporaries": float(one.B)} for one in points}
+
+    monkeypatch.setattr(scaling, "_measure", measured)
+    assert main(["bench", "scaling", "--size", "smal"]) == 2
+    found = scaling.run("tiny", 2, tmp_path)
+    assert all(line["r2"] == 1 for line in found["lines"].values())
+    assert found["memory_lines"]["B"]["each"] == pytest.approx(1)
+    assert found["plane"]["S*T"] == pytest.approx(0, abs=1e-9)
+    assert "ms an update" in (tmp_path / "scaling.svg").read_text()
+    json.dumps(found)
+
+
+def test_a_size_is_timed_and_its_memory_planned():
+    seconds, memory = scaling._measure([BASE], 2)
+    assert seconds[BASE] > 0 and memory[BASE]["all"] > 0
+
+
+def test_an_epoch_is_timed_with_the_share_of_the_host(tmp_path, capfd):
+    settings = {
+        "--data.train": "builtin:copy/train?pairs=60&min=3&max=9",
+        "--data.batch-size": 20,
+        "--data.shapes": 1,
+        "--model.hidden-size": 17,
+        "--model.embedding-size": 11,
+        "--model.alignment-size": 13,
+        "--model.maxout-size": 7,
+    }
+    given = [str(part) for pair in settings.items() for part in pair]
+    command = ["bench", "epoch", "reverse", "--workdir", str(tmp_path), "--epochs", "2", *given]
+    assert main(command) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["steps"] == 3 and len(found["shapes"]) == 1 and len(found["epochs"]) == 2
+    for one in found["epochs"]:
+        words = 60 * np.array([4, 10])  # EOS counted
+        assert words[0] <= one["target_words"] <= words[1]
+        rate = one["target_words"] / one["seconds"]
+        assert one["target_words_per_second"] == pytest.approx(rate, rel=1e-2)
+        assert one["host_share"] == pytest.approx(
+            1 - one["device_seconds"] / one["seconds"], abs=1e-2
+        )
+        assert one["next_seconds"] + one["placing_seconds"] < one["seconds"]

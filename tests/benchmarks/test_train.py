@@ -1,0 +1,152 @@
+"""Peers compute what ours computes; the command says what it measured."""
+
+import json
+import os
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from bahdanau_jax.benchmarks import sizes, train, updates
+from bahdanau_jax.cli.main import main
+
+SIZE = sizes.SIZES["tiny"][0]
+EAGER = {"threads": 1, "keep_memory": True, "foreach": False}
+EAGER |= {"compile": False, "compile_update": False}
+
+
+@pytest.fixture
+def torch_python() -> Path:
+    named = os.environ.get("BAHDANAU_TORCH_PYTHON", "")
+    if not named:
+        pytest.skip("BAHDANAU_TORCH_PYTHON is not set: it names a Python that has torch")
+    return Path(named)
+
+
+def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_path):
+    """Loss, gradient, clipping and Adadelta: each shows in the losses that follow."""
+    config = updates.architecture(SIZE)
+    params = updates.parameters(config)
+    updates.save_weights(tmp_path / "weights.npz", params)
+    peer = train.PEERS["torch"]
+    weights = str(tmp_path / "weights.npz")
+    with train.start(peer, "torch", SIZE, EAGER, torch_python, weights) as torch:
+        theirs = [torch.greeting["first_loss"], *torch.ask(do="step", count=3)["losses"]]
+        counted = torch.ask(do="count")["flops"]
+        assert torch.greeting["parameters"] == sum(x.size for x in jax.tree.leaves(params))
+    state, step, loss = updates.ours(config, params)
+    batch, ours = updates.random_batch(SIZE), []
+    for _ in theirs:
+        state, sums = step(state, batch)
+        ours.append(float(loss(sums)))
+    np.testing.assert_allclose(theirs, ours, rtol=1e-5)
+    assert ours[0] - ours[-1] > 1  # so that a missing update would show
+    # PyTorch leaves out the gradients of the first states, which are constants.
+    assert 0.97 < counted / sizes.flops(SIZE) <= 1
+
+
+def test_joeynmt_counts_as_many_words(torch_python):
+    peer = train.PEERS["joeynmt"]
+    settings = {"threads": 1, "keep_memory": False}
+    with train.start(peer, "joeynmt", SIZE, settings, torch_python) as joey:
+        assert joey.greeting["target_words"] == SIZE.B * SIZE.T
+        before, after = joey.ask(do="step", count=2)["losses"]
+        assert after < before
+        assert joey.ask(do="memory")["resident_mib"] > 0
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(train, "MATRIX", 64)
+    monkeypatch.setattr(train, "SECONDS", 0.0)
+
+
+@pytest.mark.slow
+def test_the_command_measures_what_it_says(quick, capfd):
+    assert main(["bench", "train", "--size", "tiny", "--rounds", "2", "--peers", "jax"]) == 0
+    out, err = capfd.readouterr()
+    assert "jax 2/2: " in err
+    found = json.loads(out)
+    (one,) = found["sizes"]
+    assert one["target_words"] == SIZE.B * SIZE.T
+    ours, peer = one["ours"], one["peers"]["jax"]
+    assert ours["parameters"] == peer["parameters"]
+    np.testing.assert_allclose(ours["first_loss"], peer["first_loss"], rtol=1e-5)
+    for side in (ours, peer, peer["ours_beside_it"]):
+        assert len(side["rounds"]) == 2
+        assert side["seconds_per_update"] == pytest.approx(np.median(side["rounds"]), abs=1e-5)
+        assert side["share_of_matrix_rate"] > 0 and side["target_words_per_second"] > 0
+    ratio = peer["seconds_per_update"] / peer["ours_beside_it"]["seconds_per_update"]
+    assert peer["ours_over_it"] == pytest.approx(ratio, abs=1e-3)
+    plan = ours["planned_mib"]
+    whole = plan["arguments"] + plan["temporaries"] + plan["output"] + plan["donated"]
+    assert plan["all"] == pytest.approx(whole, abs=0.3) and plan["donated"] < 0
+    assert ours["compile_seconds"] > 0 and ours["memory"]["resident_mib"] > 0
+
+
+def test_settings_are_chosen_one_at_a_time(monkeypatch):
+    cost = {(2, True): 5.0, (1, True): 3.0, (1, False): 4.0, (2, False): 1.0}
+    asked = []
+
+    class Fake:
+        def __init__(self, contestant, name, size, settings, python):
+            self.key = tuple(settings.values())
+
+        def __enter__(self):
+            asked.append(self.key)
+            return self
+
+        def __exit__(self, *_): ...
+
+        def ask(self, **_):
+            return {"seconds": cost[self.key]}
+
+    monkeypatch.setattr(train, "start", Fake)
+    choices = {"threads": (2, 1), "keep_memory": (True, False)}
+    peer = train.Contestant("", lambda name, python: [], choices)
+    found = train.tune(peer, "torch", SIZE, None)
+    assert found["settings"] == {"threads": 1, "keep_memory": True}
+    assert asked == [(2, True), (1, True), (1, False)]  # each once
+    assert {"threads": 1, "keep_memory": False, "seconds": 4.0} in found["tried"]
+
+
+def test_the_share_of_the_limit_is_of_medians():
+    seconds = [train.Round(s, m) for s, m in ((1.0, 4e9), (9.0, 1e9), (2.0, 2e9))]
+    found = train.rates(seconds, SIZE)
+    assert found["seconds_per_update"] == 2.0 and found["matrix_gflops"] == 2.0
+    assert found["target_words_per_second"] == 20.0
+    assert found["share_of_matrix_rate"] == round(sizes.flops(SIZE) / 2.0 / 2e9, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--size", "smal"], "no size 'smal'"),
+        (["--peers", "jaxx"], "no peer 'jaxx'"),
+        (["--peers", "jax,torch"], "the peer torch needs --torch-python"),
+        (["--rounds", "0"], "--rounds is 0, but at least 1 is needed"),
+        (["--lengths", "30,x"], "--lengths is '30,x', but should be like"),
+        (["--peers", "torch", "--torch-python", "/no/python"], "/no/python"),
+    ],
+)
+def test_wrong_arguments_are_said_in_a_line(command_line, monkeypatch, arguments, said):
+    real = train.start  # ours is never started: what is wrong is said before
+    monkeypatch.setattr(
+        train, "start", lambda *given: Started() if given[1] == "ours" else real(*given)
+    )
+    code, out, err = command_line("bench", "train", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err.splitlines()[-1] and "Traceback" not in err
+
+
+class Started:
+    greeting = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_): ...
+
+    def ask(self, **_):
+        return {"seconds": 1.0}
