@@ -48,7 +48,9 @@ def run(monkeypatch):
     stub.load = lambda folder, **how: stub.loaded.append((folder, how)) or stub.model
     stub.ensemble = lambda models: stub.model
     stub.check = lambda config: stub.calls.append(("check", config))
-    stub.train = lambda config, workdir: stub.calls.append(("train", config, workdir))
+    stub.train = lambda config, workdir, profile, began: stub.calls.append(
+        ("train", config, workdir)
+    )
     stub.prepare = lambda config, workdir, stage: {
         "read": 12,
         "lengths": {},
