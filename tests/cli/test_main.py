@@ -31,8 +31,8 @@ def bahdanau(*arguments, **options):
         (["trian"], "no command 'trian'; did you mean train?"),
         (
             ["xyz"],
-            "no command 'xyz'; the commands are train, launch, prepare, translate, align, evaluate, "
-            "checkpoints, bench",
+            "no command 'xyz'; the commands are train, launch, prepare, translate, align, "
+            "evaluate, checkpoints, bench",
         ),
         (["translate"], "missing: --run (bahdanau translate --help)"),
         (["translate", "--rum", "x"], "no option --rum; did you mean --run?"),
