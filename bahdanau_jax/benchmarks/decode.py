@@ -152,7 +152,7 @@ def _rates(rounds: Sequence[Round], text: Text) -> dict[str, Any]:
         "sentences_per_second": round(len(texts) / seconds, 1),
         "tokens_per_second": round(tokens / seconds),
         "tokens_per_sentence": round(tokens / len(texts), 2),
-        "seconds": [round(turn.seconds, 3) for turn in rounds],
+        "seconds": [round(turn.seconds, 6) for turn in rounds],
         "cpu_seconds": [round(turn.cpu_seconds, 3) for turn in rounds],
         "bleu_lowercased": round(scores.bleu(texts, text.references, lowercase=True).score, 1),
     }

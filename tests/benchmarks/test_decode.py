@@ -68,7 +68,7 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     assert ours["settings"]["batch_size"] in (4, 8)
     assert len(ours["tried"]) == 2 and len(ours["seconds"]) == 3
     ratios = [1.0 / seconds for seconds in ours["seconds"]]
-    assert beam["ours over joeynmt"]["ratio"] == pytest.approx(sorted(ratios)[1], rel=0.1)
+    assert beam["ours over joeynmt"]["ratio"] == pytest.approx(sorted(ratios)[1], rel=1e-3)
     assert found["peer"]["versions"] == {"joeynmt": "2.3.0"}
     assert found["peer"]["hidden_size"] == load(trained[0]).config.model.hidden_size
     assert set(found["counted"]) == {"ours", "joeynmt"}

@@ -64,7 +64,7 @@ def test_a_comparison_adds_up():
     other = compare(tallies(WORSE), tallies(GOOD))["BLEU"]
     assert (other.difference, other.p_bootstrap) == (-one.difference, one.p_bootstrap)
     assert other.interval == pytest.approx((-one.interval.high, -one.interval.low))
-    assert one.wins + other.wins <= 1 and one.wins > 0.9
+    assert one.wins + other.wins <= 1 and one.wins > 0.8
 
 
 def test_a_system_does_not_beat_itself():
