@@ -18,6 +18,7 @@ from bahdanau_jax.cli import options
 DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
 MENDABLE = 2  # the exit code of what starting again would not mend
 LAST_WORDS = 2.0  # seconds for the others to die of the same cause, so that the cause is known
+GLOO = b"connected peer ranks"  # in what Gloo says; its threads may cut its lines short
 POLL = 0.05  # seconds
 PROGRAM = (sys.executable, "-m", "bahdanau_jax.cli.main")
 _LIBC = ctypes.CDLL(None)  # loaded before any child is made
@@ -219,6 +220,6 @@ def _copy(source: IO[bytes], to: TextIO, prefix: str) -> None:
     """
     with source:
         for line in source:
-            if not line.startswith(b"[Gloo] "):
+            if GLOO not in line:
                 to.write(prefix + line.decode("utf-8", "replace"))
                 to.flush()
