@@ -6,11 +6,12 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo test faults lint format clean
+.PHONY: help demo test test-all faults lint format clean
 
 help:
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
 	@echo "make test    run the tests"
+	@echo "make test-all  also those that take minutes: several processes, killed runs"
 	@echo "make faults  kill, damage and fill up training runs, and compare what they end with"
 	@echo "make lint    run ruff and pyright"
 	@echo "make format  let ruff rewrite the code"
@@ -21,6 +22,9 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(VENV)/bin/python -m pytest
+
+test-all: $(INSTALLED)
+	$(VENV)/bin/python -m pytest -m ""
 
 faults: $(INSTALLED)
 	$(VENV)/bin/python -m tests.faults.campaign

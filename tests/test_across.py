@@ -15,7 +15,7 @@ import pytest
 from bahdanau_jax import training
 from tests import across, small
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")

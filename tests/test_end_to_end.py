@@ -13,6 +13,7 @@ import pytest
 
 import bahdanau_jax as bj
 from bahdanau_jax import model, training
+from bahdanau_jax import trained as trained_runs
 from tests import small
 
 
@@ -25,9 +26,9 @@ def lines(workdir) -> list[dict]:
 def state(workdir) -> dict[str, np.ndarray]:
     """All arrays of the newest checkpoint: parameters, optimiser, step, key."""
     config = bj.Config.load(workdir / "config.json")
-    params = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), bj.run._example())[
-        "params"
-    ]
+    params = jax.eval_shape(
+        model.Seq2Seq(config.model).init, jax.random.key(0), trained_runs.example()
+    )["params"]
     optimizer = training.make(config.optimizer, config.training.steps)
     template = jax.eval_shape(
         lambda p: training.init_state(p, optimizer, jax.random.key(0), config.optimizer), params

@@ -23,7 +23,7 @@ with log.open("a") as file:
 attempt = len(log.read_text().splitlines()) - 1
 what = attempts[min(attempt, len(attempts) - 1)].split(",")[int(me)]
 print("result of", me)
-print("[Gloo] Rank 0 is connected")
+print("[Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3")
 print("message", file=sys.stderr, flush=True)
 if what == "kill":
     os.kill(os.getpid(), signal.SIGKILL)

@@ -5,7 +5,7 @@ import pytest
 from tests.faults import campaign
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_short_campaign_finds_no_fault(tmp_path, monkeypatch):
     # A fork of the server inherits no test's settings but these.
     monkeypatch.setenv("JAX_NUMPY_RANK_PROMOTION", "allow")
