@@ -384,13 +384,15 @@ def test_text_that_changed_since_the_run_began(refused, corpus, tmp_path):
     assert told.startswith("the text of data.train is no longer what the run in ")
 
 
-def test_divergence(refused, tmp_path):
-    told = refused(
+def test_divergence(command_line, tmp_path):
+    code, out, err = command_line(
         *small.train(tmp_path / "run", "--optimizer.learning-rate", 1e38),
         *("--optimizer.clip-norm", 0, "--optimizer.max-nonfinite", 3, "--data.dev", ""),
         *("--training.log-every", 1000),
     )
-    assert told.startswith("the gradient was not finite 3 times in a row, up to step ")
+    first, last = err.splitlines()
+    assert (code, out) == (2, "") and first.startswith("first step after ")
+    assert last.startswith("bahdanau: the gradient was not finite 3 times in a row, up to step ")
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout"])

@@ -39,6 +39,10 @@ sys.exit(int(what))
 """
 
 
+# Here other tests may have started JAX in this process; the command itself never does.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
+
 @pytest.fixture
 def pretend(monkeypatch, capfd, tmp_path):
     """Launches; returns (exit code, stdout, stderr, pids of each process's attempts)."""
