@@ -43,7 +43,8 @@ def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterat
     # Unlike the standard library's pool, loky's does not run the user's own script once more.
     from loky import ProcessPoolExecutor
 
-    pool = ProcessPoolExecutor(processes, initializer=_install, initargs=(function,))
+    here = os.getpid()
+    pool = ProcessPoolExecutor(processes, initializer=_install, initargs=(function, here))
     under_way = deque()
     done = False
     try:
@@ -61,14 +62,14 @@ def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterat
 _function: Callable[[Any], Any] | None = None  # in a process of the pool: what it is there for
 
 
-def _install(function: Callable[[Any], Any]) -> None:
+def _install(function: Callable[[Any], Any], parent: int) -> None:
     global _function
     _function = function
-    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
 
 def _leave_with(parent: int) -> None:
-    """End this process when its parent was killed, which could not say so."""
+    """End this process when its parent was killed, be it before this process had begun."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
