@@ -13,12 +13,14 @@ def unknown_effect(
     """BLEU of the texts, and "-with-UNK" of what they were before, from hypotheses that
     `replace_unknown` returned; how many UNK there were, and in how many sentences.
 
+    UNK counts as one wrong word, where tokenisers would make three of `<unk>`.
     "tokenized-lowercased" is BLEU of `tokenize`d text in lower case. Raises ValueError for no
     sentences or unequal counts.
     """
     unknown = [h.tokens.count(UNK_SYMBOL) for h in replaced]
     after = [h.text for h in replaced]
     before = [h.text if h.original is None else h.original for h in replaced]
+    before = [text.replace(UNK_SYMBOL, "UNK") for text in before]
     ours, theirs, gold = ([tokenize(line) for line in side] for side in (after, before, references))
     return {
         "sentences": len(replaced),

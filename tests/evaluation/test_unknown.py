@@ -20,7 +20,7 @@ REFERENCES = ["the man sees a dog .", "Mr. Ng sleeps in Zürich !"]
 def test_both_texts_are_scored():
     effect = unknown_effect([PLAIN, REPLACED], REFERENCES, str.lower)
     assert (effect["sentences"], effect["UNK"], effect["sentences-with-UNK"]) == (2, 2, 1)
-    before = [PLAIN.text, REPLACED.original]
+    before = [PLAIN.text, "Mr. UNK sleeps in UNK ."]  # one wrong word each
     assert effect["BLEU-with-UNK"] == bleu(before, REFERENCES).score
     assert effect["BLEU"] == bleu([PLAIN.text, REPLACED.text], REFERENCES).score
     assert effect["BLEU"] > effect["BLEU-with-UNK"]
