@@ -5,26 +5,20 @@ written, so that whoever counts lines, by whatever rule, counts as many out as i
 """
 
 import contextlib
-import gzip
-import lzma
 import os
 import stat
 import sys
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO
+
+from bahdanau_jax import data
 
 # Ends of lines, to some readers, that JSON leaves as they are.
 JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 WINDOW = 1024  # lines held at once
 CHUNK = 1 << 20  # bytes asked for at once
-
-OPENERS: Mapping[str, Callable[..., BinaryIO]] = MappingProxyType(
-    {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
-)
 
 
 def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
@@ -33,7 +27,7 @@ def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
         if sys.stdin is None:
             raise OSError("stdin is closed: name a file to read")
         return contextlib.nullcontext(sys.stdin.buffer)
-    return OPENERS.get(path.suffix, open)(path, "rb")
+    return data.OPENERS.get(path.suffix, open)(path, "rb")
 
 
 def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
@@ -53,7 +47,7 @@ def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
                     _warn(name, number + wrong[0] + 1)
                 number += len(lines)
                 yield [line.decode("utf-8", "replace") for line in lines]
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+    except data.DAMAGE as error:
         raise ValueError(f"{name}: cannot be unpacked: {error}") from error
 
 
@@ -125,7 +119,7 @@ def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
         target = Path(os.path.realpath(path))  # a link stays a link
         draft = target.with_name(f".{os.getpid()}.{target.name}")
         try:
-            with OPENERS.get(target.suffix, open)(draft, "wb") as stream:
+            with data.OPENERS.get(target.suffix, open)(draft, "wb") as stream:
                 yield _to(stream)
             os.replace(draft, target)
         except FileNotFoundError as error:

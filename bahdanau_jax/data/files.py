@@ -15,7 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-OPENERS: Mapping[str, Callable] = MappingProxyType({".gz": gzip.open, ".xz": lzma.open})
+# By suffix; what they raise for a damaged file.
+OPENERS: Mapping[str, Callable[..., Any]] = MappingProxyType({".gz": gzip.open, ".xz": lzma.open})
+DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 
 
@@ -53,7 +55,7 @@ def lines(path: Path) -> Iterator[str]:
             raise ValueError(
                 f"{path}, line {number}: not valid UTF-8 (byte {error.start + 1} of the line)"
             ) from error
-        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        except DAMAGE as error:
             raise ValueError(f"{path} is damaged after line {number}: {error}") from error
 
 

@@ -18,9 +18,9 @@ from bahdanau_jax.decoding.program import Configs, Weights, mean
 from bahdanau_jax.decoding.ranking import PLAIN, Ranking
 from bahdanau_jax.decoding.translate import members
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.model import Params, alignment
+from bahdanau_jax.model import Params, forced
 
-aligned = jax.jit(alignment, static_argnums=0)
+forcing = jax.jit(forced, static_argnums=0)
 
 
 def force(
@@ -49,10 +49,9 @@ def force(
         source = pad([*(x[row] for row in rows), *fillers], length)
         target = pad([*(y[row] for row in rows), *fillers], length)
         batch = Batch(*source, *target, np.ones(size, np.float32))
-        made = [
-            aligned(*member, batch)[:2] for member in zip(*members(config, params), strict=True)
-        ]
-        log_p, alpha = (np.asarray(mean(each)) for each in zip(*made, strict=True))
+        made = [forcing(*member, batch) for member in zip(*members(config, params), strict=True)]
+        log_p = np.asarray(mean([one.log_p for one in made]))
+        alpha = np.asarray(mean([one.alpha for one in made]))
         for i, row in enumerate(rows):
             hypotheses[row] = _forced(
                 codecs, (sources[row], targets[row]), (x[row], y[row]), log_p[i], alpha[i], ranking

@@ -3,12 +3,13 @@
 B sentences, N samples of each, V words, T steps (max_length), S source positions.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from bahdanau_jax.batch import EOS, PAD, START
 from bahdanau_jax.decoding import history
@@ -68,22 +69,14 @@ def sample(
     >>> found = sample(step, state, Rules(limits), 150, 5, jax.random.split(key, B), top_p=0.9)
     """
     limits = jnp.minimum(rules.limits, max_length).astype(jnp.int32)[:, None]
-    shape = (limits.shape[0], samples)
-    slots = jax.vmap(
-        lambda key: jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.arange(samples))
+    keys = jax.vmap(lambda key: jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(samples)))(
+        keys
     )
-    keys = slots(keys)
-
-    def draw(time, log_p):
-        def one(key, log_p):
-            return jax.random.categorical(jax.random.fold_in(key, time), log_p)
-
-        return jax.vmap(jax.vmap(one))(keys, log_p).astype(jnp.int32)
 
     def advance(now: _Sampling) -> _Sampling:
         log_p, state, aux = step(now.token, now.state)
         allowed = constrain(rules, ban_unk, now.time, log_p.astype(jnp.float32))
-        token = draw(now.time, likeliest(allowed / temperature, top_k, top_p))
+        token = _draw(keys, now.time, likeliest(allowed / temperature, top_k, top_p))
         value = jnp.take_along_axis(allowed, token[..., None], 2)[..., 0]
         going = ~now.ended & (now.time < limits)
         record = history.write(now.record, now.time, _Drawn(token, value, aux))
@@ -99,10 +92,27 @@ def sample(
     def unfinished(now: _Sampling) -> Bool[Array, ""]:
         return (~now.ended & (now.time < limits)).any()
 
+    start = _start(step, state, (limits.shape[0], samples), max_length)
+    return _gather(lax.while_loop(unfinished, advance, start), ranking, words)
+
+
+def _draw(
+    keys: Key[Array, "B N"], time: Int[Array, ""], log_p: Float[Array, "B N V"]
+) -> Int[Array, "B N"]:
+    """A word of each distribution, a function of its own key and the time."""
+
+    def one(key, log_p):
+        return jax.random.categorical(jax.random.fold_in(key, time), log_p)
+
+    return jax.vmap(jax.vmap(one))(keys, log_p).astype(jnp.int32)
+
+
+def _start(step: Step, state: State, shape: tuple[int, int], max_length: int) -> _Sampling:
+    """Before the first word of [B, N] samples: each with its sentence's state."""
     token = jnp.full(shape, START, jnp.int32)
     state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape[2:]), state)
     entry = _Drawn(token, jnp.zeros(shape, jnp.float32), jax.eval_shape(step, token, state)[2])
-    start = _Sampling(
+    return _Sampling(
         time=jnp.int32(0),
         state=state,
         token=token,
@@ -110,7 +120,6 @@ def sample(
         ended=jnp.zeros(shape, bool),
         record=history.empty(entry, max_length),
     )
-    return _gather(lax.while_loop(unfinished, advance, start), ranking, words)
 
 
 def likeliest(log_p: Float[Array, "B N V"], top_k: int, top_p: float) -> Float[Array, "B N V"]:

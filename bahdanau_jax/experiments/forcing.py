@@ -56,5 +56,5 @@ def _real(batch, values: model.Forced) -> tuple[np.ndarray, ...]:
     source &= np.arange(source.shape[1])[None] < last
     return (
         *(np.asarray(value, np.float64)[target] for value in values[:3]),
-        np.asarray(values.attention, np.float64)[source],
+        np.einsum("bts,bt->bs", values.alpha, target, dtype=np.float64)[source],
     )

@@ -6,7 +6,7 @@ from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, stepper, 
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.forcing import Forced, forced
 from bahdanau_jax.model.gru import CELLS
-from bahdanau_jax.model.loss import Sums, alignment, sums
+from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.model.parameters import INITS, Params
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.seq2seq import Seq2Seq, count
@@ -27,7 +27,6 @@ __all__ = [
     "Seq2Seq",
     "State",
     "Sums",
-    "alignment",
     "attention",
     "count",
     "encode",

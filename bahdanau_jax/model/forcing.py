@@ -23,13 +23,13 @@ class Forced(NamedTuple):
     log_p: Float[Array, "B T"]  # of the word itself, in nats
     confidence: Float[Array, "B T"]  # of the likeliest word, 0 to 1
     correct: Bool[Array, "B T"]  # whether that is the word; the lower id of equals
-    attention: Float[Array, "B S"]  # Σ_i α_ij over the real target positions i
+    alpha: Float[Array, "B T S"]  # what was attended to before the word was written
 
 
 def forced(config: ModelConfig, params: Params, batch: Batch) -> Forced:
     """Teacher forcing; the distributions [B, V] are made and reduced a time step at a time.
 
-    >>> jax.jit(forced, static_argnums=0)(config.model, params, batch).confidence
+    >>> jax.jit(forced, static_argnums=0)(config.model, params, batch).alpha
     """
     memory = encode(config, params, batch.source, batch.source_mask)
     t, alpha = teacher_force(config, params, memory, batch.target)
@@ -44,5 +44,4 @@ def forced(config: ModelConfig, params: Params, batch: Batch) -> Forced:
 
     of_words = lax.map(reduce, (t, jnp.asarray(batch.target).T))
     log_p, confidence, correct = (value.T for value in of_words)
-    attention = jnp.einsum("tbs,bt->bs", alpha, jnp.asarray(batch.target_mask, alpha.dtype))
-    return Forced(log_p, confidence, correct, attention)
+    return Forced(log_p, confidence, correct, jnp.swapaxes(alpha, 0, 1))

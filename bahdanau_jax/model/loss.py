@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
@@ -166,19 +166,3 @@ def loss(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, ""]:
     >>> value, grads = jax.value_and_grad(loss, argnums=1)(config.model, params, batch)
     """
     return sums(config, params, batch).loss
-
-
-def alignment(
-    config: ModelConfig, params: Params, batch: Batch
-) -> tuple[Float[Array, "B T"], Float[Array, "B T S"], Bool[Array, "B T"]]:
-    """Forced decoding: log p and α of every target word, and which positions are real."""
-    memory = encode(config, params, batch.source, batch.source_mask)
-    t, alpha = teacher_force(config, params, memory, batch.target)
-    output = params["output"]
-
-    def one(t, target):
-        log_p = jax.nn.log_softmax(add_bias(t @ output["W_o"], output["b_w"]))
-        return jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
-
-    log_p = lax.map(lambda step: one(*step), (t, batch.target.T))
-    return log_p.T, jnp.swapaxes(alpha, 0, 1), jnp.asarray(batch.target_mask)

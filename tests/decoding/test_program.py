@@ -36,7 +36,8 @@ def taught(config, params, pairs):
     """(log p [B, T], α [B, T, S]) of teacher forcing."""
     source, target = pad([x for x, _ in pairs], 7), pad([y for _, y in pairs], 8)
     batch = Batch(*source, *target, np.ones(len(pairs), np.float32))
-    return worlds.compiled(model.alignment, static_argnums=0)(config, params, batch)[:2]
+    found = worlds.compiled(model.forced, static_argnums=0)(config, params, batch)
+    return found.log_p, found.alpha
 
 
 def agree(found, log_p, alpha, pairs):

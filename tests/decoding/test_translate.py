@@ -208,8 +208,8 @@ def everything(config, params, line, limit):
     ids = CODECS[0].encode(line)
     source = pad([ids] * len(targets), len(ids))
     batch = Batch(*source, *pad(targets, limit), np.ones(len(targets), np.float32))
-    log_p, _, real = jax.jit(model.alignment, static_argnums=0)(config, params, batch)
-    scores = np.where(real, log_p, 0).sum(1)
+    log_p = jax.jit(model.forced, static_argnums=0)(config, params, batch).log_p
+    scores = np.where(batch.target_mask, log_p, 0).sum(1)
     return sorted(zip(scores.tolist(), map(tuple, targets), strict=True), reverse=True)
 
 

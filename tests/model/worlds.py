@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from bahdanau_jax.batch import EOS, Batch, pad
 from bahdanau_jax.config import PRESETS, ModelConfig
-from bahdanau_jax.model import Memory, Seq2Seq, Sums, alignment, encode, sums
+from bahdanau_jax.model import Memory, Seq2Seq, Sums, encode, forced, sums
 
 # Compiled code that runs once: what a test pays for is the compilation.
 QUICK = {
@@ -112,7 +112,7 @@ class Everything(NamedTuple):
 @functools.partial(compiled, static_argnums=(0, 3))
 def everything(config: ModelConfig, params, batch: Batch, gradients: tuple[str, ...] = ()):
     """One program for many tests; the batches of one shape share it."""
-    log_p, alpha, _ = alignment(config, params, batch)
+    words = forced(config, params, batch)
 
     def gradient(way):
         changed = dataclasses.replace(config, gradients=way)
@@ -126,8 +126,8 @@ def everything(config: ModelConfig, params, batch: Batch, gradients: tuple[str, 
     found = {way: gradient(way) for way in gradients}
     return Everything(
         memory=encode(config, params, batch.source, batch.source_mask),
-        log_p=log_p,
-        alpha=alpha,
+        log_p=words.log_p,
+        alpha=words.alpha,
         smoothed=sums(config, params, batch, smoothing=0.1),
         sums={way: totals for way, (_, totals) in found.items()},
         gradients={way: grads for way, (grads, _) in found.items()},
