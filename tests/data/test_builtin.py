@@ -13,9 +13,9 @@ from sacremoses import MosesTokenizer
 from bahdanau_jax.data import builtin
 from bahdanau_jax.data import grammar as real
 from bahdanau_jax.data.grammar import SPLITS, generate, split_of, text
-from bahdanau_jax.data.proper_names import ENDINGS, coin
-from bahdanau_jax.data.wordfile import SECTIONS
-from bahdanau_jax.data.wordreader import load
+from bahdanau_jax.data.grammar.proper_names import ENDINGS, coin
+from bahdanau_jax.data.grammar.wordfile import SECTIONS
+from bahdanau_jax.data.grammar.wordreader import load
 
 DIGESTS = {  # of the first 1,000 pairs at default options, in the first release
     "train": "67fa575a2cc972efcd576c994ade136c700cd95528f2279fb8000570d60b2b83",
@@ -190,7 +190,7 @@ def test_the_words_count_as_files_of_the_corpus(tmp_path):
     own = tmp_path / "own.txt"
     own.write_text("[noun thing]\nlamp = lampe f\n")
     files = builtin.files(f"en-fr/train?words={own}")
-    assert own in files and {"en-fr.txt", "grammar.py"} <= {path.name for path in files}
+    assert own in files and {"en-fr.txt", "derivation.py"} <= {path.name for path in files}
     assert own not in builtin.files("en-fr/train")
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
 from bahdanau_jax.data.grammar import SPLITS, generate, split_of, text
-from bahdanau_jax.data.wordfile import SECTIONS, entries
-from bahdanau_jax.data.wordreader import FILE, load
+from bahdanau_jax.data.grammar.wordfile import SECTIONS, entries
+from bahdanau_jax.data.grammar.wordreader import FILE, load
 
 OWN = """# Words of one's own, as docs/grammar.md tells.
 [noun thing]

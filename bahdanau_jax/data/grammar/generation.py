@@ -1,30 +1,4 @@
-"""The built-in English-French corpus: sentence pairs without end, with gold word alignments.
-
-A synchronous grammar writes both sides of a pair together, so both are grammatical, the alignment
-is known, and the French is a function of the English. What must be learnt:
-
-    word order     the European Economic Area · la zone économique européenne; energy market ·
-                   marché de l' énergie; object clitics: sees him · le voit; genitives: France 's
-                   laws · les lois de la France; times: adopts the
-                   law today · adopte aujourd' hui la loi
-    agreement      gender and number of determiners, adjectives, participles (the law that he
-                   adopted · la loi qu' il a adoptée); person and number of verbs
-    spelling       elision (l', d', qu', n') and contraction (du, des, au, aux), cet, nouvel, mon
-    one to many    does not see · ne voit pas; saw · a vu; never · ne ... jamais; and "a" under
-                   negation: does not see a house · ne voit pas de maison
-    length         relative clauses, coordination, of-phrases: from 3 tokens to any number
-    questions, passives, infinitives, numbers, times, names with and without article
-
-Files: en-fr.txt and `function_words` hold the words, `wordfile`, `wordreader` and `lexicon` read
-them, `inflection` has their forms and spelling, `synchronous` the writing of two sides at once,
-`derivation`, `predicates` and `proper_names` the rules. docs/grammar.md says how to extend it.
-
-Links. Sure: a word and its translation, function words included; a contracted article has the sure
-links of both its parts ("of the" · "du"). Only possible: a word that belongs to a translation
-without being it: ne beside pas, jamais and plus; the auxiliaries of a tense (a vu, will see, did);
-an article or preposition that the other language leaves out (France · la France, energy · de l'
-énergie, to him · lui); "and" in numbers. Every token has at least one possible link.
-"""
+"""Pairs of the built-in corpus, drawn by seed: which split, how long, and how they are written."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,11 +11,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 from zlib import crc32
 
-from bahdanau_jax.data.derivation import Derivation
-from bahdanau_jax.data.inflection import Token, spell
-from bahdanau_jax.data.lexicon import Lexicon
-from bahdanau_jax.data.synchronous import Links, links
-from bahdanau_jax.data.wordreader import load
+from bahdanau_jax.data.grammar.derivation import Derivation
+from bahdanau_jax.data.grammar.inflection import Token, spell
+from bahdanau_jax.data.grammar.lexicon import Lexicon
+from bahdanau_jax.data.grammar.synchronous import Links, links
+from bahdanau_jax.data.grammar.wordreader import load
 
 SPLITS = ("train", "dev", "test")
 _SHARES = ("test", "dev", *8 * ("train",))  # of the hash of the English sentence

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from random import Random
 from types import MappingProxyType
 
-from bahdanau_jax.data.inflection import THIRD, begins_with_vowel
-from bahdanau_jax.data.lexicon import Lexicon, Name
-from bahdanau_jax.data.synchronous import Phrase, Writer, join
+from bahdanau_jax.data.grammar.inflection import THIRD, begins_with_vowel
+from bahdanau_jax.data.grammar.lexicon import Lexicon, Name
+from bahdanau_jax.data.grammar.synchronous import Phrase, Writer, join
 
 # No ending ends another, and syllables split in one way only: different names for different ranks.
 ENDINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax.data import function_words as closed
-from bahdanau_jax.data.inflection import (
+from bahdanau_jax.data.grammar import function_words as closed
+from bahdanau_jax.data.grammar.inflection import (
     Verb,
     begins_with_vowel,
     english_s,
@@ -16,9 +16,18 @@ from bahdanau_jax.data.inflection import (
     make_verb,
     needs_forms,
 )
-from bahdanau_jax.data.lexicon import Adjective, Lexicon, Name, Noun, Sentence
-from bahdanau_jax.data.synchronous import Pair, parse
-from bahdanau_jax.data.wordfile import AGENTS, KINDS, TENSES, Entry, entries, forms, slot, template
+from bahdanau_jax.data.grammar.lexicon import Adjective, Lexicon, Name, Noun, Sentence
+from bahdanau_jax.data.grammar.synchronous import Pair, parse
+from bahdanau_jax.data.grammar.wordfile import (
+    AGENTS,
+    KINDS,
+    TENSES,
+    Entry,
+    entries,
+    forms,
+    slot,
+    template,
+)
 
 FILE = Path(__file__).with_name("en-fr.txt")
 
