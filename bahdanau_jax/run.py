@@ -174,7 +174,9 @@ def _optimize(
     # Only the parameters are asked for, so the network itself is not traced.
     init = jax.jit(lambda key: network.init(key, method=lambda network: network.parts)["params"])
     begin = functools.partial(training.init_state, tx=optimizer, key=key, config=config.optimizer)
-    update = training.train_step(loss_fn, optimizer, config.optimizer, backend, settings.accumulate)
+    update = training.train_step(
+        loss_fn, optimizer, config.optimizer, backend, settings.accumulate, elementwise=True
+    )
     multiple = devices.size * settings.accumulate
     start = max(checkpoints.steps(), default=0)
     needed = range(start, min(steps, start + plan.steps()) if _plans_ahead(settings) else start)

@@ -40,7 +40,7 @@ def run(config: Config, length: int, steps: int, pairs: int) -> dict[str, Any]:
         return network.apply({"params": params}, batch, key, smoothing)
 
     tx = training.make(config.optimizer, steps)
-    update = training.train_step(loss_fn, tx, config.optimizer)
+    update = training.train_step(loss_fn, tx, config.optimizer, elementwise=True)
     batches = [batch(config, rows, length, seed) for seed in range(4)]
     params = jax.jit(network.init)(jax.random.key(0), batches[0])["params"]
     first = training.init_state(params, tx, jax.random.key(1), config.optimizer)

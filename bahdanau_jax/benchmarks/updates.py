@@ -50,7 +50,7 @@ def ours(config: ModelConfig, params: Any, optimizer: OptimizerConfig = OPTIMIZE
 
     tx = training.make(optimizer, 1_000)
     state = training.init_state(params, tx, jax.random.key(1), optimizer)
-    step = training.train_step(loss_fn, tx, optimizer, training.Jit(devices))
+    step = training.train_step(loss_fn, tx, optimizer, training.Jit(devices), elementwise=True)
     return Program(training.replicate(state, devices), step, lambda sums: sums.loss)
 
 

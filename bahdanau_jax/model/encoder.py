@@ -56,8 +56,8 @@ def _step(cell_step: Callable[..., Array]) -> recurrence.Step:
     """A step of the cell that carries the state through padding unchanged."""
 
     def step(dot, _, h, inputs):
-        x, real = inputs
-        return jnp.where(real, cell_step(dot, h, x), h), ()
+        products, real = inputs
+        return jnp.where(real, cell_step(dot, h, jnp.stack(products)), h), ()
 
     return step
 
@@ -76,12 +76,10 @@ def bidirectional(
     cell = CELLS[config.cell]
     cells = [params[direction] for direction in DIRECTIONS[config.encoder_directions]]
     turns = [lambda x: x, lambda x: jnp.flip(x, 0)][: len(cells)]
-    products = x @ jnp.concatenate([cell.inputs(p, "W") for p in cells], axis=-1)
-    products = add_bias(products, jnp.concatenate([cell.bias(p) for p in cells]))
-    inputs = jnp.stack(
-        [turn(p) for turn, p in zip(turns, jnp.split(products, len(cells), axis=-1), strict=True)],
-        axis=1,
-    )
+    inputs = [
+        add_bias(turn(x) @ cell.inputs(p, "W"), cell.bias(p))
+        for turn, p in zip(turns, cells, strict=True)
+    ]
     real = jnp.stack([turn(mask) for turn in turns], axis=1)[..., None]
     weights = jax.tree.map(lambda *w: jnp.stack(w), *[cell.weights(p) for p in cells])
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float
 
 from bahdanau_jax.config import OptimizerConfig
 
@@ -85,10 +86,15 @@ def schedule(config: OptimizerConfig, steps: int) -> Callable:
     return rate
 
 
-def make(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
-    """g -> the change to add to the parameters.
+def clipping(norm: Float[Array, ""], limit: float) -> Float[Array, ""]:
+    """min(1, limit / |g|), what to multiply gradients of this global norm with; 1 for no limit."""
+    return jnp.minimum(1.0, limit / jnp.maximum(norm, limit)) if limit else jnp.ones_like(norm)
 
-    g <- g min(1, clip_norm / |g|); then Adadelta (Zeiler 2012: E[g²] and E[Δ²] decay by rho,
+
+def make(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
+    """Clipped gradients -> the changes to add to the parameters, each number by itself.
+
+    Adadelta (Zeiler 2012: E[g²] and E[Δ²] decay by rho,
     Δ = -rate sqrt(E[Δ²] + ε) / sqrt(E[g²] + ε) g, and E[Δ²] is of the unscaled Δ), or Adam.
 
     Raises ValueError for an unknown optimiser or schedule.
@@ -98,5 +104,4 @@ def make(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
     """
     rule = named(OPTIMIZERS, config.name, "optimizer.name")(config)
     rate = schedule(config, steps)
-    clip = [optax.clip_by_global_norm(config.clip_norm)] if config.clip_norm else []
-    return optax.chain(*clip, rule, optax.scale_by_learning_rate(rate))
+    return optax.chain(rule, optax.scale_by_learning_rate(rate))

@@ -17,10 +17,18 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from bahdanau_jax.training.blocks import BLOCKS
+
 Tree = TypeVar("Tree")
 Step = Callable[[Any, Any], tuple[Any, Any]]  # (state, batch) -> (state, sums)
 
 AXIS = "data"
+
+# Platform -> what XLA is asked for. On a CPU it would start whatever can run at once, as early as
+# it can, and so hold more in memory; a product alone occupies all cores.
+COMPILER: Mapping[str, dict[str, bool | int | str]] = MappingProxyType(
+    {"cpu": {"xla_cpu_enable_concurrency_optimized_scheduler": False}}
+)
 
 # Values of `training.shard`: which leaves of a state are split over the devices instead of copied.
 SHARDINGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
@@ -48,6 +56,11 @@ def mesh(devices: Sequence[Any] | None = None) -> Mesh:
         tuple(f"{AXIS}{i}" for i in range(len(sizes))),
         axis_types=(AxisType.Auto,) * len(sizes),
     )
+
+
+def platform(devices: Mesh) -> str:
+    """cpu, gpu or tpu."""
+    return devices.devices.flat[0].platform
 
 
 def _factors(number: int) -> tuple[int, ...]:
@@ -133,6 +146,11 @@ class Backend(Protocol):
     @property
     def devices(self) -> Mesh: ...
 
+    @property
+    def block(self) -> int:
+        """How many numbers to update at a time, where each is by itself; 0: all of them."""
+        ...
+
     def place(self, state: Tree) -> Tree:
         """A state of whole arrays, as `compile`d steps take it; the same numbers anywhere."""
         ...
@@ -160,6 +178,10 @@ class Jit:
 
     devices: Mesh
     shard: str = "none"
+
+    @property
+    def block(self) -> int:
+        return BLOCKS.get(platform(self.devices), 0) if self.shard == "none" else 0
 
     def shardings(self, state: Any) -> Any:
         """The sharding of each leaf of a state."""
@@ -209,7 +231,11 @@ class Jit:
         """The step for states of this layout, a sharding or a tree of them."""
         shardings = (layout, by_rows(self.devices)), (layout, replicated(self.devices))
         return jax.jit(
-            step, donate_argnums=0, in_shardings=shardings[0], out_shardings=shardings[1]
+            step,
+            donate_argnums=0,
+            in_shardings=shardings[0],
+            out_shardings=shardings[1],
+            compiler_options=COMPILER.get(platform(self.devices)),
         )
 
 
@@ -239,6 +265,10 @@ class Pmap:
     """`jax.pmap`: the step as one device sees it, with its one message written out."""
 
     devices: Mesh
+
+    @property
+    def block(self) -> int:
+        return BLOCKS.get(platform(self.devices), 0)
 
     def place(self, state: Tree) -> Tree:
         return replicate(state, self.devices)

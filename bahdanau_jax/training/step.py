@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import OptimizerConfig
-from bahdanau_jax.training.optimizer import named
+from bahdanau_jax.training.blocks import blockwise
+from bahdanau_jax.training.optimizer import clipping, named
 from bahdanau_jax.training.parallel import Backend, Jit, mesh
 
 # (params, batch, a key for each row, or None) -> Sums of the model: loss, nll, words, correct,
@@ -125,15 +126,34 @@ def in_parts(parts: int, loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
     return lax.scan(add, zeros, cut)[0]
 
 
-def update(state: TrainState, grads, finite, tx, decay: float) -> TrainState:
-    """The next state; parameters, accumulators and average stay as they are unless `finite`."""
-    changes, opt_state = tx.update(grads, state.opt_state, state.params)
-    params = optax.apply_updates(state.params, changes)
+def update(
+    state: TrainState,
+    gradient,
+    factor: Float[Array, ""],
+    finite: Bool[Array, ""],
+    tx: optax.GradientTransformation,
+    decay: float,
+    block: int = 0,
+) -> TrainState:
+    """The next state, of the gradient times `factor`; only what counts changes unless `finite`.
+
+    `block` numbers at a time, where `tx` is elementwise; all at once where it is 0.
+    """
     made = state.step - state.skipped
-    ema = average(state.ema, params, made, decay) if decay else ()
-    new = (params, opt_state, ema)
-    old = (state.params, state.opt_state, state.ema)
-    params, opt_state, ema = jax.tree.map(lambda n, o: jnp.where(finite, n, o), new, old)
+
+    def change(gradient, old):
+        params, opt_state, ema = old
+        scaled = jax.tree.map(lambda g: g * factor.astype(g.dtype), gradient)
+        changes, opt_state = tx.update(scaled, opt_state, params)
+        params = optax.apply_updates(params, changes)
+        return params, opt_state, average(ema, params, made, decay) if decay else ()
+
+    old = state.params, state.opt_state, state.ema
+    if block:
+        new = blockwise(finite, change, gradient, old, block)
+    else:
+        new = jax.tree.map(lambda n, o: jnp.where(finite, n, o), change(gradient, old), old)
+    params, opt_state, ema = new
     return TrainState(
         step=state.step + 1,
         params=params,
@@ -171,12 +191,14 @@ def train_step(
     config: OptimizerConfig,
     backend: Backend | None = None,
     accumulate: int = 1,
+    elementwise: bool = False,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, StepSums]]:
     """The compiled update. It consumes the state it is given: keep the one it returns.
 
     A row's dropout key is folded from state.key, state.step and the row of the global batch, so
     that neither the back end nor `accumulate`, the parts in which a device goes through its rows,
-    changes a mask. Without a back end, one device does it all.
+    changes a mask. Without a back end, one device does it all. `elementwise` says that `tx` treats
+    every number by itself, as those of `make` do, so that a part of them may be updated at a time.
     Raises ValueError for an unknown loss scale.
 
     >>> step = train_step(loss_fn, tx, config.optimizer, backend)
@@ -184,6 +206,7 @@ def train_step(
     """
     scale = named(LOSS_SCALES, config.loss_scale, "optimizer.loss_scale")
     devices = backend or Jit(mesh(jax.local_devices()[:1]))
+    block = devices.block if elementwise else 0
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, StepSums]:
         key = jax.random.fold_in(state.key, state.step)
@@ -191,10 +214,10 @@ def train_step(
         sums = functools.partial(in_parts, accumulate, loss_fn)
         total = devices.total(sums, state.params, batch, keys)
         divisor = scale(total.sums)
-        grads = jax.tree.map(lambda g: g / divisor.astype(g.dtype), total.gradient)
-        norm = optax.tree.norm(grads)
+        norm = optax.tree.norm(total.gradient) / divisor
+        factor = clipping(norm, config.clip_norm) / divisor
         finite = jnp.isfinite(norm) & jnp.isfinite(total.sums.loss)
-        state = update(state, grads, finite, tx, config.ema)
+        state = update(state, total.gradient, factor, finite, tx, config.ema, block)
         return state, _measure(total, norm, finite, config.clip_norm, state.nonfinite)
 
     return devices.compile(step) if backend else jax.jit(step, donate_argnums=0)

@@ -59,7 +59,7 @@ def loss_fn(params, batch, keys):
 
 
 def recorded(tx: optax.GradientTransformation) -> optax.GradientTransformation:
-    """`tx`, whose state holds the raw gradient as well: clipping and Adadelta hide its size."""
+    """`tx`, whose state holds what it was given as well: Adadelta hides its size."""
     zeros = lambda params: jax.tree.map(jnp.zeros_like, params)  # noqa: E731
     raw = optax.GradientTransformation(zeros, lambda gradient, *_: (gradient, gradient))
     return optax.chain(raw, tx)
@@ -88,10 +88,12 @@ def run(dtype, backend, accumulate: int, steps: int, scale: str) -> dict:
     state = training.init_state(params, tx, jax.random.key(3), config)
     state = backend.place(state) if backend else state
     feed = backend.feed if backend else lambda batch: batch
-    step = training.train_step(loss_fn, tx, config, backend, accumulate)
+    step = training.train_step(loss_fn, tx, config, backend, accumulate, elementwise=True)
     before = state.params["output"]["W_o"]
     state, first = step(state, feed(batch(0)))
-    found = {"gradient": host(state.opt_state[0]), "donated": before.is_deleted()}
+    clipped = max(1.0, float(first.gradient_norm) / config.clip_norm)
+    raw = jax.tree.map(lambda leaf: leaf * clipped, host(state.opt_state[0]))
+    found = {"gradient": raw, "donated": before.is_deleted()}
     if backend:
         found["messages"] = messages(step.lower(state, feed(batch(0))).compile().as_text())
         found["memory"] = training.memory(state, backend.devices)

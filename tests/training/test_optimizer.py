@@ -76,7 +76,9 @@ def test_steps_equal_the_oracle(config, oracle, accumulators, dtype, tolerance):
         ours = jax.tree.map(jnp.asarray, params)
         opt_state = tx.init(ours)
         for grads in steps:
-            changes, opt_state = tx.update(jax.tree.map(jnp.asarray, grads), opt_state, ours)
+            factor = optimizer.clipping(optax.tree.norm(grads), config.clip_norm)
+            grads = jax.tree.map(lambda g, factor=factor: jnp.asarray(g) * factor, grads)
+            changes, opt_state = tx.update(grads, opt_state, ours)
             ours = optax.apply_updates(ours, changes)
         found = [ours] + [optax.tree.get(opt_state, name) for name in accumulators]
         for tree, oracle_tree in zip(found, expected, strict=True):

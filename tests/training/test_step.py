@@ -28,9 +28,10 @@ def filled(step: int) -> Batch:
 
 
 @pytest.mark.parametrize("scale", stepping.LOSS_SCALES)
-def test_loss_scale(scale):
-    """Plain gradient descent shows the gradient: it is the sum's, divided."""
-    tx, config = optax.sgd(1.0), OptimizerConfig(loss_scale=scale)
+@pytest.mark.parametrize("limit", [0.0, 0.7])
+def test_loss_scale(scale, limit):
+    """Plain gradient descent shows the gradient: it is the sum's, divided and clipped."""
+    tx, config = optax.sgd(1.0), OptimizerConfig(loss_scale=scale, clip_norm=limit)
     batch, state = (
         filled(0),
         training.init_state(toy.init(), optax.sgd(1.0), jax.random.key(3), config),
@@ -41,13 +42,14 @@ def test_loss_scale(scale):
     before = host(state.params)
     state, sums = training.train_step(toy.loss_fn, tx, config)(state, batch)
     divisor = {"sum": 1, "sentence": toy.ROWS - 3, "token": batch.target_mask.sum()}[scale]
+    norm = np.sqrt(sum((np.asarray(g) ** 2).sum() for g in jax.tree.leaves(whole))) / divisor
+    assert float(sums.gradient_norm) == pytest.approx(norm, rel=1e-5)
+    assert float(sums.clipped) == (0 < limit < norm)
+    factor = min(1, limit / norm) if limit else 1
     for old, new, gradient in zip(
         *map(jax.tree.leaves, (before, state.params, whole)), strict=True
     ):
-        np.testing.assert_allclose(old - new, gradient / divisor, rtol=1e-5, atol=1e-6)
-    norm = np.sqrt(sum((np.asarray(g) ** 2).sum() for g in jax.tree.leaves(whole))) / divisor
-    assert float(sums.gradient_norm) == pytest.approx(norm, rel=1e-5)
-    assert float(sums.clipped) == (norm > config.clip_norm)
+        np.testing.assert_allclose(old - new, gradient * factor / divisor, rtol=1e-5, atol=1e-6)
 
 
 def test_dropout_changes_from_step_to_step():

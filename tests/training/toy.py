@@ -74,7 +74,7 @@ def parts(optimizer: OptimizerConfig = OPTIMIZER, steps: int = CONFIG.steps):
     """(fresh state, jitted step)"""
     tx = training.make(optimizer, steps)
     state = training.init_state(init(), tx, jax.random.key(3), optimizer)
-    return state, training.train_step(loss_fn, tx, optimizer)
+    return state, training.train_step(loss_fn, tx, optimizer, elementwise=True)
 
 
 def score(state) -> dict[str, float]:
