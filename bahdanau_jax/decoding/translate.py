@@ -101,7 +101,8 @@ def _searched(
 
     def end(rows, chosen, find: Callable[[DecodingConfig], Found], begun: Found):
         found = jax.tree.map(np.asarray, begun)
-        if decoding.ban_unk and not found.finished[: len(rows), 0].all():
+        ended = found.finished[: len(rows), 0]
+        if decoding.ban_unk and not (METHODS[decoding.method].by_chance or ended.all()):
             found = _either(found, find(dataclasses.replace(decoding, ban_unk=False)))
         return rows, [_hypotheses(codec, piece, found, row) for row, piece in enumerate(chosen)]
 
@@ -141,8 +142,8 @@ def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> t
 
 
 def _either(found: Found, free: Found) -> Found:
-    """Where the ban on UNK leaves nothing that ends, what there is without it."""
-    use = ~found.finished[:, 0]
+    """Where the ban on UNK leaves nothing that ends, what ends without it."""
+    use = ~found.finished[:, 0] & free.finished[:, 0]
     return jax.tree.map(
         lambda a, b: np.where(use.reshape(-1, *[1] * (a.ndim - 1)), np.asarray(b), a), found, free
     )

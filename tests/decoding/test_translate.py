@@ -240,15 +240,29 @@ def test_what_has_not_ended_at_the_limit_is_flagged(endless):
         assert "</s>" not in h.tokens and len(h.text.split()) == len(h.tokens)
 
 
-def test_banned_unknown_words(endless):
+def test_banned_unknown_words():
     likes = MODELS["groundhog"], weights(MODELS["groundhog"])
     free, banned = ([h for (h,) in translated(*likes, LINES, ban_unk=ban)] for ban in (False, True))
     assert any("<unk>" in h.tokens for h in free)
     for h, was in zip(banned, free, strict=True):
         # Where the ban leaves nothing that ends, it is lifted.
-        assert (h.finished and "<unk>" not in h.tokens) or h == was
+        assert "<unk>" not in h.tokens or (h.finished and h == was)
     assert any("<unk>" in was.tokens and h != was for h, was in zip(banned, free, strict=True))
-    assert translated(*endless, LINES, ban_unk=True) == translated(*endless, LINES)
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_a_ban_on_unk_is_not_lifted_where_that_ends_nothing_or_chance_did_not(endless, method):
+    free, banned = (translated(*endless, LINES, ban_unk=b, method=method) for b in (False, True))
+    assert any("<unk>" in h.tokens for (h,) in free) and not any(h.finished for (h,) in banned)
+    assert not any("<unk>" in h.tokens for (h,) in banned)
+
+
+def test_samples_without_unk_stay_so_beside_one_that_has_not_ended():
+    world = MODELS["groundhog"], weights(MODELS["groundhog"], eos=-1)
+    found = translated(*world, LINES, 3, method="sample", ban_unk=True)
+    ends = [[h.finished for h in each] for each in found]
+    assert any(each[0] != each[1] for each in ends)
+    assert not any("<unk>" in h.tokens for each in found for h in each)
 
 
 def test_an_empty_line_is_the_end_of_a_sentence_alone():
