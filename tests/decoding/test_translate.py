@@ -12,7 +12,7 @@ import pytest
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
-from bahdanau_jax.decoding import Ranking, below_greedy, force, translate
+from bahdanau_jax.decoding import Ranking, below_greedy, force, replace_unknown, translate
 from bahdanau_jax.hypothesis import Hypothesis
 from tests.model import worlds
 
@@ -152,6 +152,19 @@ def test_a_prefix_longer_than_the_limit_still_has_its_end():
     prefix = f"{TARGET} {TARGET}"
     ((h,),) = translate(config, weights(config, eos=9.0), CODECS, DECODING, ["a"], 1, [prefix])
     assert h.finished and " ".join(h.tokens) == f"{prefix} </s>"
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+@pytest.mark.parametrize("prefix", ["p q", "p Zorglub s Bob"])
+def test_a_prefix_keeps_words_that_the_model_does_not_know(method, prefix):
+    config, line = MODELS["paper"], "a b"
+    decoding = dataclasses.replace(DECODING, method=method)
+    ((h,),) = translate(config, weights(config), CODECS, decoding, [line], 1, [prefix])
+    words = prefix.split()
+    assert h.tokens[: len(words)] == tuple(words)
+    # Nor is anything of the source written over what was given.
+    for text in (h.text, replace_unknown(h, CODECS, line).text):
+        assert text.split()[: len(words)] == words and "</s>" not in text
 
 
 def test_samples_go_by_seed_and_line_whatever_they_are_drawn_with():
