@@ -255,14 +255,22 @@ class Pmap:
         return lax.psum(sums(params, batch, keys), AXIS)
 
     def compile(self, step: Step) -> Step:
-        return jax.pmap(
-            step,
-            AXIS,
-            in_axes=(None, 0),  # pyright: ignore[reportArgumentType]
-            out_axes=None,  # pyright: ignore[reportArgumentType]
-            devices=list(self.devices.devices.flat),
-            donate_argnums=0,
-        )
+        axes: Any = {"in_axes": (None, 0), "out_axes": None}  # more than its annotations know
+        order = list(self.devices.devices.flat)
+        mapped = jax.pmap(step, AXIS, devices=order, donate_argnums=0, **axes)
+        if not self.devices.is_multi_process:
+            return mapped
+        return lambda state, batch: _spread(mapped(state, batch), self.devices)
+
+
+def _spread(tree: Tree, devices: Mesh) -> Tree:
+    """Copies that `jax.pmap` knows on this process's devices alone, as those of all processes."""
+
+    def over_all(leaf):
+        copies = [shard.data for shard in leaf.addressable_shards]
+        return jax.make_array_from_single_device_arrays(leaf.shape, replicated(devices), copies)
+
+    return jax.tree.map(over_all, tree)
 
 
 # Values of `training.parallel`, each from (devices, name of SHARDINGS) to the back end.
@@ -284,10 +292,6 @@ def held(tree: Any) -> tuple[int, int]:
 
 def memory(state: Any, devices: Mesh) -> str:
     """What a device holds of a state, in a line for people."""
-    mine, whole = held(state)
-    text = f"{devices.size} devices, each with {_megabytes(mine)} of parameters and optimiser state"
-    return f"{text}; {_megabytes(whole - mine)} saved by training.shard" if mine < whole else text
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"
+    mine, whole = (size / 1e6 for size in held(state))
+    text = f"{devices.size} devices, each with {mine:,.1f} MB of parameters and optimiser state"
+    return f"{text}; {whole - mine:,.1f} MB saved by training.shard" if mine < whole else text

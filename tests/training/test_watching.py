@@ -88,6 +88,14 @@ def test_a_trace_of_chosen_steps(step, tmp_path):
     assert not profile.running
 
 
+def test_of_several_processes_the_first_alone_traces(tmp_path, monkeypatch):
+    profile = training.Profile.parse("2:4", tmp_path / "profile")
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    profile.at(2, None)
+    assert not profile.running
+    assert not profile.folder.exists()
+
+
 def test_a_trace_that_the_end_of_the_run_cuts_off_is_written(step, tmp_path):
     profile = training.Profile.parse("12:400", tmp_path / "profile")
     toy.train(tmp_path, step, profile=profile)
