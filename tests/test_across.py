@@ -93,12 +93,13 @@ def test_two_processes_make_the_run_of_one_with_four_devices(runs, undisturbed):
     assert_alike(undisturbed, runs / "4")
 
 
-def test_two_processes_make_it_with_pmap_too(runs, tmp_path):
+def test_two_processes_refuse_pmap_in_a_line(tmp_path):
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = launch(tmp_path / "run", "--training.parallel", "pmap", **streams)
     _, err = process.communicate()
-    assert process.returncode == 0, err
-    assert_alike(tmp_path / "run", runs / "4")
+    assert process.returncode == 2
+    assert "bahdanau: training.parallel pmap is for the devices of one process" in err
+    assert "Traceback" not in err and "again" not in err
 
 
 def test_two_processes_go_on_with_the_run_of_one(runs):

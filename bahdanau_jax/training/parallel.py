@@ -236,9 +236,19 @@ class _Split:
 
 @dataclass(frozen=True)
 class Pmap:
-    """`jax.pmap`: the step as one device sees it, with its one message written out."""
+    """`jax.pmap`: the step as one device sees it, with its one message written out.
+
+    Raises ValueError for devices of several processes.
+    """
 
     devices: Mesh
+
+    def __post_init__(self):
+        if self.devices.is_multi_process:
+            raise ValueError(
+                "training.parallel pmap is for the devices of one process: set it to jit, whose "
+                "updates are the same"
+            )
 
     def place(self, state: Tree) -> Tree:
         return replicate(state, self.devices)
@@ -257,20 +267,7 @@ class Pmap:
     def compile(self, step: Step) -> Step:
         axes: Any = {"in_axes": (None, 0), "out_axes": None}  # more than its annotations know
         order = list(self.devices.devices.flat)
-        mapped = jax.pmap(step, AXIS, devices=order, donate_argnums=0, **axes)
-        if not self.devices.is_multi_process:
-            return mapped
-        return lambda state, batch: _spread(mapped(state, batch), self.devices)
-
-
-def _spread(tree: Tree, devices: Mesh) -> Tree:
-    """Copies that `jax.pmap` knows on this process's devices alone, as those of all processes."""
-
-    def over_all(leaf):
-        copies = [shard.data for shard in leaf.addressable_shards]
-        return jax.make_array_from_single_device_arrays(leaf.shape, replicated(devices), copies)
-
-    return jax.tree.map(over_all, tree)
+        return jax.pmap(step, AXIS, devices=order, donate_argnums=0, **axes)
 
 
 # Values of `training.parallel`, each from (devices, name of SHARDINGS) to the back end.

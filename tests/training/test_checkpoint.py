@@ -165,24 +165,25 @@ def test_a_flipped_bit_is_noticed(states, tmp_path, caplog):
 
 
 def test_digests_alone_notice_a_flipped_bit(states, tmp_path, monkeypatch, caplog):
-    """As where the store returns wrong data without a word."""
+    """As where the store returns wrong data without a word; in any array."""
     fill(tmp_path, states)
     checkpoints = training.Checkpointer(tmp_path)
     load = checkpoints._orbax.load_checkpointables
+    for name in digest.flatten(states[3]):
 
-    def flipped(step, abstract):
-        loaded = load(step, abstract)
-        if step == 4:
-            array = np.array(loaded["state"]["params/out/W"])
-            array.view(np.uint32)[0, 0] ^= 1
-            loaded["state"]["params/out/W"] = jnp.asarray(array)
-        return loaded
+        def flipped(step, abstract, name=name):
+            loaded = load(step, abstract)
+            if step == 4:
+                array = np.array(loaded["state"][name])
+                array.reshape(-1).view(np.uint8)[-1] ^= 1
+                loaded["state"][name] = jnp.asarray(array)
+            return loaded
 
-    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
-    with caplog.at_level(logging.WARNING, logger="bahdanau_jax"):
-        assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+        monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
+        with caplog.at_level(logging.WARNING, logger="bahdanau_jax"):
+            assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+        assert f"{tmp_path / '4'} is damaged: {name} does not match its digest" in caplog.text
     checkpoints.close()
-    assert f"{tmp_path / '4'} is damaged: params/out/W does not match its digest" in caplog.text
 
 
 def test_a_damaged_one_is_set_aside_by_a_trainer_only(states, tmp_path, caplog):
