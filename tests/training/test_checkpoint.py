@@ -58,7 +58,7 @@ def restored(folder, keep=None, best=False, template=None):
 
 
 def test_newest_and_best_are_kept(states, tmp_path):
-    fill(tmp_path, states, (3.0, 9.0, float("nan"), 1.0), keep=1)
+    fill(tmp_path, states, (float("nan"), 9.0, float("inf"), 1.0), keep=1)
     checkpoints = training.Checkpointer(tmp_path)
     assert checkpoints.steps() == [2, 4]
     assert checkpoints.scores() == {2: 9.0, 4: 1.0}
@@ -184,6 +184,17 @@ def test_digests_alone_notice_a_flipped_bit(states, tmp_path, monkeypatch, caplo
             assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
         assert f"{tmp_path / '4'} is damaged: {name} does not match its digest" in caplog.text
     checkpoints.close()
+
+
+def test_metadata_that_still_can_be_read_are_sealed(states, tmp_path, caplog):
+    """A digit of what the training loop goes on with, which no array's digest covers."""
+    fill(tmp_path, states)
+    path = tmp_path / "4" / "_CHECKPOINT_METADATA"
+    before, after = '"third": 1.3', '"third": 1.2'
+    assert path.read_text().count(before) == 1
+    path.write_text(path.read_text().replace(before, after))
+    assert bits(restored(tmp_path)) == bits(states[2])
+    assert "its metadata do not match their digest" in caplog.text
 
 
 def test_a_damaged_one_is_set_aside_by_a_trainer_only(states, tmp_path, caplog):
