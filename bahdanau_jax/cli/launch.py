@@ -45,7 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     """The exit code of the processes: 0, or that of the one which failed."""
     mine, command = _parted(arguments)
     chosen = options.parse(Launch, mine, "launch")
-    if chosen.processes < 1 or chosen.devices_per_process < 0 or chosen.restarts < 0:
+    others = chosen.devices_per_process, chosen.restarts, chosen.grace
+    if chosen.processes < 1 or not all(number >= 0 for number in others):  # nor is NaN
         raise ValueError("--processes should be at least 1, the other numbers at least 0")
     if not command:
         raise ValueError(

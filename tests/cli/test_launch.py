@@ -174,6 +174,8 @@ def test_processes_are_told_of_each_other_and_of_their_devices():
         (["--processes", "2", "--"], "nothing to launch"),
         (["--processes", "0", "--", "train"], "--processes should be at least 1"),
         (["--processes", "2", "--restarts", "-1", "--", "train"], "at least 0"),
+        (["--processes", "2", "--grace", "-1", "--", "train"], "at least 0"),
+        (["--processes", "2", "--grace", "nan", "--", "train"], "at least 0"),
         (["--processes", "2", "--restart", "1", "--", "train"], "did you mean --restarts?"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
-from bahdanau_jax.training import record
+from bahdanau_jax.training import record, study
 from bahdanau_jax.training.compilation import CompileLog
 from tests.training import toy
 
@@ -128,6 +128,15 @@ def test_the_batch_of_a_divergence_is_kept(step, tmp_path):
     assert batch.source.tolist() == toy.batch(8).source.tolist() and np.isnan(batch.weight).all()
     state, _ = toy.parts()
     assert float(step(state, batch)[1].skipped) == 1  # it can be looked into
+
+
+def test_each_of_several_processes_keeps_its_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    for process in (0, 1):
+        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
+        path = study.save_batch(tmp_path, 9, toy.batch(process))
+        assert path == tmp_path / f"nonfinite-9-{process}.npz"
+        assert training.load_batch(path).source.tolist() == toy.batch(process).source.tolist()
 
 
 def test_telemetry_reaches_the_lines_and_warns_once(tmp_path, capfd):
