@@ -33,9 +33,9 @@ def runs(tmp_path_factory):
     return folder
 
 
-def launch(workdir: Path, *options, **named) -> subprocess.Popen:
-    arguments = ["--processes", 2, "--devices-per-process", 2, *options]
-    train = ["train", across.FILE, "--workdir", workdir]
+def launch(workdir: Path, *settings, **named) -> subprocess.Popen:
+    arguments = ["--processes", 2, "--devices-per-process", 2]
+    train = ["train", across.FILE, "--workdir", workdir, *settings]
     return subprocess.Popen(
         small.command("launch", *arguments, "--", *train), cwd=small.ROOT, text=True, **named
     )
@@ -91,6 +91,15 @@ def test_other_devices_make_the_same_run(runs, name):
 
 def test_two_processes_make_the_run_of_one_with_four_devices(runs, undisturbed):
     assert_alike(undisturbed, runs / "4")
+
+
+def test_two_processes_refuse_pmap_in_a_line(tmp_path):
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = launch(tmp_path / "run", "--training.parallel", "pmap", **streams)
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "bahdanau: training.parallel pmap is for the devices of one process" in err
+    assert "Traceback" not in err and "again" not in err
 
 
 def test_two_processes_go_on_with_the_run_of_one(runs):

@@ -10,6 +10,7 @@ from bahdanau_jax.training.hosts import (
     first,
     first_then_others,
     joined,
+    meet,
     together,
 )
 from bahdanau_jax.training.inventory import Entry, inventory, prune
@@ -91,6 +92,7 @@ __all__ = [
     "load_batch",
     "lock",
     "make",
+    "meet",
     "memory",
     "mesh",
     "prune",

@@ -236,9 +236,19 @@ class _Split:
 
 @dataclass(frozen=True)
 class Pmap:
-    """`jax.pmap`: the step as one device sees it, with its one message written out."""
+    """`jax.pmap`: the step as one device sees it, with its one message written out.
+
+    Raises ValueError for devices of several processes.
+    """
 
     devices: Mesh
+
+    def __post_init__(self):
+        if self.devices.is_multi_process:
+            raise ValueError(
+                "training.parallel pmap is for the devices of one process: set it to jit, whose "
+                "updates are the same"
+            )
 
     def place(self, state: Tree) -> Tree:
         return replicate(state, self.devices)
@@ -255,14 +265,9 @@ class Pmap:
         return lax.psum(sums(params, batch, keys), AXIS)
 
     def compile(self, step: Step) -> Step:
-        return jax.pmap(
-            step,
-            AXIS,
-            in_axes=(None, 0),  # pyright: ignore[reportArgumentType]
-            out_axes=None,  # pyright: ignore[reportArgumentType]
-            devices=list(self.devices.devices.flat),
-            donate_argnums=0,
-        )
+        axes: Any = {"in_axes": (None, 0), "out_axes": None}  # more than its annotations know
+        order = list(self.devices.devices.flat)
+        return jax.pmap(step, AXIS, devices=order, donate_argnums=0, **axes)
 
 
 # Values of `training.parallel`, each from (devices, name of SHARDINGS) to the back end.
@@ -284,10 +289,6 @@ def held(tree: Any) -> tuple[int, int]:
 
 def memory(state: Any, devices: Mesh) -> str:
     """What a device holds of a state, in a line for people."""
-    mine, whole = held(state)
-    text = f"{devices.size} devices, each with {_megabytes(mine)} of parameters and optimiser state"
-    return f"{text}; {_megabytes(whole - mine)} saved by training.shard" if mine < whole else text
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"
+    mine, whole = (size / 1e6 for size in held(state))
+    text = f"{devices.size} devices, each with {mine:,.1f} MB of parameters and optimiser state"
+    return f"{text}; {whole - mine:,.1f} MB saved by training.shard" if mine < whole else text
