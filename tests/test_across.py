@@ -140,7 +140,7 @@ def test_a_stopped_launch_is_saved_and_goes_on_where_it_was(undisturbed, tmp_pat
     wait_for_step(tmp_path / "run", 2)
     process.terminate()
     out, err = process.communicate()
-    assert process.returncode == 0, err
+    assert process.returncode == 143, err
     assert f"[0] bahdanau: {tmp_path / 'run'} is saved: run it again to go on" in err
     assert "Traceback" not in err and "Report:" not in out
     process = launch(tmp_path / "run", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -16,6 +16,7 @@ from typing import IO, TextIO
 from bahdanau_jax.cli import options
 
 DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
+WELL = (0, 128 + signal.SIGTERM)  # done; stopped and saved
 MENDABLE = 2  # the exit code of what starting again would not mend
 LAST_WORDS = 2.0  # seconds for the others to die of the same cause, so that the cause is known
 GLOO = b"connected peer ranks"  # in what Gloo says; its threads may cut its lines short
@@ -140,7 +141,8 @@ class Processes:
         told = 0.0
         while True:
             codes = [process.poll() for process in self._running]
-            if not any(code is None for code in codes) or any(codes):
+            failed = [code for code in codes if code not in (None, *WELL)]
+            if failed or None not in codes:
                 break
             if stop.received and not told:
                 told = time.monotonic()
@@ -148,9 +150,7 @@ class Processes:
             if told and time.monotonic() - told > self._grace:
                 return 128 + stop.received, f"not saved within {self._grace:g} s"
             time.sleep(POLL)
-        if not any(codes):
-            return 0, ""
-        return self._verdict()
+        return self._verdict() if failed else (max(code or 0 for code in codes), "")
 
     def _verdict(self) -> tuple[int, str]:
         """Once one has failed."""
@@ -159,7 +159,7 @@ class Processes:
         while time.monotonic() < until and any(p.poll() is None for p in self._running):
             time.sleep(POLL)
         codes = {i: p.poll() for i, p in enumerate(self._running)}
-        failed = {i: code for i, code in codes.items() if code}
+        failed = {i: code for i, code in codes.items() if code not in (None, *WELL)}
         first = min(failed, key=lambda i: (_rank(failed[i]), i))
         code = failed[first]
         left = code if code > 0 else 128 - code

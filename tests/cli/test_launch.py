@@ -30,7 +30,7 @@ if what == "kill":
 if what == "hang":
     signal.signal(signal.SIGTERM, lambda *_: None)
 if what == "polite":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 if what == "stop":
     os.kill(os.getpid(), signal.SIGSTOP)
 if what == "abort":
@@ -136,7 +136,7 @@ def alive(folder: Path) -> list[int]:
 def test_a_signal_is_handed_on_and_ends_the_whole(tmp_path, number):
     process = start(tmp_path, "polite,polite")
     process.send_signal(number)
-    assert process.wait(30) == 0
+    assert process.wait(30) == 143
     assert not alive(tmp_path)
 
 

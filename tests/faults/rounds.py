@@ -190,7 +190,7 @@ class Round:
         process.wait(event)
         process.send(signal.SIGTERM)
         code, said = process.end()
-        self.check(code == 0 and "Traceback" not in said, f"SIGTERM: exit {code}: {said}")
+        self.check(code == 143 and "Traceback" not in said, f"SIGTERM: exit {code}: {said}")
         self.check(max(finished(folder), default=0) >= at, "SIGTERM: steps were lost")
         self.counts["SIGTERM"] += 1
         self.go_on(folder, "SIGTERM")
