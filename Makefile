@@ -20,11 +20,12 @@ help:
 demo: $(INSTALLED)
 	$(VENV)/bin/bahdanau train configs/quickstart.py --workdir runs/quickstart
 
+# Two processes, each test file in one of them: compiling, of which tests do most, fills no two cores.
 test: $(INSTALLED)
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 test-all: $(INSTALLED)
-	$(VENV)/bin/python -m pytest -m ""
+	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m ""
 
 faults: $(INSTALLED)
 	$(VENV)/bin/python -m tests.faults.campaign

@@ -233,7 +233,7 @@ _SHARES = (
     "data.subword_sampling "
     "optimizer.label_smoothing optimizer.rho optimizer.beta1 optimizer.beta2 optimizer.ema"
 )
-_POSITIVE = "optimizer.learning_rate optimizer.epsilon decoding.max_ratio decoding.temperature"
+_POSITIVE = "optimizer.learning_rate optimizer.epsilon decoding.max_ratio"
 
 
 def faults(config: Config) -> list[str]:
@@ -260,6 +260,12 @@ def faults(config: Config) -> list[str]:
         "decoding.coverage decoding.min_ratio",
         lambda value: 0 <= value < float("inf"),
         "at least 0 and finite",
+    )
+    # Outside, log-probabilities over it leave float32, and every word is as good as any.
+    expect(
+        "decoding.temperature",
+        lambda value: 1e-6 <= value <= 1e6,
+        "between 1e-06 and 1e+06",
     )
     expect("decoding.top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
     expect(_POSITIVE, lambda value: 0 < value < float("inf"), "positive and finite")

@@ -187,6 +187,7 @@ def _optimize(
         data.cores(),
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
+        training.meet if training.together() else None,
     )
     with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(ahead):
         state = backend.place(begin(init(seed)))

@@ -3,16 +3,19 @@
 Warnings are errors, with the exceptions named in pyproject.toml.
 """
 
+import fcntl
 import importlib.util
 import os
+import pickle
 import tempfile
 from pathlib import Path
 
 # JAX reads these when it is first imported, which is after this file.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-_CACHE = tempfile.TemporaryDirectory(prefix="jax-cache-")  # of compiled programs, for this session
-os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE.name
+if "PYTEST_XDIST_WORKER" not in os.environ:  # which shares the one of the process that started it
+    _CACHE = tempfile.TemporaryDirectory(prefix="jax-cache-")  # of compiled programs
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 # Tests compile much and compute little: unoptimised programs halve their time.
 os.environ.setdefault(
@@ -55,13 +58,23 @@ def data_root() -> Path:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """(a run folder that `bahdanau train` made, the finished process); to change it, copy it."""
+    """(a run folder that `bahdanau train` made, the finished process); to change it, copy it.
+
+    Processes that share the tests share it.
+    """
     from tests import small
 
-    workdir = tmp_path_factory.mktemp("trained") / "run"
-    done = small.bahdanau(*small.train(workdir))
-    assert done.returncode == 0, done.stderr
-    return workdir, done
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    workdir, kept = folder / "trained" / "run", folder / "trained.pickle"
+    with open(folder / "trained.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            workdir.parent.mkdir()
+            done = small.bahdanau(*small.train(workdir))
+            assert done.returncode == 0, done.stderr
+            kept.write_bytes(pickle.dumps(done))
+    return workdir, pickle.loads(kept.read_bytes())
 
 
 @pytest.fixture

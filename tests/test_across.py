@@ -33,9 +33,9 @@ def runs(tmp_path_factory):
     return folder
 
 
-def launch(workdir: Path, *options, **named) -> subprocess.Popen:
-    arguments = ["--processes", 2, "--devices-per-process", 2, *options]
-    train = ["train", across.FILE, "--workdir", workdir]
+def launch(workdir: Path, *settings, **named) -> subprocess.Popen:
+    arguments = ["--processes", 2, "--devices-per-process", 2]
+    train = ["train", across.FILE, "--workdir", workdir, *settings]
     return subprocess.Popen(
         small.command("launch", *arguments, "--", *train), cwd=small.ROOT, text=True, **named
     )
@@ -93,6 +93,15 @@ def test_two_processes_make_the_run_of_one_with_four_devices(runs, undisturbed):
     assert_alike(undisturbed, runs / "4")
 
 
+def test_two_processes_refuse_pmap_in_a_line(tmp_path):
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = launch(tmp_path / "run", "--training.parallel", "pmap", **streams)
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "bahdanau: training.parallel pmap is for the devices of one process" in err
+    assert "Traceback" not in err and "again" not in err
+
+
 def test_two_processes_go_on_with_the_run_of_one(runs):
     workdir = runs / "1-half"
     process = launch(workdir, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -131,7 +140,7 @@ def test_a_stopped_launch_is_saved_and_goes_on_where_it_was(undisturbed, tmp_pat
     wait_for_step(tmp_path / "run", 2)
     process.terminate()
     out, err = process.communicate()
-    assert process.returncode == 0, err
+    assert process.returncode == 143, err
     assert f"[0] bahdanau: {tmp_path / 'run'} is saved: run it again to go on" in err
     assert "Traceback" not in err and "Report:" not in out
     process = launch(tmp_path / "run", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

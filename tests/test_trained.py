@@ -121,6 +121,8 @@ def test_settings_of_the_search_by_name(run):
         "no setting of the search 'beam'; known: method, beam_size": {"beam": 3},
         "decoding.coverage is -1, but should be at least 0": {"coverage": -1},
         "decoding.top_p is 1.5, but should be above 0 and at most 1": {"top_p": 1.5},
+        "decoding.temperature is 1e-39, but should be between": {"temperature": 1e-39},
+        "decoding.temperature is inf, but should be between": {"temperature": float("inf")},
         "no decoding.method 'beem'; known: beam, sample": {"method": "beem"},
         "decoding.top_k is 5, but only samples have it: set decoding.method": {"top_k": 5},
         "decoding.min_ratio is 3.0, but should be below decoding.max_ratio": {"min_ratio": 3.0},

@@ -58,6 +58,16 @@ class Align:
     lexicon_least: int = 2  # times that it has to be linked
 
 
+# Options that say something of another one.
+NEEDS: Mapping[str, str] = MappingProxyType(
+    {
+        "gold_transposed": "gold",
+        "symmetrize": "reverse_run",
+        "lexicon_least": "lexicon_output",
+    }
+)
+
+
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Align, arguments, "align")
     _check(chosen)
@@ -100,8 +110,11 @@ def _check(chosen: Align) -> None:
         raise ValueError(f"--threshold is {chosen.threshold}, but should be above 0 and at most 1")
     if chosen.lexicon_least < 1:
         raise ValueError(f"--lexicon-least is {chosen.lexicon_least}, but should be at least 1")
-    if chosen.gold_transposed and chosen.gold is None:
-        raise ValueError("--gold-transposed says something of --gold, which is missing")
+    for name, of in NEEDS.items():
+        if getattr(chosen, name) != getattr(Align, name) and getattr(chosen, of) is None:
+            raise ValueError(f"{_flag(name)} says something of {_flag(of)}, which is missing")
+    if chosen.threshold is not None and chosen.eos != Align.eos:
+        raise ValueError("--eos is about the largest weight alone: leave it, or --threshold, out")
     if not 0 <= chosen.dice_power < float("inf"):
         raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
     if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
@@ -110,6 +123,10 @@ def _check(chosen: Align) -> None:
         path = getattr(chosen, name)
         if path is not None and not path.exists():
             raise FileNotFoundError(2, f"no such file (--{name})", str(path))
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _gold(chosen: Align):

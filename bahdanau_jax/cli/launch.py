@@ -16,6 +16,7 @@ from typing import IO, TextIO
 from bahdanau_jax.cli import options
 
 DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
+WELL = (0, 128 + signal.SIGTERM)  # done; stopped and saved
 MENDABLE = 2  # the exit code of what starting again would not mend
 LAST_WORDS = 2.0  # seconds for the others to die of the same cause, so that the cause is known
 GLOO = b"connected peer ranks"  # in what Gloo says; its threads may cut its lines short
@@ -45,7 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     """The exit code of the processes: 0, or that of the one which failed."""
     mine, command = _parted(arguments)
     chosen = options.parse(Launch, mine, "launch")
-    if chosen.processes < 1 or chosen.devices_per_process < 0 or chosen.restarts < 0:
+    others = chosen.devices_per_process, chosen.restarts, chosen.grace
+    if chosen.processes < 1 or not all(number >= 0 for number in others):  # nor is NaN
         raise ValueError("--processes should be at least 1, the other numbers at least 0")
     if not command:
         raise ValueError(
@@ -139,7 +141,8 @@ class Processes:
         told = 0.0
         while True:
             codes = [process.poll() for process in self._running]
-            if not any(code is None for code in codes) or any(codes):
+            failed = [code for code in codes if code not in (None, *WELL)]
+            if failed or None not in codes:
                 break
             if stop.received and not told:
                 told = time.monotonic()
@@ -147,24 +150,26 @@ class Processes:
             if told and time.monotonic() - told > self._grace:
                 return 128 + stop.received, f"not saved within {self._grace:g} s"
             time.sleep(POLL)
-        if not any(codes):
-            return 0, ""
-        return self._verdict()
+        return self._verdict() if failed else (max(code or 0 for code in codes), "")
 
     def _verdict(self) -> tuple[int, str]:
         """Once one has failed."""
+        stopped = [i for i, process in enumerate(self._running) if _stopped(process)]
         until = time.monotonic() + LAST_WORDS
         while time.monotonic() < until and any(p.poll() is None for p in self._running):
             time.sleep(POLL)
         codes = {i: p.poll() for i, p in enumerate(self._running)}
-        failed = {i: code for i, code in codes.items() if code}
+        failed = {i: code for i, code in codes.items() if code not in (None, *WELL)}
         first = min(failed, key=lambda i: (_rank(failed[i]), i))
         code = failed[first]
+        left = code if code > 0 else 128 - code
+        if stopped and _rank(code):  # whose silence even a save takes for a fault of the disk
+            return left, f"process {stopped[0]} was stopped and did not answer"
         if code == MENDABLE:
             return MENDABLE, ""
         if code > 0:
-            return code, f"process {first} failed with exit code {code}"
-        return 128 - code, f"process {first} was ended by {signal.Signals(-code).name}"
+            return left, f"process {first} failed with exit code {code}"
+        return left, f"process {first} was ended by {signal.Signals(-code).name}"
 
     def _signal(self, number: int) -> None:
         for process in self._running:
@@ -178,6 +183,16 @@ class Processes:
             process.wait()
         for thread in self._threads:
             thread.join(timeout=LAST_WORDS)
+
+
+def _stopped(process: subprocess.Popen) -> bool:
+    """Whether it is alive, and rests until somebody sends it SIGCONT."""
+    look = os.WSTOPPED | os.WCONTINUED | os.WNOHANG | os.WNOWAIT
+    try:
+        found = os.waitid(os.P_PID, process.pid, look)
+    except (AttributeError, ChildProcessError):  # macOS cannot tell; and who is dead does not rest
+        return False
+    return found is not None and found.si_code == os.CLD_STOPPED
 
 
 def _rank(code: int) -> int:

@@ -1,6 +1,7 @@
 """bahdanau train CONFIG --workdir DIR"""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Train(experiment.Experiment):
     process_id: int = -1  # which of them this is, from 0; or BAHDANAU_PROCESS_ID
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> int | None:
     options = experiment.parse(Train, arguments, "train")
     from bahdanau_jax import run, training
     from bahdanau_jax.experiments import report
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
         except training.Interrupted as interrupted:  # whoever stopped it waits for no report
             if first:
                 print(f"bahdanau: {interrupted}", file=sys.stderr)
-            return
+            return 128 + signal.SIGTERM  # whoever counts 0 as done would not go on
         together = training.together()
     if together and first:
         _go_on_alone(arguments)

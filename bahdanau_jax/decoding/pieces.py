@@ -2,12 +2,37 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from bahdanau_jax.data import EOS_SYMBOL, Codec
+from bahdanau_jax.batch import EOS, UNK
+from bahdanau_jax.data import EOS_SYMBOL, Codec, unit_spans
 from bahdanau_jax.hypothesis import Hypothesis
+
+
+class Prefix(NamedTuple):
+    """What a translation begins with."""
+
+    ids: list[int]
+    tokens: tuple[str, ...]  # of the ids; of an unknown one, the text as it was given
+
+    @classmethod
+    def of(cls, codec: Codec, text: str) -> Self:
+        ids = codec.encode(text)[:-1]
+        given = (text[slice(*span)] for span in unit_spans(codec, text))
+        tokens = zip(ids, codec.tokens(ids), given, strict=True)
+        return cls(ids, tuple(word if id == UNK else token for id, token, word in tokens))
+
+    def written(self, codec: Codec, ids: Sequence[int]) -> tuple[str, tuple[str, ...]]:
+        """(text, tokens) of a translation that begins so, EOS last where it has ended."""
+        if UNK not in self.ids:
+            return codec.decode(ids), codec.tokens(ids)
+        tokens = (*self.tokens[: len(ids)], *codec.tokens(ids[len(self.ids) :]))
+        return codec.write(tokens[: len(ids) - (ids[-1:] == [EOS])]), tokens
+
+
+NO_PREFIX = Prefix([], ())
 
 
 class Piece(NamedTuple):
@@ -15,11 +40,11 @@ class Piece(NamedTuple):
 
     ids: list[int]  # source ids, EOS last
     units: tuple[str, ...]  # the source tokens as they were written, EOS last
-    prefix: list[int]  # ids that its translation begins with
+    prefix: Prefix
     draw: tuple[int, int]  # the number of its line, and of the piece in it
 
 
-def cut(codec: Codec, line: str, most: int, prefix: list[int], number: int) -> list[Piece]:
+def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list[Piece]:
     """The line as pieces of at most `most` tokens, EOS not counted; the prefix is the first's."""
     tokenised = codec.tokenize(line)
     *words, eos = codec.encode_tokenised(tokenised)
@@ -28,7 +53,7 @@ def cut(codec: Codec, line: str, most: int, prefix: list[int], number: int) -> l
         Piece(
             [*words[i : i + most], eos],
             (*units[i : i + most], EOS_SYMBOL),
-            prefix if i == 0 else [],
+            prefix if i == 0 else NO_PREFIX,
             (number, part),
         )
         for part, i in enumerate(range(0, max(len(words), 1), most))

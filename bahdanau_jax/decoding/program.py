@@ -77,12 +77,13 @@ class Method(NamedTuple):
 
     find: Callable[..., Found]
     most: Callable[[DecodingConfig], float]  # translations of one sentence that it can find
+    by_chance: bool  # whether what it found might have ended after all
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "beam": Method(_beam, lambda config: config.beam_size),
-        "sample": Method(_sample, lambda config: float("inf")),
+        "beam": Method(_beam, lambda config: config.beam_size, False),
+        "sample": Method(_sample, lambda config: float("inf"), True),
     }
 )
 

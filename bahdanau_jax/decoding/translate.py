@@ -15,7 +15,7 @@ from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.grid import grouped, height, padded
 from bahdanau_jax.decoding.history import Found
-from bahdanau_jax.decoding.pieces import Piece, cut, join
+from bahdanau_jax.decoding.pieces import Piece, Prefix, cut, join
 from bahdanau_jax.decoding.program import METHODS, Configs, Inputs, Weights, search
 from bahdanau_jax.decoding.rules import FREE, Rules
 from bahdanau_jax.hypothesis import Hypothesis
@@ -60,7 +60,7 @@ def translate(
         )
     if prefixes is not None and len(prefixes) != len(lines):
         raise ValueError(f"{len(lines)} lines but {len(prefixes)} prefixes: one each, please")
-    begun = [codecs[1].encode(text)[:-1] for text in prefixes or [""] * len(lines)]
+    begun = [Prefix.of(codecs[1], text) for text in prefixes or [""] * len(lines)]
     numbered = range(len(lines)) if numbers is None else numbers
     parts = [
         cut(codecs[0], line, decoding.max_source, prefix, number)
@@ -101,7 +101,8 @@ def _searched(
 
     def end(rows, chosen, find: Callable[[DecodingConfig], Found], begun: Found):
         found = jax.tree.map(np.asarray, begun)
-        if decoding.ban_unk and not found.finished[: len(rows), 0].all():
+        ended = found.finished[: len(rows), 0]
+        if decoding.ban_unk and not (METHODS[decoding.method].by_chance or ended.all()):
             found = _either(found, find(dataclasses.replace(decoding, ban_unk=False)))
         return rows, [_hypotheses(codec, piece, found, row) for row, piece in enumerate(chosen)]
 
@@ -123,13 +124,13 @@ def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> t
     sizes = mask.sum(1)
     limits = np.ceil(decoding.max_ratio * sizes).astype(np.int32)
     steps = math.ceil(decoding.max_ratio * length)
-    prefix, longest = None, max(len(piece.prefix) for piece in pieces)
+    prefix, longest = None, max(len(piece.prefix.ids) for piece in pieces)
     if longest:
         prefix = np.full((rows, padded(longest)), FREE, np.int32)
         for row, piece in enumerate(pieces):
-            prefix[row, : len(piece.prefix)] = piece.prefix
+            prefix[row, : len(piece.prefix.ids)] = piece.prefix.ids
             # Whatever was given, there is room for its end.
-            limits[row] = max(limits[row], len(piece.prefix) + 1)
+            limits[row] = max(limits[row], len(piece.prefix.ids) + 1)
         steps = max(steps, padded(longest + 1))
     minimum = None
     if decoding.min_ratio:
@@ -141,8 +142,8 @@ def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> t
 
 
 def _either(found: Found, free: Found) -> Found:
-    """Where the ban on UNK leaves nothing that ends, what there is without it."""
-    use = ~found.finished[:, 0]
+    """Where the ban on UNK leaves nothing that ends, what ends without it."""
+    use = ~found.finished[:, 0] & free.finished[:, 0]
     return jax.tree.map(
         lambda a, b: np.where(use.reshape(-1, *[1] * (a.ndim - 1)), np.asarray(b), a), found, free
     )
@@ -154,11 +155,11 @@ def _hypotheses(codec: Codec, piece: Piece, found: Found, row: int) -> list[Hypo
     for k, length in enumerate(found.length[row].tolist()):
         if k and not length:
             break
-        ids = found.tokens[row, k, :length].tolist()
+        text, tokens = piece.prefix.written(codec, found.tokens[row, k, :length].tolist())
         made.append(
             Hypothesis(
-                text=codec.decode(ids),
-                tokens=codec.tokens(ids),
+                text=text,
+                tokens=tokens,
                 log_probabilities=tuple(found.log_probabilities[row, k, :length].tolist()),
                 score=float(found.score[row, k]),
                 finished=bool(found.finished[row, k]),

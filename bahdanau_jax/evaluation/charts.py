@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from bahdanau_jax.evaluation.calibration import ConfidenceBin
 from bahdanau_jax.evaluation.drawing import PLAIN, Drawing
@@ -94,6 +95,9 @@ def reliability(bins: Mapping[str, Sequence[ConfidenceBin]]) -> Drawing:
     middles, widths = [(b.low + b.high) / 2 for b in first], [b.high - b.low for b in first]
     below.bar(middles, [b.words for b in first], width=[0.86 * w for w in widths], color=BAR)
     below.set(xlabel="confidence: probability of the likeliest word", yscale="log")
+    below.set_ylim(0.7, 2 * max(b.words for b in first))
+    below.yaxis.set_major_locator(LogLocator(numticks=4))
+    below.yaxis.set_minor_formatter(NullFormatter())
     below.set_ylabel("words", fontsize="small")
     bare(below)
     axes.set(ylabel="accuracy", xlim=(0, 1), ylim=(0, 1.02))

@@ -10,24 +10,15 @@ from bahdanau_jax.training.hosts import (
     first,
     first_then_others,
     joined,
+    meet,
     together,
 )
 from bahdanau_jax.training.inventory import Entry, inventory, prune
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
-from bahdanau_jax.training.parallel import (
-    BACKENDS,
-    SHARDINGS,
-    Backend,
-    Jit,
-    Pmap,
-    gathered,
-    memory,
-    mesh,
-    replicate,
-    shard,
-)
+from bahdanau_jax.training.parallel import BACKENDS, SHARDINGS, Backend, Jit, Pmap
+from bahdanau_jax.training.placement import gathered, memory, mesh, replicate, shard
 from bahdanau_jax.training.profile import Profile
 from bahdanau_jax.training.record import RECORD, append_record
 from bahdanau_jax.training.step import (
@@ -91,6 +82,7 @@ __all__ = [
     "load_batch",
     "lock",
     "make",
+    "meet",
     "memory",
     "mesh",
     "prune",

@@ -36,7 +36,8 @@ class Ahead:
     `state` may be of arrays or of `jax.ShapeDtypeStruct`; `batches` are examples as `step` takes
     them, one a shape. A shape that is not among them is left to `step` itself. A program that is
     needed before its turn is compiled at once. `compiling` is told, in the same thread, which batch
-    a program is made for, and `first_step` of the first step.
+    a program is made for, and `first_step` of the first step. Several processes, which step through
+    the same shapes, give `meet`: all wait for the last one's program before they run their own.
 
     >>> with contextlib.closing(Ahead(step, state, examples, workers=2)) as step:
     ...     state, sums = step(state, batch)
@@ -50,9 +51,10 @@ class Ahead:
         workers: int,
         compiling: Callable[[Any], None] = lambda batch: None,
         first_step: Callable[[Program], None] = lambda program: None,
+        meet: Callable[[], None] | None = None,
     ):
         self._step, self._compiling, self._first_step = step, compiling, first_step
-        self._hit = threading.local()
+        self._meet, self._hit = meet, threading.local()
         monitoring.register_event_listener(self._listen)
         self._threads = ThreadPoolExecutor(workers, "compile")
         self._state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
@@ -75,11 +77,13 @@ class Ahead:
         """The program for the shapes of a batch, made now where it still waits in line."""
         shapes = shapes_of(batch)
         made = self._made.get(shapes)
-        if made is None:
+        if made is None and self._meet is None:
             return Program(self._step, 0.0, False)
-        if made.cancel():
+        if made is None or made.cancel():
             made = self._made[shapes] = Future()
             made.set_result(self._make(batch))
+            if self._meet is not None:  # messages between devices wait for 30 s at most
+                self._meet()
         return made.result()
 
     def __call__(self, state: Any, batch: Any) -> tuple[Any, Any]:

@@ -115,7 +115,10 @@ def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> I
         )
     except (RuntimeError, ValueError) as error:
         where = told.get("coordinator_address", "this cluster")
-        raise OSError(f"cannot join the other processes of {where}: {error}") from error
+        raise OSError(
+            f"cannot join the other processes of {where}: {error}; the address should be that of "
+            "process 0, with a port that nothing else has there"
+        ) from error
     _open.append(told)
     yield
     _part()  # not where this process fails: it leaves alone

@@ -222,9 +222,7 @@ class _Training:
             self.monitor.note(f"step {step}: {warning}")
             self.warned = True
         if in_a_row >= max_nonfinite:
-            path = self.monitor.workdir / f"nonfinite-{step}.npz"
-            if jax.process_index() == 0:
-                save_batch(path, pending.batch)
+            path = save_batch(self.monitor.workdir, step, pending.batch)
             raise Diverged(
                 f"the gradient was not finite {in_a_row} times in a row, up to step {step}, whose "
                 f"batch is kept in {path}: lower optimizer.learning_rate or set "

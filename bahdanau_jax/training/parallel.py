@@ -1,28 +1,34 @@
-"""Where arrays live, and how one update runs on all devices: two back ends with the same numbers.
+"""How one update runs on all devices: two back ends with the same numbers.
 
 Rows of a batch are split over the devices; parameters are on every one. An update needs one
 message: the sum over the devices of the loss, the counts and the gradients of each one's rows.
 """
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
 from bahdanau_jax.training.blocks import BLOCKS
+from bahdanau_jax.training.placement import (
+    AXIS,
+    by_rows,
+    platform,
+    put,
+    replicate,
+    replicated,
+    shard,
+    split,
+)
 
 Tree = TypeVar("Tree")
 Step = Callable[[Any, Any], tuple[Any, Any]]  # (state, batch) -> (state, sums)
-
-AXIS = "data"
 
 # Platform -> what XLA is asked for. On a CPU it would start whatever can run at once, as early as
 # it can, and so hold more in memory; a product alone occupies all cores.
@@ -40,104 +46,6 @@ SHARDINGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
         ),
     }
 )
-
-
-def mesh(devices: Sequence[Any] | None = None) -> Mesh:
-    """All devices, process after process, on an axis for each prime factor of their number.
-
-    With these axes an array can be split over a part of the devices. Auto axes: pure functions run
-    as they are.
-    """
-    found = jax.devices() if devices is None else devices
-    ordered = sorted(found, key=lambda device: (device.process_index, device.id))
-    sizes = _factors(len(ordered))
-    return Mesh(
-        np.array(ordered).reshape(sizes),
-        tuple(f"{AXIS}{i}" for i in range(len(sizes))),
-        axis_types=(AxisType.Auto,) * len(sizes),
-    )
-
-
-def platform(devices: Mesh) -> str:
-    """cpu, gpu or tpu."""
-    return devices.devices.flat[0].platform
-
-
-def _factors(number: int) -> tuple[int, ...]:
-    """Its prime factors, the smallest first; (1,) for 1."""
-    for prime in range(2, math.isqrt(number) + 1):
-        if number % prime == 0:
-            return prime, *_factors(number // prime)
-    return (number,)
-
-
-def replicated(devices: Mesh) -> NamedSharding:
-    return NamedSharding(devices, PartitionSpec())
-
-
-def by_rows(devices: Mesh) -> NamedSharding:
-    return NamedSharding(devices, PartitionSpec(devices.axis_names))
-
-
-def split(shape: tuple[int, ...], devices: Mesh) -> NamedSharding:
-    """An array cut into as many equal parts as its shape allows, without padding.
-
-    Each axis of the mesh cuts the first dimension that it still divides, so 30,000 words are cut
-    8 times over 8 devices, and 30,001 x 620 four times, along 620. Vectors are not cut.
-    """
-    left, axes = list(shape), [[] for _ in shape]
-    for axis, size in devices.shape.items() if len(shape) > 1 else ():
-        for i, length in enumerate(left):
-            if length % size == 0:
-                left[i] //= size
-                axes[i].append(axis)
-                break
-    return NamedSharding(devices, PartitionSpec(*(tuple(names) or None for names in axes)))
-
-
-def put(leaf: Any, sharding: NamedSharding) -> jax.Array:
-    """The whole array, that every process has, laid out by `sharding` over all processes."""
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        whole = NamedSharding(sharding.mesh, PartitionSpec())
-        data = put(jax.random.key_data(leaf), whole)
-        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
-    host = np.asarray(leaf)
-    return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
-
-
-def replicate(tree: Tree, devices: Mesh) -> Tree:
-    """The same values on every device."""
-    return jax.tree.map(lambda leaf: put(leaf, replicated(devices)), tree)
-
-
-def shard(batch: Tree, devices: Mesh) -> Tree:
-    """A batch of host arrays, each [B, ...], its rows split over the devices.
-
-    Of several processes, each gives its share of the rows. Raises ValueError where B is no multiple
-    of the number of devices.
-
-    >>> state, sums = step(replicate(state, devices), shard(batch, devices))
-    """
-    rows, processes = by_rows(devices), len({d.process_index for d in devices.devices.flat})
-
-    def place(array):
-        height = len(array) * processes
-        if height % devices.size:
-            raise ValueError(f"{height} rows do not split over {devices.size} devices")
-        return jax.make_array_from_process_local_data(rows, array)
-
-    return jax.tree.map(place, batch)
-
-
-def gathered(tree: Tree) -> Tree:
-    """The whole of every array on this process's first device; all processes must ask."""
-
-    def whole(leaf):
-        if not leaf.is_fully_replicated:
-            leaf = jax.jit(lambda x: x, out_shardings=replicated(leaf.sharding.mesh))(leaf)
-        return leaf.addressable_shards[0].data
-
-    return jax.tree.map(whole, tree)
 
 
 class Backend(Protocol):
@@ -262,9 +170,19 @@ class _Split:
 
 @dataclass(frozen=True)
 class Pmap:
-    """`jax.pmap`: the step as one device sees it, with its one message written out."""
+    """`jax.pmap`: the step as one device sees it, with its one message written out.
+
+    Raises ValueError for devices of several processes.
+    """
 
     devices: Mesh
+
+    def __post_init__(self):
+        if self.devices.is_multi_process:
+            raise ValueError(
+                "training.parallel pmap is for the devices of one process: set it to jit, whose "
+                "updates are the same"
+            )
 
     @property
     def block(self) -> int:
@@ -285,39 +203,12 @@ class Pmap:
         return lax.psum(sums(params, batch, keys), AXIS)
 
     def compile(self, step: Step) -> Step:
-        return jax.pmap(
-            step,
-            AXIS,
-            in_axes=(None, 0),  # pyright: ignore[reportArgumentType]
-            out_axes=None,  # pyright: ignore[reportArgumentType]
-            devices=list(self.devices.devices.flat),
-            donate_argnums=0,
-        )
+        axes: Any = {"in_axes": (None, 0), "out_axes": None}  # more than its annotations know
+        order = list(self.devices.devices.flat)
+        return jax.pmap(step, AXIS, devices=order, donate_argnums=0, **axes)
 
 
 # Values of `training.parallel`, each from (devices, name of SHARDINGS) to the back end.
 BACKENDS: Mapping[str, Callable[[Mesh, str], Backend]] = MappingProxyType(
     {"jit": Jit, "pmap": lambda devices, shard: Pmap(devices)}
 )
-
-
-def held(tree: Any) -> tuple[int, int]:
-    """(bytes of a tree on each device, bytes of it where nothing is split)."""
-
-    def size(leaf, shape) -> int:
-        return math.prod(shape) * leaf.dtype.itemsize
-
-    leaves = jax.tree.leaves(tree)
-    mine = (size(leaf, leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
-    return sum(mine), sum(size(leaf, leaf.shape) for leaf in leaves)
-
-
-def memory(state: Any, devices: Mesh) -> str:
-    """What a device holds of a state, in a line for people."""
-    mine, whole = held(state)
-    text = f"{devices.size} devices, each with {_megabytes(mine)} of parameters and optimiser state"
-    return f"{text}; {_megabytes(whole - mine)} saved by training.shard" if mine < whole else text
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"

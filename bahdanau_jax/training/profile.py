@@ -40,7 +40,12 @@ class Profile:
             )
 
     def at(self, step: int, state: Any) -> None:
-        """Called before each update, `step` of them having been made."""
+        """Called before each update, `step` of them having been made.
+
+        Of several processes the first alone traces: on one host all would write the same file.
+        """
+        if jax.process_index():
+            return
         if step == self.first:
             jax.block_until_ready(state)  # what was begun before is no part of it
             jax.profiler.start_trace(self.folder)

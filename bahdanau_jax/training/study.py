@@ -3,15 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from bahdanau_jax.batch import Batch
 
 
-def save_batch(path: Path, batch: Batch) -> None:
-    """The arrays of a batch by name, in NumPy's .npz."""
+def save_batch(folder: Path, step: int, batch: Batch) -> Path:
+    """The arrays of the batch of a step, by name, in NumPy's .npz, of which the path is returned.
+
+    Of several processes each keeps the rows that it has, for any of them may be the one.
+    """
+    share = f"-{jax.process_index()}" if jax.process_count() > 1 else ""
+    path = folder / f"nonfinite-{step}{share}.npz"
     arrays: dict[str, Any] = {name: np.asarray(x) for name, x in batch._asdict().items()}
     np.savez(path, **arrays)
+    return path
 
 
 def load_batch(path: Path) -> Batch:

@@ -27,7 +27,7 @@ fi
 MOST_RESTARTS=20 # a run that fails so often fails for a reason
 out_of_time=0
 
-# SIGTERM has every process save and leave.
+# SIGTERM has every process save and leave with exit code 143.
 end_of_time() {
     out_of_time=1
     scancel --signal=TERM "$SLURM_JOB_ID.0"

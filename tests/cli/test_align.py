@@ -203,6 +203,15 @@ BAD = {
     "a power of nothing": (("--dice-power", "1"), "--dice needs"),
     "power": (("--dice-power", "nan", "--dice", "x"), "--dice-power is nan"),
     "transposed": (("--gold-transposed", "True"), "says something of --gold"),
+    "symmetrised alone": (
+        ("--symmetrize", "union"),
+        "--symmetrize says .* --reverse-run, which",
+    ),
+    "a lexicon nowhere": (
+        ("--lexicon-least", "5"),
+        "--lexicon-least says .* --lexicon-output",
+    ),
+    "a threshold and EOS": (("--threshold", "0.5", "--eos", "none"), "--eos is about the largest"),
     "dice of nothing": (("--gold", "test.pharaoh", "--dice", "nowhere:x"), "nowhere"),
     "no run": (("--run", "."), "holds no run"),
     "twice the same direction": (("--reverse-run", "RUN"), "both translate en to fr"),

@@ -30,7 +30,12 @@ if what == "kill":
 if what == "hang":
     signal.signal(signal.SIGTERM, lambda *_: None)
 if what == "polite":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+if what == "stop":
+    os.kill(os.getpid(), signal.SIGSTOP)
+if what == "abort":
+    time.sleep(0.5)
+    os.abort()
 if what in ("hang", "polite"):
     pathlib.Path(folder, f"ready{me}").touch()
     while True:
@@ -73,6 +78,15 @@ def test_a_killed_process_has_all_started_again(pretend):
     assert code == 0
     assert "process 1 was ended by SIGKILL: starting all 2 again (2 restarts left)" in err
     assert [len(each) for each in pids] == [2, 2]
+
+
+def test_a_stopped_process_that_the_others_died_of_is_named(pretend):
+    code, _, err, pids = pretend("abort,stop", "0,0")
+    assert code == 0
+    assert "process 1 was stopped and did not answer: starting all 2 again" in err
+    assert [len(each) for each in pids] == [2, 2]
+    code, *_ = pretend("abort,stop", options=("--restarts", "0"))
+    assert code == 128 + signal.SIGABRT
 
 
 def test_restarts_are_bounded_and_the_exit_code_is_the_cause(pretend):
@@ -122,7 +136,7 @@ def alive(folder: Path) -> list[int]:
 def test_a_signal_is_handed_on_and_ends_the_whole(tmp_path, number):
     process = start(tmp_path, "polite,polite")
     process.send_signal(number)
-    assert process.wait(30) == 0
+    assert process.wait(30) == 143
     assert not alive(tmp_path)
 
 
@@ -160,6 +174,8 @@ def test_processes_are_told_of_each_other_and_of_their_devices():
         (["--processes", "2", "--"], "nothing to launch"),
         (["--processes", "0", "--", "train"], "--processes should be at least 1"),
         (["--processes", "2", "--restarts", "-1", "--", "train"], "at least 0"),
+        (["--processes", "2", "--grace", "-1", "--", "train"], "at least 0"),
+        (["--processes", "2", "--grace", "nan", "--", "train"], "at least 0"),
         (["--processes", "2", "--restart", "1", "--", "train"], "did you mean --restarts?"),
     ],
 )

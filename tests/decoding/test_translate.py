@@ -12,7 +12,7 @@ import pytest
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
-from bahdanau_jax.decoding import Ranking, below_greedy, force, translate
+from bahdanau_jax.decoding import Ranking, below_greedy, force, replace_unknown, translate
 from bahdanau_jax.hypothesis import Hypothesis
 from tests.model import worlds
 
@@ -154,6 +154,19 @@ def test_a_prefix_longer_than_the_limit_still_has_its_end():
     assert h.finished and " ".join(h.tokens) == f"{prefix} </s>"
 
 
+@pytest.mark.parametrize("method", ["beam", "sample"])
+@pytest.mark.parametrize("prefix", ["p q", "p Zorglub s Bob"])
+def test_a_prefix_keeps_words_that_the_model_does_not_know(method, prefix):
+    config, line = MODELS["paper"], "a b"
+    decoding = dataclasses.replace(DECODING, method=method)
+    ((h,),) = translate(config, weights(config), CODECS, decoding, [line], 1, [prefix])
+    words = prefix.split()
+    assert h.tokens[: len(words)] == tuple(words)
+    # Nor is anything of the source written over what was given.
+    for text in (h.text, replace_unknown(h, CODECS, line).text):
+        assert text.split()[: len(words)] == words and "</s>" not in text
+
+
 def test_samples_go_by_seed_and_line_whatever_they_are_drawn_with():
     config = MODELS["groundhog"]
     world = config, weights(config)
@@ -240,15 +253,29 @@ def test_what_has_not_ended_at_the_limit_is_flagged(endless):
         assert "</s>" not in h.tokens and len(h.text.split()) == len(h.tokens)
 
 
-def test_banned_unknown_words(endless):
+def test_banned_unknown_words():
     likes = MODELS["groundhog"], weights(MODELS["groundhog"])
     free, banned = ([h for (h,) in translated(*likes, LINES, ban_unk=ban)] for ban in (False, True))
     assert any("<unk>" in h.tokens for h in free)
     for h, was in zip(banned, free, strict=True):
         # Where the ban leaves nothing that ends, it is lifted.
-        assert (h.finished and "<unk>" not in h.tokens) or h == was
+        assert "<unk>" not in h.tokens or (h.finished and h == was)
     assert any("<unk>" in was.tokens and h != was for h, was in zip(banned, free, strict=True))
-    assert translated(*endless, LINES, ban_unk=True) == translated(*endless, LINES)
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_a_ban_on_unk_is_not_lifted_where_that_ends_nothing_or_chance_did_not(endless, method):
+    free, banned = (translated(*endless, LINES, ban_unk=b, method=method) for b in (False, True))
+    assert any("<unk>" in h.tokens for (h,) in free) and not any(h.finished for (h,) in banned)
+    assert not any("<unk>" in h.tokens for (h,) in banned)
+
+
+def test_samples_without_unk_stay_so_beside_one_that_has_not_ended():
+    world = MODELS["groundhog"], weights(MODELS["groundhog"], eos=-1)
+    found = translated(*world, LINES, 3, method="sample", ban_unk=True)
+    ends = [[h.finished for h in each] for each in found]
+    assert any(each[0] != each[1] for each in ends)
+    assert not any("<unk>" in h.tokens for each in found for h in each)
 
 
 def test_an_empty_line_is_the_end_of_a_sentence_alone():

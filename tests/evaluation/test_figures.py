@@ -305,6 +305,21 @@ def test_reliability_draws_filled_bins_against_the_diagonal():
         figures.reliability({"none": bins[:1]})
 
 
+@pytest.mark.parametrize("most", [1, 630, 8_000, 40_000_000])
+def test_numbers_of_words_stand_apart(most):
+    bins = [ConfidenceBin(0.0, 0.5, max(1, most // 12), 0.3, 0.4)]
+    figure = figures.reliability({"two": [*bins, ConfidenceBin(0.5, 1.0, most, 0.9, 0.95)]})
+    rendered(figure)
+    below = figure.axes[1]
+    low, high = below.get_ylim()
+    ticks = [*below.yaxis.get_major_ticks(), *below.yaxis.get_minor_ticks()]
+    shown = [tick.label1 for tick in ticks if low <= tick.get_loc() <= high]
+    boxes = sorted((t.get_window_extent() for t in shown if t.get_text()), key=lambda box: box.y0)
+    assert boxes
+    for lower, upper in zip(boxes, boxes[1:], strict=False):
+        assert lower.y1 <= upper.y0 + 1
+
+
 def test_curves_draws_losses_together_and_each_dev_score_apart():
     metrics = [
         {"step": 10, "loss": 5.0, "seconds": 1.0},

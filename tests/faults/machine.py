@@ -38,6 +38,12 @@ def _main(arguments: list[str], out: str, error: str, limit: int) -> None:
     sys.exit(main(arguments))
 
 
+def children(process: "Process") -> list[int]:
+    """Process ids, in the order in which they were started."""
+    task = Path(f"/proc/{process.process.pid}/task/{process.process.pid}/children")
+    return [int(pid) for pid in task.read_text().split()]
+
+
 @dataclass
 class Process:
     """A command line that runs."""

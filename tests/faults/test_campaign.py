@@ -15,3 +15,4 @@ def test_a_short_campaign_finds_no_fault(tmp_path, monkeypatch):
     for kind in ("SIGKILL", "bit flipped", "truncated", "deleted", "disk full", "SIGTERM"):
         assert kind in kinds
     assert made.counts["second trainer refused"] == 1
+    assert made.counts["SIGSTOP of process 0 of 2 for good"] == 1

@@ -57,6 +57,17 @@ def test_a_shape_that_nobody_planned_is_compiled_once_when_it_comes(update):
     ahead.close()
 
 
+def test_processes_meet_between_a_program_and_its_first_run(update):
+    step, jitted = update
+    met = []
+    ahead = Ahead(jitted, state(), [], 1, meet=lambda: met.append(len(step.traced)))
+    now = state()
+    for shape in ((7,), (7,), (2, 3)):
+        now, _ = ahead(now, batch(*shape))
+    assert met == [1, 2] and jitted._cache_size() == 0
+    ahead.close()
+
+
 def test_it_computes_what_the_jitted_update_computes(update):
     _, jitted = update
     ahead = Ahead(jitted, state(), [batch(2, 3)], 1)

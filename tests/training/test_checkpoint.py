@@ -58,7 +58,7 @@ def restored(folder, keep=None, best=False, template=None):
 
 
 def test_newest_and_best_are_kept(states, tmp_path):
-    fill(tmp_path, states, (3.0, 9.0, float("nan"), 1.0), keep=1)
+    fill(tmp_path, states, (float("nan"), 9.0, float("inf"), 1.0), keep=1)
     checkpoints = training.Checkpointer(tmp_path)
     assert checkpoints.steps() == [2, 4]
     assert checkpoints.scores() == {2: 9.0, 4: 1.0}
@@ -165,24 +165,36 @@ def test_a_flipped_bit_is_noticed(states, tmp_path, caplog):
 
 
 def test_digests_alone_notice_a_flipped_bit(states, tmp_path, monkeypatch, caplog):
-    """As where the store returns wrong data without a word."""
+    """As where the store returns wrong data without a word; in any array."""
     fill(tmp_path, states)
     checkpoints = training.Checkpointer(tmp_path)
     load = checkpoints._orbax.load_checkpointables
+    for name in digest.flatten(states[3]):
 
-    def flipped(step, abstract):
-        loaded = load(step, abstract)
-        if step == 4:
-            array = np.array(loaded["state"]["params/out/W"])
-            array.view(np.uint32)[0, 0] ^= 1
-            loaded["state"]["params/out/W"] = jnp.asarray(array)
-        return loaded
+        def flipped(step, abstract, name=name):
+            loaded = load(step, abstract)
+            if step == 4:
+                array = np.array(loaded["state"][name])
+                array.reshape(-1).view(np.uint8)[-1] ^= 1
+                loaded["state"][name] = jnp.asarray(array)
+            return loaded
 
-    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
-    with caplog.at_level(logging.WARNING, logger="bahdanau_jax"):
-        assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+        monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
+        with caplog.at_level(logging.WARNING, logger="bahdanau_jax"):
+            assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+        assert f"{tmp_path / '4'} is damaged: {name} does not match its digest" in caplog.text
     checkpoints.close()
-    assert f"{tmp_path / '4'} is damaged: params/out/W does not match its digest" in caplog.text
+
+
+def test_metadata_that_still_can_be_read_are_sealed(states, tmp_path, caplog):
+    """A digit of what the training loop goes on with, which no array's digest covers."""
+    fill(tmp_path, states)
+    path = tmp_path / "4" / "_CHECKPOINT_METADATA"
+    before, after = '"third": 1.3', '"third": 1.2'
+    assert path.read_text().count(before) == 1
+    path.write_text(path.read_text().replace(before, after))
+    assert bits(restored(tmp_path)) == bits(states[2])
+    assert "its metadata do not match their digest" in caplog.text
 
 
 def test_a_damaged_one_is_set_aside_by_a_trainer_only(states, tmp_path, caplog):

@@ -83,6 +83,17 @@ def test_arguments_that_do_not_fit(arguments, message):
         hosts.arrangement(*arguments, {})
 
 
+def test_others_that_cannot_be_joined_are_told_with_what_to_do(monkeypatch):
+    def refuse(**told):
+        raise RuntimeError("UNKNOWN: Failed to start RPC server")
+
+    monkeypatch.setattr(jax.distributed, "initialize", refuse)
+    told = r"processes of 10.0.0.1:4321: UNKNOWN: .*; the address should be that of process 0, with"
+    with pytest.raises(OSError, match=told), training.joined("10.0.0.1:4321", 2, 0):
+        pass
+    assert not training.awaited()
+
+
 def test_one_process_agrees_with_itself():
     scores = {"loss": 1 / 3, "bleu": np.nextafter(50.0, 51.0)}
     assert training.agreed(scores) == scores

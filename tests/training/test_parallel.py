@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import jax
@@ -155,6 +156,11 @@ def test_what_is_gathered_has_its_values():
     ):
         np.testing.assert_array_equal(ours, theirs)
     assert jnp.array_equal(jax.random.key_data(state.key), jax.random.key_data(jax.random.key(3)))
+
+
+def test_pmap_is_for_the_devices_of_one_process():
+    with pytest.raises(ValueError, match="pmap is for the devices of one process: set it to jit"):
+        training.Pmap(types.SimpleNamespace(is_multi_process=True))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
-from bahdanau_jax.training import record
+from bahdanau_jax.training import record, study
 from bahdanau_jax.training.compilation import CompileLog
 from tests.training import toy
 
@@ -88,6 +88,14 @@ def test_a_trace_of_chosen_steps(step, tmp_path):
     assert not profile.running
 
 
+def test_of_several_processes_the_first_alone_traces(tmp_path, monkeypatch):
+    profile = training.Profile.parse("2:4", tmp_path / "profile")
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    profile.at(2, None)
+    assert not profile.running
+    assert not profile.folder.exists()
+
+
 def test_a_trace_that_the_end_of_the_run_cuts_off_is_written(step, tmp_path):
     profile = training.Profile.parse("12:400", tmp_path / "profile")
     toy.train(tmp_path, step, profile=profile)
@@ -120,6 +128,15 @@ def test_the_batch_of_a_divergence_is_kept(step, tmp_path):
     assert batch.source.tolist() == toy.batch(8).source.tolist() and np.isnan(batch.weight).all()
     state, _ = toy.parts()
     assert float(step(state, batch)[1].skipped) == 1  # it can be looked into
+
+
+def test_each_of_several_processes_keeps_its_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    for process in (0, 1):
+        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
+        path = study.save_batch(tmp_path, 9, toy.batch(process))
+        assert path == tmp_path / f"nonfinite-9-{process}.npz"
+        assert training.load_batch(path).source.tolist() == toy.batch(process).source.tolist()
 
 
 def test_telemetry_reaches_the_lines_and_warns_once(tmp_path, capfd):
