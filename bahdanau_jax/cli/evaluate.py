@@ -92,6 +92,8 @@ def _check(chosen: Evaluate) -> None:
     _edges(chosen.length_bins)
     if chosen.output is not None:
         # What cannot be written would otherwise be found out after the search.
+        if chosen.output.exists() and not chosen.output.is_dir():
+            raise ValueError(f"--output should be a folder, but {chosen.output} is a file")
         chosen.output.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=chosen.output):
             pass

@@ -262,7 +262,7 @@ def _calibration(forced: forcing.Predictions) -> dict[str, Any]:
     return {
         "words": words,
         "left-out": forced.left_out,
-        "perplexity": math.exp(-forced.log_p.mean()) if words else math.nan,
+        "perplexity": _exp(-forced.log_p.mean()) if words else math.nan,
         "accuracy": float(forced.correct.mean()) if words else math.nan,
         "confidence": float(forced.confidence.mean()) if words else math.nan,
         "ECE": error["equal-width"],
@@ -280,3 +280,11 @@ def _decoding(run: Run, settings: Settings):
     if settings.beam_size is not None:
         decoding = dataclasses.replace(decoding, beam_size=settings.beam_size)
     return decoding
+
+
+def _exp(x: float) -> float:
+    """e^x; infinite where no float is as large."""
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf

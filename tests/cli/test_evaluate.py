@@ -149,7 +149,7 @@ def test_an_output_that_cannot_be_written_is_said_before_the_model_is_loaded(cal
     source, reference = files
     arguments = ("evaluate", "--run", "x", "--source", source, "--reference", reference)
     code, _, err = call(*arguments, "--output", source)
-    assert (code, err) == (2, f"bahdanau: {source}: File exists\n")
+    assert (code, err) == (2, f"bahdanau: --output should be a folder, but {source} is a file\n")
     code, _, err = call(*arguments, "--output", source / "below")
     assert (code, err) == (2, f"bahdanau: {source / 'below'}: Not a directory\n")
     code, _, err = call(*arguments, "--output", "/proc/here")
