@@ -37,9 +37,20 @@ class Inputs(NamedTuple):
     seed: Int[Any, ""]  # int32 likewise
 
 
-def _beam(step: Step, state: State, inputs: Inputs, steps: int, config: DecodingConfig, n: int):
+Stepping = Callable[[Any], Step]  # rows of the batch, or None for all -> their step
+
+# Sentences stop at different times. Those that go on are searched by themselves as soon as they are
+# no more than this share of the batch: each loop more has to be compiled.
+PARTS = (2,)
+FEWEST = 16  # sentences that this is done for
+
+
+def _beam(
+    stepping: Stepping, state: State, inputs: Inputs, steps: int, config: DecodingConfig, n: int
+):
+    rows = len(inputs.source)
     return beam(
-        step,
+        stepping(None),
         state,
         inputs.rules,
         steps,
@@ -49,15 +60,19 @@ def _beam(step: Step, state: State, inputs: Inputs, steps: int, config: Decoding
         words=source_words(inputs.mask),
         ban_unk=config.ban_unk,
         shrink=config.shrink,
+        narrow=stepping,
+        widths=[rows // part for part in PARTS if rows // part >= FEWEST],
     )
 
 
-def _sample(step: Step, state: State, inputs: Inputs, steps: int, config: DecodingConfig, n: int):
+def _sample(
+    stepping: Stepping, state: State, inputs: Inputs, steps: int, config: DecodingConfig, n: int
+):
     def key(draw):
         return jax.random.fold_in(jax.random.fold_in(jax.random.key(inputs.seed), draw[0]), draw[1])
 
     return sample(
-        step,
+        stepping(None),
         state,
         inputs.rules,
         steps,
@@ -115,30 +130,35 @@ def inside(decoding: DecodingConfig) -> DecodingConfig:
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4, 5))
 def _search(configs, weights, inputs, steps, decoding, n_best) -> Found:
-    step, state = together(configs, weights, inputs.source, inputs.mask)
-    return METHODS[decoding.method].find(step, state, inputs, steps, decoding, n_best)
+    stepping, state = together(configs, weights, inputs.source, inputs.mask)
+    return METHODS[decoding.method].find(stepping, state, inputs, steps, decoding, n_best)
 
 
 def together(
     configs: Configs, weights: Weights, source: Int[Array, "B S"], mask: Bool[Array, "B S"]
-) -> tuple[Step, State]:
+) -> tuple[Stepping, State]:
     """One step of all models, whose K hypotheses share each model's one memory; and its state."""
     memories = [
         encode(config, params, source, mask)
         for config, params in zip(configs, weights, strict=True)
     ]
-    steps = [
-        jax.vmap(stepper(*member), in_axes=1, out_axes=1)
-        for member in zip(configs, weights, memories, strict=True)
-    ]
 
-    def step(tokens, states):
-        made = [one(tokens, state) for one, state in zip(steps, states, strict=True)]
-        log_p, states, alpha = zip(*made, strict=True)
-        return mean(log_p), states, mean(alpha)
+    def stepping(rows: Int[Array, " b"] | None) -> Step:
+        mine = memories if rows is None else jax.tree.map(lambda leaf: leaf[rows], memories)
+        steps = [
+            jax.vmap(stepper(*member), in_axes=1, out_axes=1)
+            for member in zip(configs, weights, mine, strict=True)
+        ]
+
+        def step(tokens, states):
+            made = [one(tokens, state) for one, state in zip(steps, states, strict=True)]
+            log_p, states, alpha = zip(*made, strict=True)
+            return mean(log_p), states, mean(alpha)
+
+        return step
 
     state = tuple(map(start, memories))
-    return step, jax.tree.map(lambda leaf: leaf[:, None], state)
+    return stepping, jax.tree.map(lambda leaf: leaf[:, None], state)
 
 
 def mean(arrays: Sequence[Array]) -> Array:

@@ -5,7 +5,8 @@ positions. Histories are never copied: a step records its words and back-pointer
 histories are read back once, at the end.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -38,6 +39,14 @@ class _Search(NamedTuple):
     done: Bool[Array, " B"]  # True: live and finished of this sentence change no more
 
 
+class _Settings(NamedTuple):
+    """Of `beam`, for all sentences."""
+
+    ranking: Ranking
+    ban_unk: bool
+    shrink: bool
+
+
 def greedy(step: Step, state: State, rules: Rules, max_length: int) -> Found:
     """The likeliest word at every step: the beam of one. Shapes and arguments as in `beam`."""
     return beam(step, state, rules, max_length, beam_size=1)
@@ -55,6 +64,8 @@ def beam(
     words: Bool[Array, "B S"] | None = None,
     ban_unk: bool = False,
     shrink: bool = False,
+    narrow: Callable[[Int[Array, " b"]], Step] | None = None,
+    widths: Sequence[int] = (),
 ) -> Found:
     """The `n_best` translations of highest score that a beam of that size meets.
 
@@ -76,6 +87,9 @@ def beam(
         words: the source's words; needed, and aux must be α [B, K, S], for a coverage penalty.
         ban_unk: give UNK no probability.
         shrink: each hypothesis that ends leaves its place empty, as in GroundHog: K end in all.
+        narrow: rows of the batch -> the step of these sentences alone; needed for `widths`.
+        widths: falling numbers of sentences. As soon as no more than that have not stopped, only
+            they are searched on; each width compiles a loop of its own.
 
     >>> found = beam(step, state, Rules(3 * source_mask.sum(1)), max_length=150, beam_size=12)
     >>> best = found.tokens[:, 0]
@@ -85,22 +99,54 @@ def beam(
     if covers and words is None:
         raise ValueError("a coverage penalty needs `words`, which positions of the source count")
 
+    settings = _Settings(ranking, ban_unk, shrink)
+    start = _start(step, state, rules.limits, max_length, beam_size, n_best or beam_size, covers)
+    enough = (*widths, 0)
+    end = _until(enough[0], settings, step, rules, words, start)
+    found, rows = _found(end, ranking), jnp.arange(len(rules.limits))
+    for width, fewer in itertools.pairwise(enough):
+        chosen = jnp.argsort(end.done, stable=True)[:width]  # who goes on comes first
+        rows = rows[chosen]
+        theirs = jax.tree.map(lambda leaf, rows=rows: leaf[rows], (rules, words))
+        end = _until(fewer, settings, narrow(rows), *theirs, _of_rows(end, chosen))  # pyright: ignore
+        found = jax.tree.map(
+            lambda whole, part, rows=rows: whole.at[rows].set(part), found, _found(end, ranking)
+        )
+    return found
+
+
+def _until(
+    enough: int, settings: _Settings, step: Step, rules: Rules, words: Any, search: _Search
+) -> _Search:
+    """Steps until no more than so many sentences have not stopped."""
+    covers, ranking = settings.ranking.coverage != 0, settings.ranking
+
     def advance(search: _Search) -> _Search:
         log_p, state, aux = step(search.live.token, search.state)
-        log_p = constrain(rules, ban_unk, search.time, log_p.astype(jnp.float32))
+        log_p = constrain(rules, settings.ban_unk, search.time, log_p.astype(jnp.float32))
         seen, covered = search.seen, jnp.zeros_like(search.live.total)
         if covers:
             seen = seen + aux.astype(jnp.float32)
-            covered = ranking.covered(seen, words[:, None])  # pyright: ignore
-        live, finished, width = _extend(search, log_p, covered, ranking, shrink)
+            covered = ranking.covered(seen, words[:, None])
+        live, finished, width = _extend(search, log_p, covered, ranking, settings.shrink)
         new = Record(live.token, live.log_probability, live.parent, aux)
         record = history.write(search.record, search.time, new)
         state, seen = pick((state, seen), live.parent)
         search = _Search(search.time + 1, state, seen, width, live, finished, record, search.done)
         return search._replace(done=search.done | _settled(search, rules, ranking))
 
-    start = _start(step, state, rules.limits, max_length, beam_size, n_best or beam_size, covers)
-    end = lax.while_loop(lambda search: ~search.done.all(), advance, start)
+    return lax.while_loop(lambda search: (~search.done).sum() > enough, advance, search)
+
+
+def _of_rows(search: _Search, rows: Int[Array, " b"]) -> _Search:
+    """The search of these sentences alone."""
+    mine = jax.tree.map(lambda leaf: leaf[rows], search._replace(time=(), record=()))  # pyright: ignore
+    record = jax.tree.map(lambda leaf: leaf[:, rows], search.record)
+    return mine._replace(time=search.time, record=record)
+
+
+def _found(end: _Search, ranking: Ranking) -> Found:
+    """What has finished; of a sentence with nothing finished, what lives."""
     some = (end.finished.total > -jnp.inf).any(1, keepdims=True)
     tips = jax.tree.map(
         lambda live, finished: jnp.where(some, finished, live[:, : finished.shape[1]]),

@@ -39,6 +39,10 @@ class Lattice(NamedTuple):
 
         return step, self.start()
 
+    def of(self, rows):
+        """The step of these sentences alone."""
+        return Lattice(jnp.asarray(self.log_p)[rows], self.successor).step
+
     def row(self, b):
         return Lattice(self.log_p[b : b + 1], self.successor)
 

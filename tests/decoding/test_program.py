@@ -179,3 +179,36 @@ def test_settings_that_do_not_shape_a_program_do_not_compile_another():
 
 
 assert EOS == PAD  # what the prefixes above rely on
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_sentences_that_are_searched_on_alone_find_the_same(monkeypatch, beam_size):
+    config = worlds.CONFIGS["default"]
+    params = jax.tree.map(jnp.asarray, worlds.parameters(config))
+    x = [[2, 3, 0], [4, 0], [5, 2, 3, 4, 0], [3, 0], [2, 2, 0], [4, 4, 4, 0], [5, 0], [3, 5, 0]]
+    source, mask = pad(x, 7)
+    limits = np.array([8, 2, 5, 1, 3, 8, 2, 0], np.int32)  # stop at different times
+    inputs = Inputs(source, mask, Rules(limits), np.zeros((8, 2), np.int32), np.int32(1))
+
+    def found():
+        program._search.clear_cache()
+        decoding = DecodingConfig(beam_size=beam_size, length_normalization="wu", coverage=0.1)
+        return jax.tree.map(
+            np.asarray, search((config,), (params,), inputs, 8, decoding, beam_size)
+        )
+
+    whole = found()
+    monkeypatch.setattr(program, "FEWEST", 1)
+    widths = []
+    beam = program.beam
+    monkeypatch.setattr(
+        program, "beam", lambda *args, **more: widths.append(more["widths"]) or beam(*args, **more)
+    )
+    parts = found()
+    assert widths == [[4]]
+    for ours, theirs in zip(*map(jax.tree.leaves, (parts, whole)), strict=True):
+        if ours.dtype == np.float32:
+            np.testing.assert_allclose(ours, theirs, atol=2e-6)
+        else:
+            np.testing.assert_array_equal(ours, theirs)
+    program._search.clear_cache()

@@ -32,7 +32,9 @@ def _no_rank_promotion():
 @functools.partial(jax.jit, static_argnums=(2, 3, 4))
 def _beam(lattice, rules, max_length, beam_size, options):
     start = lattice.start()
-    return search.beam(lattice.step, start, rules, max_length, beam_size, **dict(options))
+    return search.beam(
+        lattice.step, start, rules, max_length, beam_size, narrow=lattice.of, **dict(options)
+    )
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -100,11 +102,13 @@ def test_a_beam_that_holds_everything_finds_what_brute_force_finds(V, limit, bea
     sharp=st.sampled_from([0.5, 2.0, 5.0]),
     forbidden=st.sampled_from([0.0, 0.3, 0.9]),
     limits=st.lists(st.integers(0, 7), min_size=4, max_size=4),
+    widths=st.sampled_from([(), (3,), (2, 1)]),
 )
-def test_equals_a_plain_beam_that_never_stops_early(seed, case, sharp, forbidden, limits):
+def test_equals_a_plain_beam_that_never_stops_early(seed, case, sharp, forbidden, limits, widths):
+    """Nor searches some sentences by themselves."""
     V, beam_size, name = case
     lattice = oracle.random(seed, V=V, sharp=sharp, forbidden=forbidden)
-    found = run(lattice, limits, 7, beam_size, name)
+    found = run(lattice, limits, 7, beam_size, name, widths=widths)
     for b, limit in enumerate(limits):
         expected = oracle.beam(lattice, b, limit, beam_size, SCORES[name])
         agrees(found, lattice, b, expected, SCORES[name])
