@@ -37,6 +37,7 @@ class ModelConfig:
     gradients: str = (
         "deferred"  # of recurrent weights: deferred | autodiff (for jvp, higher orders)
     )
+    products: str = "float32"  # factors of matrix products: float32 | bfloat16, added in float32
     embedding_dropout: float = 0.0  # share of units dropped, on both embeddings
     annotation_dropout: float = 0.0
     readout_dropout: float = 0.0

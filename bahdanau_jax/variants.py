@@ -27,6 +27,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "model.readout": model.READOUTS,
         "model.init": model.INITS,
         "model.gradients": model.GRADIENTS,
+        "model.products": model.PRODUCTS,
         "data.unicode": data.UNICODE,
         "data.tokenizer": data.TOKENIZERS,
         "data.vocabulary": data.VOCABULARIES,

@@ -8,6 +8,7 @@ from bahdanau_jax.model.forcing import Forced, forced
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.model.parameters import INITS, Params
+from bahdanau_jax.model.products import PRODUCTS
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.seq2seq import Seq2Seq, count
 
@@ -20,6 +21,7 @@ __all__ = [
     "INITS",
     "Memory",
     "ORDERS",
+    "PRODUCTS",
     "Params",
     "READOUTS",
     "SCORES",

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
+from bahdanau_jax.model.products import matmul
 
 
 class Memory(NamedTuple):
@@ -82,7 +83,9 @@ def additive_score(
 def additive(activation: Callable[[Array], Array]) -> Score:
     return Score(
         init=init_additive,
-        keys=lambda config, params, annotations, mask: annotations @ params["U_a"],
+        keys=lambda config, params, annotations, mask: matmul(
+            config.products, annotations, params["U_a"]
+        ),
         query=lambda params: params["W_a"],
         score=functools.partial(additive_score, activation),
     )
@@ -142,7 +145,9 @@ SCORES: Mapping[str, Score] = MappingProxyType(
         "scaled_dot": Score(no_parameters, sum_of_directions, state_itself, scaled_dot_score),
         "general": Score(
             init=init_general,
-            keys=lambda config, params, annotations, mask: annotations @ params["W"].T,
+            keys=lambda config, params, annotations, mask: matmul(
+                config.products, annotations, params["W"].T
+            ),
             query=state_itself,
             score=dot_score,
         ),

@@ -21,6 +21,7 @@ from bahdanau_jax.model.attention import Memory, annotation_size, masked_softmax
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
+from bahdanau_jax.model.products import matmul
 
 
 class State(NamedTuple):
@@ -155,7 +156,8 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
 def _inputs(config: ModelConfig, params: Params, y: Float[Array, "*X B E"], ids: Array):
     """What a step reads: the product of the word before with W, and whether there was none."""
     cell, p = CELLS[config.cell], params["decoder"]
-    return add_bias(y @ cell.inputs(p, "W"), cell.bias(p)), (ids == START)[..., None]
+    x = matmul(config.products, y, cell.inputs(p, "W"))
+    return add_bias(x, cell.bias(p)), (ids == START)[..., None]
 
 
 def readout(
@@ -163,13 +165,15 @@ def readout(
 ) -> Float[Array, "*X B L"]:
     """t of every step at once, from its state, its context and the word before."""
     p = params["readout"]
-    t = state.s @ p["U_o"] + y @ p["V_o"] + state.c @ p["C_o"]
+    times = functools.partial(matmul, config.products)
+    t = times(state.s, p["U_o"]) + times(y, p["V_o"]) + times(state.c, p["C_o"])
     return READOUTS[config.readout].apply(add_bias(t, p["b_o"]))
 
 
-def project(params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
+def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
     """The linear layer between readout and vocabulary, where there is one."""
-    return t @ params["output"]["W_1"] if "W_1" in params["output"] else t
+    W_1 = params["output"].get("W_1")
+    return t if W_1 is None else matmul(config.products, t, W_1)
 
 
 def start(memory: Memory) -> State:
@@ -199,9 +203,10 @@ def teacher_force(
         start(memory),
         _inputs(config, params, y, before),
         config.gradients,
+        config.products,
     )
     t = dropout(keys, 3, config.readout_dropout, readout(config, params, states, y))
-    return project(params, t), alpha
+    return project(config, params, t), alpha
 
 
 Stepper = Callable[
@@ -216,14 +221,14 @@ def stepper(config: ModelConfig, params: Params, memory: Memory) -> Stepper:
     >>> log_p, state, alpha = step(jnp.full(B, START), start(memory))
     """
     weights, output = _weights(config, params, memory), params["output"]
-    move, dot = _step(config, "W_a" in weights), recurrence.times(weights)
+    move, dot = _step(config, "W_a" in weights), recurrence.times(weights, config.products)
     rest = (params["attention"], memory.keys, memory.mask)
 
     def step(tokens, state):
         y = embed(params["target_embedding"], tokens)
         state, alpha = move(dot, rest, state, _inputs(config, params, y, tokens))
-        t = project(params, readout(config, params, state, y))
-        logits = add_bias(t @ output["W_o"], output["b_w"])
+        t = project(config, params, readout(config, params, state, y))
+        logits = add_bias(matmul(config.products, t, output["W_o"]), output["b_w"])
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
         return jax.nn.log_softmax(logits), state, alpha
 

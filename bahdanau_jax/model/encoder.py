@@ -17,6 +17,7 @@ from bahdanau_jax.model.attention import Memory, score_named
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
+from bahdanau_jax.model.products import matmul
 
 DIRECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"both": ("forward", "backward"), "forward": ("forward",)}
@@ -77,14 +78,14 @@ def bidirectional(
     cells = [params[direction] for direction in DIRECTIONS[config.encoder_directions]]
     turns = [lambda x: x, lambda x: jnp.flip(x, 0)][: len(cells)]
     inputs = [
-        add_bias(turn(x) @ cell.inputs(p, "W"), cell.bias(p))
+        add_bias(matmul(config.products, turn(x), cell.inputs(p, "W")), cell.bias(p))
         for turn, p in zip(turns, cells, strict=True)
     ]
     real = jnp.stack([turn(mask) for turn in turns], axis=1)[..., None]
     weights = jax.tree.map(lambda *w: jnp.stack(w), *[cell.weights(p) for p in cells])
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
     h, _ = recurrence.scan(
-        _STEPS[config.cell], weights, None, start, (inputs, real), config.gradients
+        _STEPS[config.cell], weights, None, start, (inputs, real), config.gradients, config.products
     )
     last = h[-1]
     h = jnp.concatenate([turn(h[:, i]) for i, turn in enumerate(turns)], axis=-1)
@@ -112,7 +113,7 @@ def encode(
     else:
         p = params["initial_state"]
         end = last[DIRECTIONS[config.encoder_directions].index(start)]
-        initial = jnp.tanh(add_bias(end @ p["W_s"], p["b_s"]))
+        initial = jnp.tanh(add_bias(matmul(config.products, end, p["W_s"]), p["b_s"]))
     annotations = jnp.swapaxes(dropout(keys, 1, config.annotation_dropout, h), 0, 1)
     score = score_named(config.attention)
     return Memory(

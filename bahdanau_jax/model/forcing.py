@@ -15,6 +15,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.parameters import Params, add_bias
+from bahdanau_jax.model.products import matmul
 
 
 class Forced(NamedTuple):
@@ -37,7 +38,7 @@ def forced(config: ModelConfig, params: Params, batch: Batch) -> Forced:
 
     def reduce(step):
         t, target = step
-        logits = add_bias(t @ output["W_o"], output["b_w"])
+        logits = add_bias(matmul(config.products, t, output["W_o"]), output["b_w"])
         log_p = jax.nn.log_softmax(logits.astype(jnp.promote_types(logits.dtype, jnp.float32)))
         own = jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
         return own, jnp.exp(log_p.max(axis=-1)), log_p.argmax(axis=-1) == target

@@ -21,6 +21,7 @@ from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.dropout import row_keys
 from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.parameters import Params, add_bias
+from bahdanau_jax.model.products import einsum, matmul
 
 CHUNK_BYTES = 32 * 2**20  # of logits in memory at a time
 
@@ -41,9 +42,9 @@ class _Chunk(NamedTuple):
     correct: Array
 
 
-def _logits_and_sums(smoothing, t, W_o, b_w, target, weight):
+def _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight):
     """One chunk: its sums, and the probabilities with what remains to be subtracted from them."""
-    logits = add_bias(t @ W_o, b_w).astype(jnp.promote_types(t.dtype, jnp.float32))
+    logits = add_bias(matmul(products, t, W_o), b_w).astype(jnp.promote_types(t.dtype, jnp.float32))
     top = jnp.max(logits, axis=-1)
     exp = jnp.exp(logits - top[..., None])
     total = jnp.sum(exp, axis=-1)
@@ -73,9 +74,10 @@ def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
     )
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def cross_entropy(
     smoothing: float,
+    products: str,
     t: Float[Array, "T B M"],
     W_o: Float[Array, "M V"],
     b_w: Float[Array, " V"],
@@ -90,7 +92,7 @@ def cross_entropy(
 
     def body(sums, chunk):
         t, target, weight = chunk
-        new, _ = _logits_and_sums(smoothing, t, W_o, b_w, target, weight)
+        new, _ = _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight)
         return jax.tree.map(jnp.add, sums, new), None
 
     sums, _ = lax.scan(body, _nothing(weight), _chunks(t, target, weight, W_o.shape[-1]))
@@ -101,19 +103,19 @@ def _nothing(weight: Array) -> _Chunk:
     return _Chunk(*(jnp.zeros((), weight.dtype) for _ in _Chunk._fields))
 
 
-def _forward(smoothing, t, W_o, b_w, target, weight):
+def _forward(smoothing, products, t, W_o, b_w, target, weight):
     vocabulary = W_o.shape[-1]
 
     def body(carry, chunk):
         sums, d_W, d_b = carry
         t, target, weight = chunk
-        new, p = _logits_and_sums(smoothing, t, W_o, b_w, target, weight)
+        new, p = _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight)
         hit = lax.broadcasted_iota(target.dtype, p.shape, 2) == target[..., None]
         d = (p - jnp.where(hit, 1 - smoothing, 0.0) - smoothing / vocabulary) * weight[..., None]
         d = d.astype(t.dtype)
-        d_W = d_W + jnp.einsum("tbm,tbv->mv", t, d)
+        d_W = d_W + einsum(products, "tbm,tbv->mv", t, d)
         d_b = d_b + jnp.sum(d, axis=(0, 1))
-        return (jax.tree.map(jnp.add, sums, new), d_W, d_b), d @ W_o.T
+        return (jax.tree.map(jnp.add, sums, new), d_W, d_b), matmul(products, d, W_o.T)
 
     start = (_nothing(weight), jnp.zeros_like(W_o), jnp.zeros_like(b_w))
     (sums, d_W, d_b), d_t = lax.scan(body, start, _chunks(t, target, weight, vocabulary))
@@ -121,7 +123,7 @@ def _forward(smoothing, t, W_o, b_w, target, weight):
     return tuple(sums), (d_t, d_W, d_b)
 
 
-def _backward(smoothing, gradients, cotangent):
+def _backward(smoothing, products, gradients, cotangent):
     scale = cotangent[0]
     return (*(g * scale.astype(g.dtype) for g in gradients), None, None)
 
@@ -150,7 +152,9 @@ def sums(
     )
     output = params["output"]
     target = batch.target.T
-    loss, nll, correct = cross_entropy(smoothing, t, output["W_o"], output["b_w"], target, weight)  # pyright: ignore
+    loss, nll, correct = cross_entropy(  # pyright: ignore
+        smoothing, config.products, t, output["W_o"], output["b_w"], target, weight
+    )
     return Sums(
         loss=loss,
         nll=nll,

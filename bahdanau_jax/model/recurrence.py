@@ -7,6 +7,7 @@ result. Afterwards dW = Σ_t operand_tᵀ d(result)_t is one large product.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,27 +15,37 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+from bahdanau_jax.model.products import einsum, matmul
+
 Dot = Callable[[str, Array], Array]  # (name of a weight, operand [... B I]) -> operand @ weight
 Weights = Mapping[str, Array]  # each [... I O]; leading axes, if any, are batch axes of the product
 Step = Callable[[Dot, Any, Any, Any], tuple[Any, Any]]  # (dot, rest, carry, input) -> carry, output
 
 
-def times(weights: Weights) -> Dot:
+def times(weights: Weights, products: str) -> Dot:
     """The plain `dot`, for a single step outside a scan."""
-    return lambda name, operand: operand @ weights[name]
+    return lambda name, operand: matmul(products, operand, weights[name])
 
 
-def scan(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any, gradients: str):
+def scan(
+    step: Step,
+    weights: Weights,
+    rest: Any,
+    carry: Any,
+    inputs: Any,
+    gradients: str,
+    products: str = "float32",
+):
     """Run `step` over the leading axis of `inputs`: the carry after every step, and the outputs.
 
     `step` may not close over arrays: what it needs besides `weights` comes through `rest`.
-    `gradients` is a name of `GRADIENTS`.
+    `gradients` is a name of `GRADIENTS`, `products` of `PRODUCTS`.
     """
-    return GRADIENTS[gradients](step, weights, rest, carry, inputs)
+    return GRADIENTS[gradients](step, products, weights, rest, carry, inputs)
 
 
-def _autodiff(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any):
-    dot = times(weights)
+def _autodiff(step: Step, products: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
+    dot = times(weights, products)
 
     def body(carry, x):
         carry, output = step(dot, rest, carry, x)
@@ -43,15 +54,15 @@ def _autodiff(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any):
     return lax.scan(body, carry, inputs)[1]
 
 
-_deferred = jax.custom_vjp(_autodiff, nondiff_argnums=(0,))
+_deferred = jax.custom_vjp(_autodiff, nondiff_argnums=(0, 1))
 
 
-def _forward(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any):
+def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
     def body(carry, x):
         results = {}
 
         def dot(name, operand):
-            results[name] = operand @ weights[name]
+            results[name] = matmul(products, operand, weights[name])
             return results[name]
 
         carry, output = step(dot, rest, carry, x)
@@ -61,19 +72,23 @@ def _forward(step: Step, weights: Weights, rest: Any, carry: Any, inputs: Any):
     return (carries, outputs), (weights, rest, carry, inputs, carries, results)
 
 
-@jax.custom_vjp
-def _known(operand: Array, weight: Array, result: Array) -> Array:
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _known(products: str, operand: Array, weight: Array, result: Array) -> Array:
     """operand @ weight, where the result is known already; the weight's gradient is left out."""
     return result
 
 
 _known.defvjp(
-    lambda operand, weight, result: (result, weight),
-    lambda weight, d: (d @ jnp.swapaxes(weight, -1, -2), jnp.zeros_like(weight), d),
+    lambda products, operand, weight, result: (result, weight),
+    lambda products, weight, d: (
+        matmul(products, d, jnp.swapaxes(weight, -1, -2)),
+        jnp.zeros_like(weight),
+        d,
+    ),
 )
 
 
-def _backward(step: Step, residuals, cotangent):
+def _backward(step: Step, products: str, residuals, cotangent):
     weights, rest, start, inputs, carries, results = residuals
     steps = len(jax.tree.leaves(carries)[0])
     (rest, fixed), (inputs, flags) = _parted(rest), _parted(inputs)
@@ -87,7 +102,7 @@ def _backward(step: Step, residuals, cotangent):
 
             def dot(name, operand):
                 operands[name] = operand
-                return _known(operand, weights[name], results[name])
+                return _known(products, operand, weights[name], results[name])
 
             after = step(dot, _joined(rest, fixed), carry, _joined(x, _at(flags, t)))
             places = {id(leaf): ("after", i) for i, leaf in enumerate(jax.tree.leaves(after[0]))}
@@ -126,7 +141,7 @@ def _backward(step: Step, residuals, cotangent):
     history = {"before": jax.tree.leaves(shifted), "after": jax.tree.leaves(carries)}
     operands |= {name: history[side][leaf] for name, (side, leaf) in same.items()}
     d_weights = {
-        name: jnp.einsum("t...bi,t...bo->...io", operand, d_results[name])
+        name: einsum(products, "t...bi,t...bo->...io", operand, d_results[name])
         for name, operand in operands.items()
     }
     return d_weights, d_rest, d_start, d_inputs

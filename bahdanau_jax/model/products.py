@@ -1,0 +1,56 @@
+"""Matrix products, in the precision that the configuration asks for.
+
+With `bfloat16` both factors are rounded to it, and what they add up to is float32: parameters,
+states, softmax, loss and gradients stay as they are. Backward likewise.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+# Values of `model.products` -> what the factors are rounded to; None: they stay what they are.
+PRODUCTS: Mapping[str, Any] = MappingProxyType({"float32": None, "bfloat16": jnp.bfloat16})
+
+
+def einsum(products: str, subscripts: str, a: Array, b: Array) -> Array:
+    """`jnp.einsum` of two arrays of one type, whose type the result has too."""
+    rounded = PRODUCTS[products]
+    if rounded is None:
+        return jnp.einsum(subscripts, a, b)
+    return jnp.einsum(
+        subscripts, a.astype(rounded), b.astype(rounded), preferred_element_type=a.dtype
+    )
+
+
+def matmul(
+    products: str, x: Float[Array, "*X I"], weight: Float[Array, "*W I O"]
+) -> Float[Array, "*X O"]:
+    """x @ weight. Leading axes of the weight, if any, are batch axes that x has too.
+
+    >>> matmul(config.products, annotations, params["U_a"])
+    """
+    return x @ weight if PRODUCTS[products] is None else _matmul(products, x, weight)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _matmul(products: str, x: Array, weight: Array) -> Array:
+    return einsum(
+        products, "...i,io->...o" if weight.ndim == 2 else "...bi,...io->...bo", x, weight
+    )
+
+
+def _backward(products: str, factors: tuple[Array, Array], d: Array) -> tuple[Array, Array]:
+    x, weight = factors
+    d_x = matmul(products, d, jnp.swapaxes(weight, -1, -2))
+    if weight.ndim > 2:
+        return d_x, einsum(products, "...bi,...bo->...io", x, d)
+    rows, columns = (leaf.reshape(-1, leaf.shape[-1]) for leaf in (x, d))
+    return d_x, einsum(products, "ri,ro->io", rows, columns)
+
+
+_matmul.defvjp(lambda products, x, weight: (_matmul(products, x, weight), (x, weight)), _backward)
