@@ -1,6 +1,9 @@
 """Europarl, English to French: proceedings of the European Parliament, 600,000 pairs.
 
 BAHDANAU_DATA=... bahdanau train configs/europarl.py --workdir runs/europarl
+
+3,000 updates, less than half an epoch: dev BLEU 15.8, as training reports it, on the first 600 dev pairs; on two CPU cores with
+other programs beside it. The alignments of this model are in docs/results/alignment.md.
 """
 
 from bahdanau_jax.config import (
