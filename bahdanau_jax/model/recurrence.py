@@ -100,9 +100,9 @@ def _backward(step: Step, products: str, residuals, cotangent):
         def replay(carry, rest, x, results):
             operands = {}
 
-            def dot(name, operand):
+            def dot(name: str, operand: Array) -> Array:
                 operands[name] = operand
-                return _known(products, operand, weights[name], results[name])
+                return _known(products, operand, weights[name], results[name])  # pyright: ignore
 
             after = step(dot, _joined(rest, fixed), carry, _joined(x, _at(flags, t)))
             places = {id(leaf): ("after", i) for i, leaf in enumerate(jax.tree.leaves(after[0]))}
