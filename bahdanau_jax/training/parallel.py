@@ -30,12 +30,6 @@ from bahdanau_jax.training.placement import (
 Tree = TypeVar("Tree")
 Step = Callable[[Any, Any], tuple[Any, Any]]  # (state, batch) -> (state, sums)
 
-# Platform -> what XLA is asked for. On a CPU it would start whatever can run at once, as early as
-# it can, and so hold more in memory; a product alone occupies all cores.
-COMPILER: Mapping[str, dict[str, bool | int | str]] = MappingProxyType(
-    {"cpu": {"xla_cpu_enable_concurrency_optimized_scheduler": False}}
-)
-
 # Values of `training.shard`: which leaves of a state are split over the devices instead of copied.
 SHARDINGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
@@ -139,11 +133,7 @@ class Jit:
         """The step for states of this layout, a sharding or a tree of them."""
         shardings = (layout, by_rows(self.devices)), (layout, replicated(self.devices))
         return jax.jit(
-            step,
-            donate_argnums=0,
-            in_shardings=shardings[0],
-            out_shardings=shardings[1],
-            compiler_options=COMPILER.get(platform(self.devices)),
+            step, donate_argnums=0, in_shardings=shardings[0], out_shardings=shardings[1]
         )
 
 
