@@ -19,6 +19,7 @@ from bahdanau_jax.benchmarks import machine, peers
 from bahdanau_jax.benchmarks.memory import memory
 from bahdanau_jax.benchmarks.peers import recipe
 from bahdanau_jax.evaluation import scores
+from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.trained import Run, load
 
 ALPHA = 1.0  # exponent of Wu et al.'s length normalisation, which both programs have
@@ -83,7 +84,10 @@ def run(
     text = _text(ours, corpus, sentences)
     found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "run": _described(ours)}
     with ExitStack() as stack:
-        sides = {"ours": _ours(ours, text, batch_sizes)}
+        sides = {
+            "ours": _ours(ours, text, batch_sizes),
+            "ours from text": _from_text(ours, text, batch_sizes),
+        }
         if python is not None:
             there = (peer_folder or folder / "peer-joeynmt").absolute()
             peer = stack.enter_context(peers.joeynmt(ours, python, there, peer_updates))
@@ -159,18 +163,40 @@ def _rates(rounds: Sequence[Round], text: Text) -> dict[str, Any]:
 
 
 def _ours(run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:
-    def translate(beam: int, settings: Settings) -> Round:
-        start, cpu = time.perf_counter(), time.process_time()
-        found = run.translate(text.sources, beam_size=beam, **SEARCH, **settings)
-        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-        tokens = sum(len(best.tokens) - best.finished for best in found)
-        return Round(seconds, cpu, [best.text for best in found], tokens)
+    """The same work as JoeyNMT's: what is read and written are tokens."""
+    words = [recipe.to_words(run.codecs[0], line) for line in text.sources]
+    target = run.codecs[1]
 
+    def translate(beam: int, settings: Settings) -> Round:
+        found, spent = _timed(numbered, words, beam, settings)
+        ids = [recipe.to_ids(best.text) for best in found]
+        return Round(*spent, [target.decode([*line, EOS]) for line in ids], sum(map(len, ids)))
+
+    numbered = recipe.numbered(run)
     counted = (
-        "Run.translate: ordinary text in, tokenised, sorted, searched, with the alignment and the "
-        "probability of every token, ordinary text out"
+        "Run.translate: tokens in, batches, search with the alignment and the probability of every "
+        "token, tokens out; cutting text into tokens and joining them is not counted"
     )
     return Side(translate, {"batch_size": batch_sizes}, counted)
+
+
+def _from_text(run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:
+    def translate(beam: int, settings: Settings) -> Round:
+        found, spent = _timed(run, text.sources, beam, settings)
+        tokens = sum(len(best.tokens) - best.finished for best in found)
+        return Round(*spent, [best.text for best in found], tokens)
+
+    counted = "as ours, and ordinary text in and out: tokenised before, and put together after"
+    return Side(translate, {"batch_size": batch_sizes}, counted)
+
+
+def _timed(
+    run: Run, lines: Sequence[str], beam: int, settings: Settings
+) -> tuple[list[Hypothesis], tuple[float, float]]:
+    """The best of each line, and the seconds and CPU seconds that it took."""
+    start, cpu = time.perf_counter(), time.process_time()
+    found = run.translate(lines, beam_size=beam, **SEARCH, **settings)
+    return found, (time.perf_counter() - start, time.process_time() - cpu)
 
 
 def _joeynmt(peer: peers.Peer, run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:

@@ -33,7 +33,7 @@ def best(
     of each place first.
     """
     B, K, V = log_probabilities.shape
-    windows = -(-V // WINDOW)
+    windows = max(-(-V // WINDOW), -(-count // (K * WINDOW)))  # enough of them for `count` words
     tail = windows * WINDOW - V
     size = (1, 1, WINDOW)
     highest = lax.reduce_window(

@@ -21,7 +21,7 @@ from bahdanau_jax.decoding.ranking import Ranking, source_words
 from bahdanau_jax.decoding.rules import Rules
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import State, Step, beam
-from bahdanau_jax.model import Params, Seq2Seq, encode, start, stepper
+from bahdanau_jax.model import Params, Seq2Seq, encode, fold, start, stepper
 
 Configs = tuple[ModelConfig, ...]  # of the members of an ensemble; most have one
 Weights = tuple[Params, ...]  # likewise
@@ -91,14 +91,14 @@ class Method(NamedTuple):
     """A way to find translations."""
 
     find: Callable[..., Found]
-    most: Callable[[DecodingConfig], float]  # translations of one sentence that it can find
+    width: Callable[[DecodingConfig, int], int]  # hypotheses it extends at once to find n
     by_chance: bool  # whether what it found might have ended after all
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "beam": Method(_beam, lambda config: config.beam_size, False),
-        "sample": Method(_sample, lambda config: float("inf"), True),
+        "beam": Method(_beam, lambda config, n: config.beam_size, False),
+        "sample": Method(_sample, lambda config, n: n, True),
     }
 )
 
@@ -130,18 +130,30 @@ def inside(decoding: DecodingConfig) -> DecodingConfig:
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4, 5))
 def _search(configs, weights, inputs, steps, decoding, n_best) -> Found:
-    stepping, state = together(configs, weights, inputs.source, inputs.mask)
-    return METHODS[decoding.method].find(stepping, state, inputs, steps, decoding, n_best)
+    method = METHODS[decoding.method]
+    # One hypothesis has about as many words as its source: only several repay the folding.
+    several = method.width(decoding, n_best) > 1
+    stepping, state = together(configs, weights, inputs.source, inputs.mask, folded=several)
+    return method.find(stepping, state, inputs, steps, decoding, n_best)
 
 
 def together(
-    configs: Configs, weights: Weights, source: Int[Array, "B S"], mask: Bool[Array, "B S"]
+    configs: Configs,
+    weights: Weights,
+    source: Int[Array, "B S"],
+    mask: Bool[Array, "B S"],
+    folded: bool = False,
 ) -> tuple[Stepping, State]:
-    """One step of all models, whose K hypotheses share each model's one memory; and its state."""
+    """One step of all models, whose K hypotheses share each model's one memory; and its state.
+
+    `folded`: the memory is `model.fold`ed, for several hypotheses of each sentence.
+    """
     memories = [
         encode(config, params, source, mask)
         for config, params in zip(configs, weights, strict=True)
     ]
+    if folded:
+        memories = [fold(*member) for member in zip(configs, weights, memories, strict=True)]
 
     def stepping(rows: Int[Array, " b"] | None) -> Step:
         mine = memories if rows is None else jax.tree.map(lambda leaf: leaf[rows], memories)

@@ -42,6 +42,7 @@ class _Search(NamedTuple):
 class _Settings(NamedTuple):
     """Of `beam`, for all sentences."""
 
+    beam_size: int
     ranking: Ranking
     ban_unk: bool
     shrink: bool
@@ -95,12 +96,13 @@ def beam(
     >>> best = found.tokens[:, 0]
     """
     rules = rules._replace(limits=jnp.minimum(rules.limits, max_length).astype(jnp.int32))
-    covers = ranking.coverage != 0
-    if covers and words is None:
+    if ranking.coverage != 0 and words is None:
         raise ValueError("a coverage penalty needs `words`, which positions of the source count")
 
-    settings = _Settings(ranking, ban_unk, shrink)
-    start = _start(step, state, rules.limits, max_length, beam_size, n_best or beam_size, covers)
+    settings = _Settings(beam_size, ranking, ban_unk, shrink)
+    start = _start(step, state, rules.limits, max_length, settings, n_best or beam_size)
+    if beam_size > 1:  # the first step has one hypothesis to extend, not K
+        start = _advance(settings, step, rules, words, start)
     enough = (*widths, 0)
     end = _until(enough[0], settings, step, rules, words, start)
     found, rows = _found(end, ranking), jnp.arange(len(rules.limits))
@@ -119,23 +121,28 @@ def _until(
     enough: int, settings: _Settings, step: Step, rules: Rules, words: Any, search: _Search
 ) -> _Search:
     """Steps until no more than so many sentences have not stopped."""
-    covers, ranking = settings.ranking.coverage != 0, settings.ranking
+    return lax.while_loop(
+        lambda search: (~search.done).sum() > enough,
+        lambda search: _advance(settings, step, rules, words, search),
+        search,
+    )
 
-    def advance(search: _Search) -> _Search:
-        log_p, state, aux = step(search.live.token, search.state)
-        log_p = constrain(rules, settings.ban_unk, search.time, log_p.astype(jnp.float32))
-        seen, covered = search.seen, jnp.zeros_like(search.live.total)
-        if covers:
-            seen = seen + aux.astype(jnp.float32)
-            covered = ranking.covered(seen, words[:, None])
-        live, finished, width = _extend(search, log_p, covered, ranking, settings.shrink)
-        new = Record(live.token, live.log_probability, live.parent, aux)
-        record = history.write(search.record, search.time, new)
-        state, seen = pick((state, seen), live.parent)
-        search = _Search(search.time + 1, state, seen, width, live, finished, record, search.done)
-        return search._replace(done=search.done | _settled(search, rules, ranking))
 
-    return lax.while_loop(lambda search: (~search.done).sum() > enough, advance, search)
+def _advance(settings: _Settings, step: Step, rules: Rules, words: Any, search: _Search) -> _Search:
+    """One word more."""
+    ranking = settings.ranking
+    log_p, state, aux = step(search.live.token, search.state)
+    log_p = constrain(rules, settings.ban_unk, search.time, log_p.astype(jnp.float32))
+    seen, covered = search.seen, jnp.zeros_like(search.live.total)
+    if ranking.coverage != 0:
+        seen = seen + aux.astype(jnp.float32)
+        covered = ranking.covered(seen, words[:, None])
+    live, finished, width = _extend(search, log_p, covered, settings)
+    new = Record(live.token, live.log_probability, live.parent, aux)
+    record = history.write(search.record, search.time, new)
+    state, seen = pick((state, seen), live.parent)
+    search = _Search(search.time + 1, state, seen, width, live, finished, record, search.done)
+    return search._replace(done=search.done | _settled(search, rules, ranking))
 
 
 def _of_rows(search: _Search, rows: Int[Array, " b"]) -> _Search:
@@ -161,33 +168,36 @@ def _start(
     state: State,
     limits: Int[Array, " B"],
     max_length: int,
-    beam_size: int,
+    settings: _Settings,
     n_best: int,
-    covers: bool,
 ) -> _Search:
-    """One live hypothesis a sentence, empty; the other places of the beam are fillers."""
-    shape = (limits.shape[0], beam_size)
-    zero = jnp.zeros(shape, jnp.int32)
-    nothing = Tips(
-        total=jnp.full(shape, -jnp.inf, jnp.float32),
-        length=zero,
-        token=jnp.full(shape, START, jnp.int32),
-        log_probability=jnp.zeros(shape, jnp.float32),
-        parent=zero,
-        covered=jnp.zeros(shape, jnp.float32),
+    """One live hypothesis a sentence, empty, before the first step."""
+    rows, K = limits.shape[0], settings.beam_size
+
+    def nothing(size: int) -> Tips:
+        zero = jnp.zeros((rows, size), jnp.int32)
+        return Tips(
+            total=jnp.full((rows, size), -jnp.inf, jnp.float32),
+            length=zero,
+            token=jnp.full((rows, size), START, jnp.int32),
+            log_probability=jnp.zeros((rows, size), jnp.float32),
+            parent=zero,
+            covered=jnp.zeros((rows, size), jnp.float32),
+        )
+
+    live, tips = nothing(1), nothing(K)
+    aux = jax.eval_shape(step, live.token, state)[2]
+    wide = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((rows, K, *leaf.shape[2:]), leaf.dtype), aux
     )
-    # One copy of the state in every place: the first step costs as much as the others, but the
-    # program has one step in it instead of two.
-    state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape[2:]), state)
-    aux = jax.eval_shape(step, zero, state)[2]
-    entry = Record(nothing.token, nothing.log_probability, nothing.parent, aux)
+    entry = Record(tips.token, tips.log_probability, tips.parent, wide)
     return _Search(
         time=jnp.int32(0),
         state=state,
-        seen=jnp.zeros(aux.shape, jnp.float32) if covers else (),
-        width=jnp.full(shape[:1], beam_size, jnp.int32),
-        live=nothing._replace(total=nothing.total.at[:, 0].set(0)),
-        finished=jax.tree.map(lambda leaf: leaf[:, :n_best], nothing),
+        seen=jnp.zeros(aux.shape, jnp.float32) if settings.ranking.coverage != 0 else (),
+        width=jnp.full(rows, K, jnp.int32),
+        live=live._replace(total=jnp.zeros_like(live.total)),
+        finished=nothing(n_best),
         record=history.empty(entry, max_length),
         done=limits <= 0,
     )
@@ -195,13 +205,15 @@ def _start(
 
 def _extend(
     search: _Search,
-    log_p: Float[Array, "B K V"],
-    covered: Float[Array, "B K"],
-    ranking: Ranking,
-    shrink: bool,
+    log_p: Float[Array, "B J V"],
+    covered: Float[Array, "B J"],
+    settings: _Settings,
 ) -> tuple[Tips, Tips, Int[Array, " B"]]:
-    """(live, finished, width) after one more word; a sentence that is done stays as it is."""
-    K, N = search.live.total.shape[1], search.finished.total.shape[1]
+    """(live, finished, width) after one more word; a sentence that is done stays as it is.
+
+    J hypotheses live: one before the first word, K from then on.
+    """
+    K, N, ranking = settings.beam_size, search.finished.total.shape[1], settings.ranking
     # At most one continuation of each hypothesis is EOS: among 2K, at least K are not.
     found = best(search.live.total, log_p, 2 * K)
     length = jnp.broadcast_to(search.live.length[:, :1] + 1, found.total.shape)
@@ -216,7 +228,7 @@ def _extend(
     live = pick(going, lax.top_k(going.total, K)[1])
     finished = pick(both, lax.top_k(_score(both, ranking), N)[1])
     width = search.width
-    if shrink:
+    if settings.shrink:
         width = width - (ended.total > -jnp.inf).sum(1, dtype=jnp.int32)
         total = jnp.where(place[:, :K] < width[:, None], live.total, -jnp.inf)
         live = live._replace(total=total)

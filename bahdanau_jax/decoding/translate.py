@@ -52,10 +52,10 @@ def translate(
     Raises ValueError where the beam holds fewer than `n_best`, or where there are not as many
     prefixes as lines.
     """
-    most = METHODS[decoding.method].most(decoding)
-    if n_best > most:
+    width = METHODS[decoding.method].width(decoding, n_best)
+    if n_best > width:
         raise ValueError(
-            f"{n_best} translations of each line cannot come from a beam of {most}: "
+            f"{n_best} translations of each line cannot come from a beam of {width}: "
             f"set the beam size to at least {n_best}"
         )
     if prefixes is not None and len(prefixes) != len(lines):

@@ -2,7 +2,7 @@
 
 from bahdanau_jax.model import attention, groundhog, loss
 from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
-from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, start, stepper, teacher_force
+from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, fold, start, stepper, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.forcing import Forced, forced
 from bahdanau_jax.model.gru import CELLS
@@ -32,6 +32,7 @@ __all__ = [
     "attention",
     "count",
     "encode",
+    "fold",
     "forced",
     "groundhog",
     "loss",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax.batch import START
 from bahdanau_jax.config import ModelConfig
@@ -29,6 +29,19 @@ class State(NamedTuple):
 
     s: Float[Array, "B H"]
     c: Float[Array, "B C"]  # the context it saw last; 0 before the first look
+
+
+class Folded(NamedTuple):
+    """A memory whose annotations are multiplied already with all that contexts are multiplied with.
+
+    A context being a weighted sum of annotations, C c_i = Σ_j α_ij (C h_j): one product for each
+    source position instead of one for each word of each hypothesis. `State.c` is then [C c, C_o c].
+    """
+
+    annotations: Float[Array, "B S G+P"]  # C h_j and C_o h_j side by side
+    keys: Float[Array, "B S A"]
+    mask: Bool[Array, "B S"]
+    initial: Float[Array, "B H"]
 
 
 class Attended(NamedTuple):
@@ -115,7 +128,7 @@ def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
     return draw(key, shapes | {"W_o": (weight, (size, rows)), "b_w": zeros(rows)})
 
 
-def _weights(config: ModelConfig, params: Params, memory: Memory) -> dict[str, Array]:
+def _weights(config: ModelConfig, params: Params, memory: Memory | Folded) -> dict[str, Array]:
     """All that a step multiplies with; to the context, the annotations are such a weight too."""
     cell, p = CELLS[config.cell], params["decoder"]
     query = score_named(config.attention).query(params["attention"])
@@ -161,13 +174,11 @@ def _inputs(config: ModelConfig, params: Params, y: Float[Array, "*X B E"], ids:
 
 
 def readout(
-    config: ModelConfig, params: Params, state: State, y: Float[Array, "*X B E"]
+    config: ModelConfig, dot: recurrence.Dot, bias: Array, state: State, y: Float[Array, "*X B E"]
 ) -> Float[Array, "*X B L"]:
     """t of every step at once, from its state, its context and the word before."""
-    p = params["readout"]
-    times = functools.partial(matmul, config.products)
-    t = times(state.s, p["U_o"]) + times(y, p["V_o"]) + times(state.c, p["C_o"])
-    return READOUTS[config.readout].apply(add_bias(t, p["b_o"]))
+    t = dot("U_o", state.s) + dot("V_o", y) + dot("C_o", state.c)
+    return READOUTS[config.readout].apply(add_bias(t, bias))
 
 
 def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
@@ -176,7 +187,18 @@ def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Flo
     return t if W_1 is None else matmul(config.products, t, W_1)
 
 
-def start(memory: Memory) -> State:
+def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
+    """The same memory for `start` and `stepper`: faster where words outnumber source positions.
+
+    >>> memory = fold(config, params, encode(config, params, source, source_mask))
+    """
+    C, C_o = CELLS[config.cell].inputs(params["decoder"], "C"), params["readout"]["C_o"]
+    both = jnp.concatenate([C, C_o], axis=-1)
+    seen = matmul(config.products, memory.annotations, both)
+    return Folded(seen, memory.keys, memory.mask, memory.initial)
+
+
+def start(memory: Memory | Folded) -> State:
     """The state before the first word: s_0, and a context of zeros."""
     batch, _, size = memory.annotations.shape
     return State(memory.initial, jnp.zeros((batch, size), memory.annotations.dtype))
@@ -205,7 +227,9 @@ def teacher_force(
         config.gradients,
         config.products,
     )
-    t = dropout(keys, 3, config.readout_dropout, readout(config, params, states, y))
+    dot = recurrence.times(params["readout"], config.products)
+    t = readout(config, dot, params["readout"]["b_o"], states, y)
+    t = dropout(keys, 3, config.readout_dropout, t)
     return project(config, params, t), alpha
 
 
@@ -214,22 +238,31 @@ Stepper = Callable[
 ]
 
 
-def stepper(config: ModelConfig, params: Params, memory: Memory) -> Stepper:
+def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Stepper:
     """(tokens, state) -> (log-probabilities of the next word, new state, α); START is first.
 
     >>> step = stepper(config, params, memory)
     >>> log_p, state, alpha = step(jnp.full(B, START), start(memory))
     """
     weights, output = _weights(config, params, memory), params["output"]
-    move, dot = _step(config, "W_a" in weights), recurrence.times(weights, config.products)
+    move = _step(config, "W_a" in weights)
+    dot = recurrence.times({**weights, **params["readout"]}, config.products)
+    if isinstance(memory, Folded):
+        dot = _unfolding(dot, weights["C"].shape[-1])
     rest = (params["attention"], memory.keys, memory.mask)
 
     def step(tokens, state):
         y = embed(params["target_embedding"], tokens)
         state, alpha = move(dot, rest, state, _inputs(config, params, y, tokens))
-        t = project(config, params, readout(config, params, state, y))
+        t = project(config, params, readout(config, dot, params["readout"]["b_o"], state, y))
         logits = add_bias(matmul(config.products, t, output["W_o"]), output["b_w"])
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
         return jax.nn.log_softmax(logits), state, alpha
 
     return step
+
+
+def _unfolding(dot: recurrence.Dot, width: int) -> recurrence.Dot:
+    """`dot` where contexts are [C c, C_o c] already, of which C c is so wide."""
+    known = {"C": lambda c: c[..., :width], "C_o": lambda c: c[..., width:]}
+    return lambda name, x: known[name](x) if name in known else dot(name, x)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from bahdanau_jax.batch import EOS_SYMBOL
 from bahdanau_jax.benchmarks import memory
 from bahdanau_jax.benchmarks.peers import recipe
 from bahdanau_jax.benchmarks.peers.process import last_words
@@ -71,14 +72,17 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     assert beam["ours over joeynmt"]["ratio"] == pytest.approx(sorted(ratios)[1], rel=1e-3)
     assert found["peer"]["versions"] == {"joeynmt": "2.3.0"}
     assert found["peer"]["hidden_size"] == load(trained[0]).config.model.hidden_size
-    assert set(found["counted"]) == {"ours", "joeynmt"}
+    assert set(found["counted"]) == {"ours", "ours from text", "joeynmt"}
+    for name in ("tokens_per_sentence", "bleu_lowercased"):  # both are the same translations
+        assert beam["ours"][name] == beam["ours from text"][name]
     assert found["text"]["sentences"] == 6
 
 
 def test_without_a_peer_ours_is_measured_alone(bench):
     code, out, _ = bench("--beams", "1")
     found = json.loads(out)
-    assert code == 0 and set(found["beams"]["1"]) == {"ours"}
+    sides = {"ours", "ours from text", "ours over ours from text"}
+    assert code == 0 and set(found["beams"]["1"]) == sides
     assert "peer" not in found and "memory" not in found
 
 
@@ -124,6 +128,19 @@ def test_the_peers_words_are_our_ids(trained):
         words = recipe.to_words(codec, "the the zzzz")
         assert words.split()[-1] == "<unk>"
         assert list(recipe.to_ids(words)) == ids
+
+
+def test_a_numbered_run_says_the_same_in_ids(trained):
+    run = load(trained[0])
+    texts = ["the man sleeps .", "the zzzz woman sees a dog"]
+    words = [recipe.to_words(run.codecs[0], text) for text in texts]
+    for plain, numbered in zip(
+        run.translate(texts, 2), recipe.numbered(run).translate(words, 2), strict=True
+    ):
+        *ids, eos = plain.tokens
+        assert eos == EOS_SYMBOL and plain.score == numbered.score
+        found = recipe.to_ids(numbered.text)
+        assert run.codecs[1].tokens(found) == tuple(ids)
 
 
 def test_the_last_words_are_the_error_not_what_a_library_says_after_it():

@@ -3,6 +3,7 @@
 Its text is our ids, written as words, so that both cut and number every sentence alike.
 """
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -10,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from bahdanau_jax import data
-from bahdanau_jax.batch import EOS, UNK
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
 from bahdanau_jax.benchmarks.peers import process
-from bahdanau_jax.config import Config
+from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.trained import Run
 
 PROGRAM = str(Path(__file__).with_name("joey.py"))
 SIDES = ("src", "trg")
-UNK_SYMBOL = "<unk>"  # JoeyNMT's
 DEV_PAIRS = 200
 
 
@@ -132,8 +132,21 @@ def _write(path: Path, lines: Iterable[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
+def numbered(run: Run) -> Run:
+    """The same model, but it reads and writes what JoeyNMT does: our ids as words."""
+    config = DataConfig(tokenizer="none", vocabulary="words")
+
+    def codec(side: Codec) -> Codec:
+        entries = EOS_SYMBOL, UNK_SYMBOL, *range(RESERVED, len(side.vocabulary))
+        file = "".join(f"{entry}\n" for entry in entries).encode()
+        words = data.VOCABULARIES[config.vocabulary].from_bytes(file)
+        return Codec(config, data.TOKENIZERS[config.tokenizer](""), words)
+
+    return dataclasses.replace(run, codecs=tuple(map(codec, run.codecs)))
+
+
 def to_words(codec: Codec, text: str) -> str:
-    """Our ids of a text as JoeyNMT's words, without EOS.
+    """Our ids of a text as JoeyNMT's words, without EOS; it writes UNK as we do.
 
     >>> to_words(codec, "The man sleeps .")
     '4 17 <unk> 3'
