@@ -5,8 +5,9 @@ import itertools
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,25 @@ from bahdanau_jax import model, training
 from bahdanau_jax.batch import Batch, pad
 from bahdanau_jax.benchmarks import machine
 from bahdanau_jax.config import Config, TrainingConfig
+
+
+class Spent(NamedTuple):
+    """Seconds of a clock on the wall, and of all threads of this process together.
+
+    Where other programs come and go the second varies less; both cores being busy, an update takes
+    as much longer as it takes more of it.
+    """
+
+    seconds: float
+    cpu_seconds: float
+
+    @classmethod
+    def now(cls) -> Self:
+        return cls(time.perf_counter(), time.process_time())
+
+    def since(self) -> Self:
+        now = self.now()
+        return type(self)(now.seconds - self.seconds, now.cpu_seconds - self.cpu_seconds)
 
 
 def batch(config: Config, rows: int, length: int, seed: int) -> Batch:
@@ -31,7 +51,8 @@ def run(config: Config, length: int, steps: int, pairs: int) -> dict[str, Any]:
 
     The second writes metrics.jsonl and TensorBoard with telemetry at every training.log_every, and
     saves asynchronously at every training.checkpoint_every updates; dev scores are in neither.
-    Returns seconds an update of both, and the median over the pairs of with / without.
+    Returns seconds and CPU seconds an update of both, and the median over the pairs of with /
+    without. A segment ends when its last save is on the disk.
     """
     network = model.Seq2Seq(config.model)
     smoothing, rows = config.optimizer.label_smoothing, config.data.batch_size
@@ -46,28 +67,28 @@ def run(config: Config, length: int, steps: int, pairs: int) -> dict[str, Any]:
     first = training.init_state(params, tx, jax.random.key(1), config.optimizer)
     copy = jax.jit(lambda state: jax.tree.map(jnp.copy, state))
 
-    def bare() -> float:
+    def bare() -> Spent:
         state = jax.block_until_ready(copy(first))
-        begun, sums = time.perf_counter(), None
+        begun, sums = Spent.now(), None
         for at in range(steps):
             state, sums = update(state, batches[at % len(batches)])
         jax.block_until_ready((state, sums))
-        return (time.perf_counter() - begun) / steps
+        return begun.since()
 
-    def watched() -> float:
+    def watched() -> Spent:
         state = jax.block_until_ready(copy(first))
         with tempfile.TemporaryDirectory() as folder:
-            begun = time.perf_counter()
+            begun = Spent.now()
             _train(config, Path(folder), state, steps, update, itertools.cycle(batches))
-            return (time.perf_counter() - begun) / steps
+            return begun.since()
 
     for side in (bare, watched):  # compile, and fill the caches
         side()
     found = []
     for number in range(pairs):
         order = (bare, watched) if number % 2 == 0 else (watched, bare)
-        seconds = {one.__name__: one() for one in order}
-        found.append((seconds["bare"], seconds["watched"]))
+        spent = {one.__name__: one() for one in order}
+        found.append((spent["bare"], spent["watched"]))
     return {
         "machine": machine.describe(["jax", "jaxlib", "orbax-checkpoint"]),
         "parameters": model.count(params),
@@ -75,10 +96,19 @@ def run(config: Config, length: int, steps: int, pairs: int) -> dict[str, Any]:
         "updates": steps,
         "log_every": config.training.log_every,
         "checkpoint_every": config.training.checkpoint_every,
-        "seconds_without": statistics.median(without for without, _ in found),
-        "seconds_with": statistics.median(with_ for _, with_ in found),
-        "ratios": [round(with_ / without, 4) for without, with_ in found],
-        "ratio": statistics.median(with_ / without for without, with_ in found),
+        **{clock: _compared(found, clock, steps) for clock in Spent._fields},
+    }
+
+
+def _compared(found: Sequence[tuple[Spent, Spent]], clock: str, steps: int) -> dict[str, Any]:
+    """Seconds an update without and with, and how many times as many."""
+    pairs = [(getattr(without, clock), getattr(with_, clock)) for without, with_ in found]
+    ratios = [with_ / without for without, with_ in pairs]
+    return {
+        "without": statistics.median(without for without, _ in pairs) / steps,
+        "with": statistics.median(with_ for _, with_ in pairs) / steps,
+        "ratios": [round(ratio, 4) for ratio in ratios],
+        "ratio": round(statistics.median(ratios), 4),
     }
 
 

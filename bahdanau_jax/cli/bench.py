@@ -158,7 +158,8 @@ def numbers(option: str, text: str) -> list[int]:
 class Overhead:
     """Time training with and without saving and watching, in turns, on random sentences.
 
-    Sizes are those of the shipped configuration; `ratio` is the median of with / without.
+    Sizes are those of the shipped configuration; `ratio`, for each clock, is the median of with /
+    without.
     """
 
     config: str = "multi30k"  # a configuration file, or the name of a shipped one

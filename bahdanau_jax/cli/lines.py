@@ -19,6 +19,7 @@ JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 WINDOW = 1024  # lines held at once
 CHUNK = 1 << 20  # bytes asked for at once
+LONGEST = 1 << 26  # bytes of a line: more is no text
 
 
 def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
@@ -40,7 +41,7 @@ def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
     number, warned = 0, False
     try:
         with opened(path) as stream:
-            for lines in _windows(_chunks(path, stream), window):
+            for lines in _windows(_chunks(path, stream), window, name):
                 wrong = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
                 if wrong:
                     warned = True
@@ -56,15 +57,21 @@ def read_all(path: Path) -> list[str]:
     return [line for window in read(path) for line in window]
 
 
-def _windows(chunks: Iterator[bytes], size: int = WINDOW) -> Iterator[list[bytes]]:
+def _windows(
+    chunks: Iterator[bytes], size: int = WINDOW, name: str = "stdin"
+) -> Iterator[list[bytes]]:
     pieces: list[bytes] = []  # of a line whose end has not come yet
+    held = 0  # bytes of them
     for chunk in chunks:
         head, *lines = chunk.split(b"\n")
         pieces.append(head)
+        held += len(head)
+        if held > LONGEST:
+            raise ValueError(f"{name}: a line is longer than {LONGEST:,} bytes, so this is no text")
         if not lines:
             continue
         complete = [b"".join(pieces), *lines[:-1]]
-        pieces = [lines[-1]]
+        pieces, held = [lines[-1]], len(lines[-1])
         for start in range(0, len(complete), size):
             yield complete[start : start + size]
     if last := b"".join(pieces):

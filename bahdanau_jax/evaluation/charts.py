@@ -34,9 +34,9 @@ def bleu_by_length(
 ) -> Drawing:
     """BLEU against sentence length, a line a model: the paper's Figure 2.
 
-    `scores` maps a model's name to {length: BLEU}; `bands`, where given, to {length: (low, high)},
-    which is shaded; `counts` has the sentences behind each point, drawn below; `unit` is
-    what lengths count. Raises ValueError where there are no scores.
+    `scores` maps a model's name to {length: BLEU}; `bands`, if any, to {length: (low, high)}, its
+    95 % intervals, which are shaded; `counts` has the sentences behind each point, drawn below;
+    `unit` is what lengths count. Raises ValueError where there are no scores.
 
     >>> bleu_by_length({"RNNsearch-50": {10: 25.0, 20: 27.1}, "RNNenc-50": {10: 22.0, 20: 15.3}})
     """
@@ -58,7 +58,8 @@ def bleu_by_length(
             # A single point has no area: its interval is a line.
             axes.vlines(lengths, low, high, color=look["color"], linewidth=0.8, alpha=0.6)
     below.set_xlabel(f"sentence length ({unit})")
-    axes.set(ylabel="BLEU", xlim=(0, None), ylim=(0, None))
+    axes.set(ylabel="BLEU, 95% intervals shaded" if bands else "BLEU")
+    axes.set(xlim=(0, None), ylim=(0, None))
     _finish(axes)
     return drawing
 

@@ -83,9 +83,15 @@ class Checkpointer:
                 yield
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            # What JAX itself raises here is that a process did not come to a meeting.
+            lost = jax.process_count() > 1 and isinstance(error, jax.errors.JaxRuntimeError)
+            advice = (
+                "another process has ended or hangs: see what it printed"
+                if lost
+                else "free some space or choose another folder"
+            )
             raise OSError(
-                f"cannot keep checkpoints in {self.folder}: {reason}; "
-                "free some space or choose another folder"
+                f"cannot keep checkpoints in {self.folder}: {reason}; {advice}"
             ) from error
 
     def save(

@@ -271,6 +271,18 @@ def test_any_bytes_come_back_line_for_line(written):
         assert [line for window in lines._windows(chunks) for line in window] == written
 
 
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(call, stdin, monkeypatch):
+    monkeypatch.setattr(lines, "LONGEST", 100)
+    stdin(b"a\n" + b"b" * 101 + b"\n")
+    code, out, err = call("translate", "--run", "x")
+    assert (
+        code == 2
+        and err == "bahdanau: stdin: a line is longer than 100 bytes, so this is no text\n"
+    )
+    chunks = iter([b"a\n" * 90, b"a" * 60, b"\n", b"a" * 100, b"\n"])
+    assert sum(map(len, lines._windows(chunks))) == 92
+
+
 @given(st.text(max_size=30))
 def test_flat_text_is_one_line(text):
     assert len(f"{lines.flat(text)}|".splitlines()) == 1

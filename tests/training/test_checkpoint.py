@@ -259,6 +259,17 @@ def test_a_full_disk(states, tmp_path):
     assert bits(restored(tmp_path)) == bits(states[0])
 
 
+def test_a_process_that_is_gone_is_no_full_disk(states, tmp_path, monkeypatch):
+    def gone(*_, **__):
+        raise jax.errors.JaxRuntimeError("DEADLINE_EXCEEDED: barrier timed out\nmore")
+
+    checkpoints = training.Checkpointer(tmp_path, 2)
+    monkeypatch.setattr(checkpoints._orbax, "save_checkpointables_async", gone)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    with pytest.raises(OSError, match="timed out; another process has ended or hangs: see what"):
+        checkpoints.save(1, states[0])
+
+
 def test_a_leaf_that_is_gone_is_damage(states, tmp_path, monkeypatch, caplog):
     """Orbax, asked for a leaf that it does not find, hands back the question."""
     fill(tmp_path, states)
