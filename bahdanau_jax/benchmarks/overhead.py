@@ -46,13 +46,27 @@ def batch(config: Config, rows: int, length: int, seed: int) -> Batch:
     return Batch(*sides[0], *sides[1], np.ones(rows, np.float32))
 
 
-def run(config: Config, length: int, steps: int, pairs: int) -> dict[str, Any]:
-    """Time `pairs` pairs of segments of `steps` updates, one bare and one as `train` runs it.
+class _NoCheckpoints:
+    """A Checkpointer that keeps nothing."""
 
-    The second writes metrics.jsonl and TensorBoard with telemetry at every training.log_every, and
-    saves asynchronously at every training.checkpoint_every updates; dev scores are in neither.
-    Returns seconds and CPU seconds an update of both, and the median over the pairs of with /
-    without. A segment ends when its last save is on the disk.
+    def progress(self, step: int) -> dict:
+        return {}
+
+    def check(self, *_) -> None:
+        pass
+
+    wait = save = close = check
+
+
+def run(
+    config: Config, length: int, steps: int, rounds: int, checkpoint_every: int
+) -> dict[str, Any]:
+    """Time `rounds` rounds of three segments of `steps` updates: bare, watched, and saved too.
+
+    Watched: metrics.jsonl and TensorBoard with telemetry at every training.log_every. Saved: also
+    asynchronously at every `checkpoint_every` updates, until the last save is on the disk. Dev
+    scores are in none. Returns, for each clock, seconds of a bare update, the ratios of both
+    others to it, and the ratio that follows for saving every training.checkpoint_every updates.
     """
     network = model.Seq2Seq(config.model)
     smoothing, rows = config.optimizer.label_smoothing, config.data.batch_size
@@ -66,66 +80,86 @@ def run(config: Config, length: int, steps: int, pairs: int) -> dict[str, Any]:
     params = jax.jit(network.init)(jax.random.key(0), batches[0])["params"]
     first = training.init_state(params, tx, jax.random.key(1), config.optimizer)
     copy = jax.jit(lambda state: jax.tree.map(jnp.copy, state))
+    settings = dataclasses.replace(config.training, steps=steps, checkpoint_every=checkpoint_every)
 
-    def bare() -> Spent:
-        state = jax.block_until_ready(copy(first))
-        begun, sums = Spent.now(), None
+    def bare(state: training.TrainState, folder: Path) -> None:
+        sums = None
         for at in range(steps):
             state, sums = update(state, batches[at % len(batches)])
         jax.block_until_ready((state, sums))
-        return begun.since()
 
-    def watched() -> Spent:
+    def watched(state: training.TrainState, folder: Path) -> None:
+        _train(config, settings, folder, state, update, batches, _NoCheckpoints())
+
+    def saved(state: training.TrainState, folder: Path) -> None:
+        checkpoints = training.Checkpointer(folder / "checkpoints", settings.keep_checkpoints)
+        try:
+            _train(config, settings, folder, state, update, batches, checkpoints)
+        finally:
+            checkpoints.close()
+
+    def spent(side) -> Spent:
         state = jax.block_until_ready(copy(first))
         with tempfile.TemporaryDirectory() as folder:
             begun = Spent.now()
-            _train(config, Path(folder), state, steps, update, itertools.cycle(batches))
+            side(state, Path(folder))
             return begun.since()
 
-    for side in (bare, watched):  # compile, and fill the caches
-        side()
+    sides = (bare, watched, saved)
+    for side in sides:  # compile, and fill the caches
+        spent(side)
     found = []
-    for number in range(pairs):
-        order = (bare, watched) if number % 2 == 0 else (watched, bare)
-        spent = {one.__name__: one() for one in order}
-        found.append((spent["bare"], spent["watched"]))
+    for number in range(rounds):
+        order = [sides[(number + i) % len(sides)] for i in range(len(sides))]
+        found.append({side.__name__: spent(side) for side in order})
+    often = checkpoint_every / config.training.checkpoint_every
     return {
         "machine": machine.describe(["jax", "jaxlib", "orbax-checkpoint"]),
         "parameters": model.count(params),
         "batch": [rows, length],
         "updates": steps,
-        "log_every": config.training.log_every,
-        "checkpoint_every": config.training.checkpoint_every,
-        **{clock: _compared(found, clock, steps) for clock in Spent._fields},
+        "log_every": settings.log_every,
+        "checkpoint_every": checkpoint_every,
+        "as_configured_every": config.training.checkpoint_every,
+        **{clock: _compared(found, clock, steps, often) for clock in Spent._fields},
     }
 
 
-def _compared(found: Sequence[tuple[Spent, Spent]], clock: str, steps: int) -> dict[str, Any]:
-    """Seconds an update without and with, and how many times as many."""
-    pairs = [(getattr(without, clock), getattr(with_, clock)) for without, with_ in found]
-    ratios = [with_ / without for without, with_ in pairs]
+def _compared(
+    found: Sequence[dict[str, Spent]], clock: str, steps: int, often: float
+) -> dict[str, Any]:
+    """Seconds of a bare update, and how many times as many it takes watched, and saved too.
+
+    `often` is how often the configuration saves, as a part of how often was saved here.
+    """
+    bare, watched, saved = (
+        [getattr(spent[side], clock) for spent in found] for side in ("bare", "watched", "saved")
+    )
+    cost_of_saving = statistics.median(b - a for a, b in zip(watched, saved, strict=True))
+    watching = [b / a for a, b in zip(bare, watched, strict=True)]
+    saving = [b / a for a, b in zip(bare, saved, strict=True)]
+    base = statistics.median(bare)
     return {
-        "without": statistics.median(without for without, _ in pairs) / steps,
-        "with": statistics.median(with_ for _, with_ in pairs) / steps,
-        "ratios": [round(ratio, 4) for ratio in ratios],
-        "ratio": round(statistics.median(ratios), 4),
+        "bare": base / steps,
+        "watched": [round(ratio, 4) for ratio in watching],
+        "watched_ratio": round(statistics.median(watching), 4),
+        "saved": [round(ratio, 4) for ratio in saving],
+        "saved_ratio": round(statistics.median(saving), 4),
+        "as_configured_ratio": round(
+            statistics.median(watching) + often * cost_of_saving / base, 4
+        ),
     }
 
 
-def _train(config: Config, folder: Path, state, steps: int, update, batches) -> None:
-    settings: TrainingConfig = dataclasses.replace(config.training, steps=steps)
-    checkpoints = training.Checkpointer(folder / "checkpoints", settings.keep_checkpoints)
-    try:
-        training.run(
-            state,
-            steps=steps,
-            next_batches=batches,
-            step_fn=update,
-            evaluate=None,
-            checkpointer=checkpoints,
-            monitor=training.Monitor(folder, steps, log_every=settings.log_every),
-            config=settings,
-            telemetry=training.Telemetry(config.optimizer, steps),
-        )
-    finally:
-        checkpoints.close()
+def _train(config, settings: TrainingConfig, folder: Path, state, update, batches, checkpoints):
+    training.run(
+        state,
+        steps=settings.steps,
+        next_batches=itertools.cycle(batches),
+        step_fn=update,
+        evaluate=None,
+        checkpointer=checkpoints,
+        monitor=training.Monitor(folder, settings.steps, log_every=settings.log_every),
+        config=settings,
+        telemetry=training.Telemetry(config.optimizer, settings.steps),
+    )

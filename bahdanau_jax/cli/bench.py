@@ -156,23 +156,22 @@ def numbers(option: str, text: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Time training with and without saving and watching, in turns, on random sentences.
+    """Time training bare, watched, and watched and saved, in turns, on random sentences.
 
-    Sizes are those of the shipped configuration; `ratio`, for each clock, is the median of with /
-    without.
+    Sizes are those of the configuration; ratios are to bare updates, medians over the rounds.
     """
 
     config: str = "multi30k"  # a configuration file, or the name of a shipped one
     length: int = 16  # positions of each side
     rows: int = 6000  # of each vocabulary, where the configuration leaves them to the data
-    steps: int = 200  # updates of a segment
-    checkpoint_every: int = 200  # updates; the shipped configurations save less often
-    pairs: int = 5  # of segments
+    steps: int = 50  # updates of a segment
+    checkpoint_every: int = 50  # updates; the shipped configurations save less often
+    rounds: int = 5  # of three segments
 
 
 def _overhead(arguments: Sequence[str]) -> dict:
     asked = options.parse(Overhead, arguments, "bench overhead")
-    for name in ("length", "rows", "steps", "pairs", "checkpoint_every"):
+    for name in ("length", "rows", "steps", "rounds", "checkpoint_every"):
         if (value := getattr(asked, name)) < 3:
             raise ValueError(f"--{name.replace('_', '-')} is {value}, but should be at least 3")
     from bahdanau_jax.benchmarks import overhead
@@ -182,11 +181,8 @@ def _overhead(arguments: Sequence[str]) -> dict:
         side: getattr(config.model, side) or asked.rows
         for side in ("source_vocabulary", "target_vocabulary")
     }
-    training = dataclasses.replace(config.training, checkpoint_every=asked.checkpoint_every)
-    config = dataclasses.replace(
-        config, model=dataclasses.replace(config.model, **sizes), training=training
-    )
-    return overhead.run(config, asked.length, asked.steps, asked.pairs)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, **sizes))
+    return overhead.run(config, asked.length, asked.steps, asked.rounds, asked.checkpoint_every)
 
 
 # What can be measured.

@@ -24,6 +24,13 @@ def keep_memory() -> None:
             mallopt(parameter, value)
 
 
+def release() -> None:
+    """Give what is freed back to the kernel; glibc only."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+
+
 class Answers:
     """Owns stdout: whatever else is printed goes to stderr."""
 
@@ -55,7 +62,11 @@ class Stepping:
         return {"seconds": time.perf_counter() - start, "losses": losses}
 
     def memory(self, before: float) -> dict[str, Any]:
-        """MiB that an update grew this process by at its peak, over `before`."""
+        """MiB that an update grew this process by at its peak, over `before`.
+
+        What compiling and making the parameters left behind is given back before.
+        """
+        release()
         forget_peak()
         self._step()
         return {"resident_mib": round(resident("VmHWM") - before)}
