@@ -58,6 +58,7 @@ OURS = Contestant("the project's train_step", _here, {})
 PEERS: Mapping[str, Contestant] = MappingProxyType(
     {
         "jax": Contestant("plain JAX: scan, autodiff, all logits at once", _here, {}),
+        "bfloat16": Contestant("ours with model.products=bfloat16", _here, {}),
         "torch": Contestant(
             "hand-written PyTorch, eager",
             _there("torch_step.py"),

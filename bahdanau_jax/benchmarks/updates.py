@@ -3,6 +3,7 @@
 python -m bahdanau_jax.benchmarks.updates '{"program": "ours", "size": {...}, "weights": ""}'
 """
 
+import dataclasses
 import json
 import sys
 import time
@@ -60,8 +61,13 @@ def simple(config: ModelConfig, params: Any) -> Program:
     return Program((params, plain.TX.init(params)), step, lambda loss: loss)
 
 
+def rounded(config: ModelConfig, params: Any) -> Program:
+    """Ours with bfloat16 factors in every matrix product."""
+    return ours(dataclasses.replace(config, products="bfloat16"), params)
+
+
 PROGRAMS: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(
-    {"ours": ours, "jax": simple}
+    {"ours": ours, "bfloat16": rounded, "jax": simple}
 )
 
 

@@ -82,8 +82,8 @@ def _decode(arguments: Sequence[str]) -> dict:
 class Train:
     """Time updates of a random batch beside other programs and beside the machine's limit.
 
-    Peers: jax (plain JAX), torch (hand-written PyTorch), torch-compiled, joeynmt (2.3). All but the
-    first run in an environment of their own.
+    Peers: jax (plain JAX), bfloat16 (ours with model.products=bfloat16), torch (hand-written
+    PyTorch), torch-compiled, joeynmt (2.3). The last three run in an environment of their own.
     """
 
     size: str = "small"  # small, paper or tiny

@@ -53,8 +53,8 @@ def empty(entry: Any, steps: int) -> Any:
 
 
 def write(record: Any, time: Int[Array, ""], entry: Any) -> Any:
-    """The record with this entry at this step; [B, J, ...] fills the first J places."""
-    return jax.tree.map(lambda old, now: old.at[time, :, : now.shape[1]].set(now), record, entry)
+    """The record with this entry at this step; one of [B, 1, ...] stands in every place."""
+    return jax.tree.map(lambda old, now: old.at[time].set(now), record, entry)
 
 
 def pick(tree: Any, index: Int[Array, "B J"]) -> Any:
