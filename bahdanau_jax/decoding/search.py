@@ -78,7 +78,8 @@ def beam(
     Wrap the caller in `jax.jit`: `step` closes over parameters and memory, which are not copied.
 
     Args:
-        step: (tokens [B, K], state) -> (log-probabilities [B, K, V], state, aux); START is first.
+        step: (tokens [B, K], state) -> (log-probabilities [B, K, V], state, aux); START is first,
+            in one place [B, 1].
         state: arrays [B, 1, ...], before the first word.
         rules: what each sentence may be; limits are at most max_length, and 0 gives fillers.
         max_length: T, a Python int: the size of the buffers.
