@@ -1,41 +1,53 @@
-"""What saving and watching cost: the same updates with and without them, in turns."""
+"""What saving and watching cost, within one training: updates beside them against their neighbours.
+
+Two trainings after each other differ by more than the cost where other programs come and go;
+an update and the ones around it do not.
+"""
 
 import dataclasses
 import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bahdanau_jax import model, training
 from bahdanau_jax.batch import Batch, pad
 from bahdanau_jax.benchmarks import machine
-from bahdanau_jax.config import Config, TrainingConfig
+from bahdanau_jax.config import Config
+
+WARM = 10  # updates at the beginning that are not looked at
+AROUND = 20  # updates on either side of an event, of which the ordinary ones are its measure
 
 
 class Spent(NamedTuple):
-    """Seconds of a clock on the wall, and of all threads of this process together.
-
-    Where other programs come and go the second varies less; both cores being busy, an update takes
-    as much longer as it takes more of it.
-    """
+    """Seconds of a clock on the wall, of all threads of this process, and of the one that loops."""
 
     seconds: float
     cpu_seconds: float
+    loop_seconds: float
 
     @classmethod
     def now(cls) -> Self:
-        return cls(time.perf_counter(), time.process_time())
+        return cls(time.perf_counter(), time.process_time(), time.thread_time())
 
-    def since(self) -> Self:
-        now = self.now()
-        return type(self)(now.seconds - self.seconds, now.cpu_seconds - self.cpu_seconds)
+
+class Event(NamedTuple):
+    """Updates beside something that does not happen at every one."""
+
+    first: int
+    length: int
+
+    def updates(self) -> range:
+        return range(self.first, self.first + self.length)
+
+
+LINE, SAVE = 3, 10  # updates that a line of metrics, and a save in the background, may slow down
 
 
 def batch(config: Config, rows: int, length: int, seed: int) -> Batch:
@@ -46,27 +58,13 @@ def batch(config: Config, rows: int, length: int, seed: int) -> Batch:
     return Batch(*sides[0], *sides[1], np.ones(rows, np.float32))
 
 
-class _NoCheckpoints:
-    """A Checkpointer that keeps nothing."""
+def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[str, Any]:
+    """Train for `steps` updates on random sentences as `train` does, and look at each update.
 
-    def progress(self, step: int) -> dict:
-        return {}
-
-    def check(self, *_) -> None:
-        pass
-
-    wait = save = close = check
-
-
-def run(
-    config: Config, length: int, steps: int, rounds: int, checkpoint_every: int
-) -> dict[str, Any]:
-    """Time `rounds` rounds of three segments of `steps` updates: bare, watched, and saved too.
-
-    Watched: metrics.jsonl and TensorBoard with telemetry at every training.log_every. Saved: also
-    asynchronously at every `checkpoint_every` updates, until the last save is on the disk. Dev
-    scores are in none. Returns, for each clock, seconds of a bare update, the ratios of both
-    others to it, and the ratio that follows for saving every training.checkpoint_every updates.
+    With metrics.jsonl, TensorBoard and telemetry at every training.log_every and an asynchronous
+    save at every `checkpoint_every`; without dev scores. Returns, for each clock, seconds of an
+    ordinary update, seconds that a line and a save add, and the ratio that follows for saving every
+    training.checkpoint_every updates.
     """
     network = model.Seq2Seq(config.model)
     smoothing, rows = config.optimizer.label_smoothing, config.data.batch_size
@@ -78,41 +76,37 @@ def run(
     update = training.train_step(loss_fn, tx, config.optimizer, elementwise=True)
     batches = [batch(config, rows, length, seed) for seed in range(4)]
     params = jax.jit(network.init)(jax.random.key(0), batches[0])["params"]
-    first = training.init_state(params, tx, jax.random.key(1), config.optimizer)
-    copy = jax.jit(lambda state: jax.tree.map(jnp.copy, state))
+    state = training.init_state(params, tx, jax.random.key(1), config.optimizer)
     settings = dataclasses.replace(config.training, steps=steps, checkpoint_every=checkpoint_every)
+    begun: list[Spent] = []
 
-    def bare(state: training.TrainState, folder: Path) -> None:
-        sums = None
-        for at in range(steps):
-            state, sums = update(state, batches[at % len(batches)])
-        jax.block_until_ready((state, sums))
+    def stamped(state, batch):
+        begun.append(Spent.now())
+        return update(state, batch)
 
-    def watched(state: training.TrainState, folder: Path) -> None:
-        _train(config, settings, folder, state, update, batches, _NoCheckpoints())
-
-    def saved(state: training.TrainState, folder: Path) -> None:
-        checkpoints = training.Checkpointer(folder / "checkpoints", settings.keep_checkpoints)
+    with tempfile.TemporaryDirectory() as name:
+        checkpoints = training.Checkpointer(Path(name) / "saved", settings.keep_checkpoints)
         try:
-            _train(config, settings, folder, state, update, batches, checkpoints)
+            training.run(
+                state,
+                steps=steps,
+                next_batches=itertools.cycle(batches),
+                step_fn=stamped,
+                evaluate=None,
+                checkpointer=checkpoints,
+                monitor=training.Monitor(Path(name), steps, log_every=settings.log_every),
+                config=settings,
+                telemetry=training.Telemetry(config.optimizer, steps),
+            )
         finally:
             checkpoints.close()
-
-    def spent(side) -> Spent:
-        state = jax.block_until_ready(copy(first))
-        with tempfile.TemporaryDirectory() as folder:
-            begun = Spent.now()
-            side(state, Path(folder))
-            return begun.since()
-
-    sides = (bare, watched, saved)
-    for side in sides:  # compile, and fill the caches
-        spent(side)
-    found = []
-    for number in range(rounds):
-        order = [sides[(number + i) % len(sides)] for i in range(len(sides))]
-        found.append({side.__name__: spent(side) for side in order})
-    often = checkpoint_every / config.training.checkpoint_every
+    each = {
+        clock: np.diff([getattr(spent, clock) for spent in begun]).tolist()
+        for clock in Spent._fields
+    }
+    often = settings.log_every, config.training.checkpoint_every
+    lines = list(events(settings.log_every, LINE, steps))
+    saves = list(events(checkpoint_every, SAVE, steps))
     return {
         "machine": machine.describe(["jax", "jaxlib", "orbax-checkpoint"]),
         "parameters": model.count(params),
@@ -121,45 +115,55 @@ def run(
         "log_every": settings.log_every,
         "checkpoint_every": checkpoint_every,
         "as_configured_every": config.training.checkpoint_every,
-        **{clock: _compared(found, clock, steps, often) for clock in Spent._fields},
+        **{clock: costs(spent, lines, saves, *often) for clock, spent in each.items()},
     }
 
 
-def _compared(
-    found: Sequence[dict[str, Spent]], clock: str, steps: int, often: float
+def events(every: int, length: int, steps: int) -> Iterator[Event]:
+    """What happens after every so many updates, of which the last is never looked at."""
+    for step in range(every, steps - 1, every):
+        yield Event(step - 1, length)  # before the update of that number begins
+
+
+def costs(
+    seconds: Sequence[float],
+    lines: Sequence[Event],
+    saves: Sequence[Event],
+    log_every: int,
+    checkpoint_every: int,
 ) -> dict[str, Any]:
-    """Seconds of a bare update, and how many times as many it takes watched, and saved too.
+    """What lines and saves add to updates that took so long, each a median over those apart.
 
-    `often` is how often the configuration saves, as a part of how often was saved here.
+    Raises ValueError where no line or no save is far enough from the others.
     """
-    bare, watched, saved = (
-        [getattr(spent[side], clock) for spent in found] for side in ("bare", "watched", "saved")
-    )
-    cost_of_saving = statistics.median(b - a for a, b in zip(watched, saved, strict=True))
-    watching = [b / a for a, b in zip(bare, watched, strict=True)]
-    saving = [b / a for a, b in zip(bare, saved, strict=True)]
-    base = statistics.median(bare)
+    beside = {i for event in (*lines, *saves) for i in event.updates()}
+
+    def added(event: Event) -> float:
+        around = range(max(event.first - AROUND, WARM), event.first + event.length + AROUND)
+        ordinary = [seconds[i] for i in around if i < len(seconds) and i not in beside]
+        return sum(seconds[i] - statistics.median(ordinary) for i in event.updates())
+
+    def alone(some: Sequence[Event], others: Sequence[Event]) -> list[float]:
+        taken = {i for event in others for i in event.updates()}
+        found = [
+            added(event)
+            for event in some
+            if event.first >= WARM
+            and event.first + event.length <= len(seconds)
+            and not taken & set(event.updates())
+        ]
+        if not found:
+            raise ValueError("no line or save is apart from the others: train for more updates")
+        return found
+
+    line, save = alone(lines, saves), alone(saves, lines)
+    rest = [x for i, x in enumerate(seconds) if i >= WARM and i not in beside]
+    update = statistics.median(rest)
+    each = zip((line, save), (log_every, checkpoint_every), strict=True)
+    share = sum(statistics.median(some) / every for some, every in each if every)
     return {
-        "bare": base / steps,
-        "watched": [round(ratio, 4) for ratio in watching],
-        "watched_ratio": round(statistics.median(watching), 4),
-        "saved": [round(ratio, 4) for ratio in saving],
-        "saved_ratio": round(statistics.median(saving), 4),
-        "as_configured_ratio": round(
-            statistics.median(watching) + often * cost_of_saving / base, 4
-        ),
+        "update": update,
+        "line": [round(x, 5) for x in line],
+        "save": [round(x, 5) for x in save],
+        "as_configured_ratio": round(1 + share / update, 5) if update else None,
     }
-
-
-def _train(config, settings: TrainingConfig, folder: Path, state, update, batches, checkpoints):
-    training.run(
-        state,
-        steps=settings.steps,
-        next_batches=itertools.cycle(batches),
-        step_fn=update,
-        evaluate=None,
-        checkpointer=checkpoints,
-        monitor=training.Monitor(folder, settings.steps, log_every=settings.log_every),
-        config=settings,
-        telemetry=training.Telemetry(config.optimizer, settings.steps),
-    )

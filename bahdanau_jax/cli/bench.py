@@ -156,22 +156,21 @@ def numbers(option: str, text: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Time training bare, watched, and watched and saved, in turns, on random sentences.
+    """Time each update of a training on random sentences, beside lines and saves and apart.
 
-    Sizes are those of the configuration; ratios are to bare updates, medians over the rounds.
+    Sizes are those of the configuration.
     """
 
     config: str = "multi30k"  # a configuration file, or the name of a shipped one
     length: int = 16  # positions of each side
     rows: int = 6000  # of each vocabulary, where the configuration leaves them to the data
-    steps: int = 50  # updates of a segment
-    checkpoint_every: int = 50  # updates; the shipped configurations save less often
-    rounds: int = 5  # of three segments
+    steps: int = 400  # updates
+    checkpoint_every: int = 30  # updates; the shipped configurations save less often
 
 
 def _overhead(arguments: Sequence[str]) -> dict:
     asked = options.parse(Overhead, arguments, "bench overhead")
-    for name in ("length", "rows", "steps", "rounds", "checkpoint_every"):
+    for name in ("length", "rows", "steps", "checkpoint_every"):
         if (value := getattr(asked, name)) < 3:
             raise ValueError(f"--{name.replace('_', '-')} is {value}, but should be at least 3")
     from bahdanau_jax.benchmarks import overhead
@@ -182,7 +181,7 @@ def _overhead(arguments: Sequence[str]) -> dict:
         for side in ("source_vocabulary", "target_vocabulary")
     }
     config = dataclasses.replace(config, model=dataclasses.replace(config.model, **sizes))
-    return overhead.run(config, asked.length, asked.steps, asked.rounds, asked.checkpoint_every)
+    return overhead.run(config, asked.length, asked.steps, asked.checkpoint_every)
 
 
 # What can be measured.

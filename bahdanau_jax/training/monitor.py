@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Shaped
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from tensorboardX import SummaryWriter
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.training.ahead import Program
+from bahdanau_jax.training.board import Board
 from bahdanau_jax.training.compilation import CompileLog
 
 METRICS, COMPILATIONS = "metrics.jsonl", "compilations.jsonl"
@@ -124,8 +124,7 @@ class Monitor:
         self._lines = cut(path, step, lines)
         self._file = path.open("a", encoding="utf-8")
         self.watch_programs()
-        board = str(self.workdir / "tensorboard")
-        self._board = SummaryWriter(board, purge_step=step + 1 if step else None)
+        self._board = Board(self.workdir / "tensorboard", step)
         console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -218,7 +217,7 @@ class Monitor:
     def picture(self, step: int, name: str, pixels: Shaped[np.ndarray, "height width 3"]) -> None:
         """An image for TensorBoard, 8 bits a colour."""
         if self._board:
-            self._board.add_image(name, pixels, step, dataformats="HWC")
+            self._board.picture(step, name, pixels)
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
         head = {"step": step, "epoch": ratio(step, self.epoch_steps), "seconds": self._seconds}
@@ -229,7 +228,8 @@ class Monitor:
             self._lines += 1
             for name, value in line.items():
                 if name != "step" and isinstance(value, (int, float)):
-                    self._board.add_scalar(name, value, step)
+                    self._board.scalar(step, name, value)
+            self._board.flush()
 
     def _say(self, step: int, line: Mapping[str, Any]) -> None:
         rate = line["tokens_per_second"]
@@ -265,10 +265,12 @@ class Monitor:
     def close(self) -> None:
         if self._progress:
             self._progress.stop()
-        for opened in (self._file, self._board, self._programs):
-            if opened:
-                opened.close()
+        opened = self._file, self._board, self._programs
         self._file = self._board = self._progress = self._programs = None
+        with contextlib.ExitStack() as every:  # each, whatever the others say
+            for one in opened:
+                if one:
+                    every.callback(one.close)
 
 
 def _short(value: Any) -> str:

@@ -1,11 +1,14 @@
 """A trace of some updates by JAX's profiler, for TensorBoard or Perfetto."""
 
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import jax
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -32,11 +35,19 @@ class Profile:
         return cls(folder, int(found[1]), int(found[2]))
 
     def begin(self, step: int, steps: int) -> None:
-        """Raises ValueError where a run that goes from `step` to `steps` never comes there."""
-        if not step <= self.first < steps:
+        """Raises ValueError where a run to `steps` never comes there.
+
+        One that goes on from a later `step` has been there already, and takes no trace.
+        """
+        if self.first >= steps:
             raise ValueError(
                 f"--profile {self.first}:{self.last} begins at update {self.first}, but this run "
-                f"goes from {step} to {steps}"
+                f"ends with {steps}"
+            )
+        if step > self.first:
+            log.warning(
+                "--profile %d:%d takes no trace: this run goes on from update %d",
+                *(self.first, self.last, step),
             )
 
     def at(self, step: int, state: Any) -> None:

@@ -14,7 +14,12 @@ REPLACED = "replaced-"  # before the step, in the name of a folder that stepped 
 def make_room(folder: Path, flat: Flat) -> None:
     """Raise OSError now, rather than when a part is written, where the disk is too full."""
     needed = sum(leaf.size * leaf.dtype.itemsize for leaf in flat.values())
-    free = shutil.disk_usage(folder).free if folder.exists() else 0
+    if not folder.exists():
+        raise OSError(
+            f"cannot keep checkpoints in {folder}: the folder is gone; "
+            "put it back, or its disk, and start again"
+        )
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(
             f"cannot keep checkpoints in {folder}: one needs {needed / 1e6:,.1f} MB, and "

@@ -4,30 +4,34 @@ import json
 
 import pytest
 
-from bahdanau_jax.benchmarks.overhead import Spent, _compared
+from bahdanau_jax.benchmarks.overhead import Event, costs, events
 from bahdanau_jax.cli.main import main
 
 
-def test_each_clock_has_its_own_ratios(capsys):
-    asked = ["--steps", "3", "--checkpoint-every", "3", "--rounds", "3", "--length", "3"]
-    assert main(["bench", "overhead", "--config", "quickstart", "--rows", "50", *asked]) == 0
+def test_lines_and_saves_are_told_apart(capsys):
+    asked = ["--steps", "130", "--checkpoint-every", "35", "--rows", "50", "--length", "3"]
+    assert main(["bench", "overhead", "--config", "quickstart", *asked]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["updates"], found["checkpoint_every"]) == (3, 3)
-    for clock in ("seconds", "cpu_seconds"):
-        part = found[clock]
-        assert len(part["watched"]) == len(part["saved"]) == 3 and part["bare"] > 0
-        assert part["saved_ratio"] > part["watched_ratio"]  # a save for three tiny updates
-        assert part["as_configured_ratio"] < part["saved_ratio"]
+    assert (found["updates"], found["checkpoint_every"]) == (130, 35)
+    for clock in ("seconds", "cpu_seconds", "loop_seconds"):
+        assert found[clock]["update"] > 0 and len(found[clock]["save"]) >= 2
+    assert min(found["cpu_seconds"]["save"]) > 0  # tiny updates, and still a save
 
 
-def test_saves_count_as_often_as_the_configuration_makes_them():
-    turns = [{"bare": 10.0, "watched": 10.1, "saved": 10.5}] * 3
-    found = [{side: Spent(s, 2 * s) for side, s in turn.items()} for turn in turns]
-    of = _compared(found, "cpu_seconds", steps=5, often=0.1)
-    assert of["bare"] == 4.0 and of["watched_ratio"] == 1.01 and of["saved_ratio"] == 1.05
-    assert of["as_configured_ratio"] == pytest.approx(1.014)
+def test_what_is_added_is_measured_against_the_neighbours():
+    seconds = [9.0] * 10 + [1.0] * 40 + [2.0] * 50  # the machine gets slower in between
+    lines, saves = list(events(25, 2, 100)), [Event(55, 3), Event(73, 3)]
+    assert lines == [Event(24, 2), Event(49, 2), Event(74, 2)]
+    seconds[24] += 0.5
+    seconds[56] += 0.25
+    seconds[57] += 0.5
+    found = costs(seconds, lines, saves, log_every=25, checkpoint_every=100)
+    assert found["line"][0] == 0.5 and found["save"] == [0.75]  # the others overlap
+    assert found["update"] == 2.0 and len(found["line"]) == 2
 
 
-def test_what_cannot_be_timed_is_said(capsys):
-    assert main(["bench", "overhead", "--rounds", "1"]) == 2
-    assert "--rounds is 1, but should be at least 3" in capsys.readouterr().err
+def test_too_few_updates_are_refused(capsys):
+    assert main(["bench", "overhead", "--steps", "1"]) == 2
+    assert "--steps is 1, but should be at least 3" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="train for more updates"):
+        costs([1.0] * 20, [], [], 5, 5)

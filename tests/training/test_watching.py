@@ -109,8 +109,16 @@ def test_no_range_of_steps(text, tmp_path):
 
 
 def test_a_range_that_the_run_does_not_reach(step, tmp_path):
-    with pytest.raises(ValueError, match="begins at update 14, but this run goes from 0 to 14"):
+    with pytest.raises(ValueError, match="begins at update 14, but this run ends with 14"):
         toy.train(tmp_path, step, profile=training.Profile.parse("14:16", tmp_path))
+
+
+def test_a_run_that_goes_on_from_later_takes_no_trace(step, tmp_path, caplog):
+    profile = training.Profile.parse("2:4", tmp_path / "profile")
+    profile.begin(5, 14)
+    assert caplog.messages == ["--profile 2:4 takes no trace: this run goes on from update 5"]
+    profile.at(5, None)
+    assert not profile.running and not profile.folder.exists()
 
 
 def poisoned(start: int):

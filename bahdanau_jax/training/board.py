@@ -1,0 +1,60 @@
+"""Scalars and pictures for TensorBoard, written by the thread that has them.
+
+tensorboardX's own SummaryWriter hands them to a thread: where that one dies, on a full disk, its
+queue fills and training waits for ever.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Shaped
+from tensorboardX import summary
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto import event_pb2
+
+# Made when tensorboardX is imported, where no type checker sees them.
+_Event, _Session = event_pb2.Event, event_pb2.SessionLog  # pyright: ignore
+
+
+class Board:
+    """An event file in `folder`; what an earlier one says of later steps is no longer shown.
+
+    Raises OSError where something cannot be written.
+    """
+
+    def __init__(self, folder: Path, step: int):
+        self._folder = folder
+        with self._told():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = EventsWriter(str(folder / "events"))
+        self._write(step + 1, session_log=_Session(status=_Session.START))
+
+    def scalar(self, step: int, name: str, value: float) -> None:
+        self._write(step, summary=summary.scalar(name, value))
+
+    def picture(self, step: int, name: str, pixels: Shaped[np.ndarray, "height width 3"]) -> None:
+        """An image, 8 bits a colour."""
+        self._write(step, summary=summary.image(name, pixels, dataformats="HWC"))
+
+    def flush(self) -> None:
+        with self._told():
+            self._writer.flush()
+
+    def close(self) -> None:
+        with self._told():
+            self._writer.close()
+
+    def _write(self, step: int, **what: Any) -> None:
+        with self._told():
+            self._writer.write_event(_Event(wall_time=time.time(), step=step, **what))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(f"cannot write {self._folder}: {error.strerror or error}") from error
