@@ -63,8 +63,8 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
 
     With metrics.jsonl, TensorBoard and telemetry at every training.log_every and an asynchronous
     save at every `checkpoint_every`; without dev scores. Returns, for each clock, seconds of an
-    ordinary update, seconds that a line and a save add, and the ratio that follows for saving every
-    training.checkpoint_every updates.
+    ordinary update and seconds that each line and save added; and the ratio that follows from their
+    medians for saving every training.checkpoint_every updates.
     """
     network = model.Seq2Seq(config.model)
     smoothing, rows = config.optimizer.label_smoothing, config.data.batch_size
@@ -107,6 +107,7 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     often = settings.log_every, config.training.checkpoint_every
     lines = list(events(settings.log_every, LINE, steps))
     saves = list(events(checkpoint_every, SAVE, steps))
+    found = {clock: costs(spent, lines, saves) for clock, spent in each.items()}
     return {
         "machine": machine.describe(["jax", "jaxlib", "orbax-checkpoint"]),
         "parameters": model.count(params),
@@ -115,7 +116,10 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
         "log_every": settings.log_every,
         "checkpoint_every": checkpoint_every,
         "as_configured_every": config.training.checkpoint_every,
-        **{clock: costs(spent, lines, saves, *often) for clock, spent in each.items()},
+        **found,
+        "as_configured_ratio": {
+            clock: as_configured(found[clock], *often) for clock in ("seconds", "cpu_seconds")
+        },
     }
 
 
@@ -126,13 +130,9 @@ def events(every: int, length: int, steps: int) -> Iterator[Event]:
 
 
 def costs(
-    seconds: Sequence[float],
-    lines: Sequence[Event],
-    saves: Sequence[Event],
-    log_every: int,
-    checkpoint_every: int,
+    seconds: Sequence[float], lines: Sequence[Event], saves: Sequence[Event]
 ) -> dict[str, Any]:
-    """What lines and saves add to updates that took so long, each a median over those apart.
+    """What each line and save that is apart from others added to updates that took so long.
 
     Raises ValueError where no line or no save is far enough from the others.
     """
@@ -158,12 +158,15 @@ def costs(
 
     line, save = alone(lines, saves), alone(saves, lines)
     rest = [x for i, x in enumerate(seconds) if i >= WARM and i not in beside]
-    update = statistics.median(rest)
-    each = zip((line, save), (log_every, checkpoint_every), strict=True)
-    share = sum(statistics.median(some) / every for some, every in each if every)
     return {
-        "update": update,
+        "update": statistics.median(rest),
         "line": [round(x, 5) for x in line],
         "save": [round(x, 5) for x in save],
-        "as_configured_ratio": round(1 + share / update, 5) if update else None,
     }
+
+
+def as_configured(cost: dict[str, Any], log_every: int, checkpoint_every: int) -> float:
+    """How many times as long updates take with lines and saves so far apart; 0 is never."""
+    each = (cost["line"], log_every), (cost["save"], checkpoint_every)
+    share = sum(statistics.median(some) / every for some, every in each if every)
+    return round(1 + share / cost["update"], 5)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bahdanau_jax.benchmarks.overhead import Event, costs, events
+from bahdanau_jax.benchmarks.overhead import Event, as_configured, costs, events
 from bahdanau_jax.cli.main import main
 
 
@@ -16,6 +16,7 @@ def test_lines_and_saves_are_told_apart(capsys):
     for clock in ("seconds", "cpu_seconds", "loop_seconds"):
         assert found[clock]["update"] > 0 and len(found[clock]["save"]) >= 2
     assert min(found["cpu_seconds"]["save"]) > 0  # tiny updates, and still a save
+    assert set(found["as_configured_ratio"]) == {"seconds", "cpu_seconds"}
 
 
 def test_what_is_added_is_measured_against_the_neighbours():
@@ -25,13 +26,16 @@ def test_what_is_added_is_measured_against_the_neighbours():
     seconds[24] += 0.5
     seconds[56] += 0.25
     seconds[57] += 0.5
-    found = costs(seconds, lines, saves, log_every=25, checkpoint_every=100)
+    found = costs(seconds, lines, saves)
     assert found["line"][0] == 0.5 and found["save"] == [0.75]  # the others overlap
     assert found["update"] == 2.0 and len(found["line"]) == 2
+    cost = {"update": 2.0, "line": [0.5, 9.0, 0.25], "save": [0.75]}
+    assert as_configured(cost, log_every=25, checkpoint_every=100) == 1 + (0.02 + 0.0075) / 2
+    assert as_configured(cost, log_every=25, checkpoint_every=0) == 1.01
 
 
 def test_too_few_updates_are_refused(capsys):
     assert main(["bench", "overhead", "--steps", "1"]) == 2
     assert "--steps is 1, but should be at least 3" in capsys.readouterr().err
     with pytest.raises(ValueError, match="train for more updates"):
-        costs([1.0] * 20, [], [], 5, 5)
+        costs([1.0] * 20, [], [])
