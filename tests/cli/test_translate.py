@@ -271,9 +271,9 @@ def test_any_bytes_come_back_line_for_line(written):
         assert [line for window in lines._windows(chunks) for line in window] == written
 
 
-def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(call, stdin, monkeypatch):
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(call, run, stdin, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST", 100)
-    stdin(b"a\n" + b"b" * 101 + b"\n")
+    stdin(b"b" * 101)
     code, out, err = call("translate", "--run", "x")
     assert (
         code == 2
