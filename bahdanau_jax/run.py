@@ -62,7 +62,8 @@ def train(config: Config, workdir: Path, profile: str = "", began: float | None 
     began = time.perf_counter() if began is None else began
     check(config)
     workdir = Path(workdir)
-    traced = training.Profile.parse(profile, workdir / PROFILE) if profile else None
+    steps = config.training.steps
+    traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with training.lock(workdir) if training.first() else contextlib.nullcontext():
         config, prepared = training.first_then_others(lambda: _begun(config, workdir))
         outcome = _optimize(config, prepared, workdir, traced, began)
@@ -256,7 +257,7 @@ def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Mo
         }
         return {**dev, "score": rank(dev)}
 
-    return _alone(evaluate)
+    return evaluate
 
 
 def _show(monitor: training.Monitor, step: int, found: Sequence[Hypothesis]) -> None:

@@ -205,12 +205,12 @@ def translate(monkeypatch, command_line):
     ("option", "value", "was"),
     [("--model.hidden-size", 18, 17), ("--data.lowercase", True, False), ("--training.seed", 2, 1)],
 )
-def test_a_folder_that_holds_another_model(refused, trained, option, value, was):
-    before = (trained[0] / "config.json").read_bytes()
-    told = refused(*small.train(trained[0], option, value))
+def test_a_folder_that_holds_another_model(refused, copy, option, value, was):
+    before = (copy / "config.json").read_bytes()
+    told = refused(*small.train(copy, option, value))
     field = option.strip("-").replace("-", "_")
-    assert told.startswith(f"{trained[0]} holds another run: its {field} is {was}, not {value}; ")
-    assert (trained[0] / "config.json").read_bytes() == before
+    assert told.startswith(f"{copy} holds another run: its {field} is {was}, not {value}; ")
+    assert (copy / "config.json").read_bytes() == before
 
 
 def test_folders_without_a_model(translate, copy, tmp_path):
@@ -366,8 +366,8 @@ def test_lines_of_one_write_are_answered_one_by_one(trained):
         assert process.wait(60) == 0 and process.stdout.read() == b""
 
 
-def test_all_that_differs_is_told(refused, trained):
-    told = refused(*small.train(trained[0], "--model.hidden-size", 18, "--training.seed", 2))
+def test_all_that_differs_is_told(refused, copy):
+    told = refused(*small.train(copy, "--model.hidden-size", 18, "--training.seed", 2))
     assert "its model.hidden_size is 17, not 18; its training.seed is 1, not 2; choose" in told
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -113,10 +114,11 @@ def test_all_public_names_are_there():
         _ = bj.Seq3Seq
 
 
-def test_another_seed_is_another_run(trained):
+def test_another_seed_is_another_run(trained, tmp_path):
+    shutil.copy(trained[0] / "config.json", tmp_path)
     training_ = dataclasses.replace(small.config.training, seed=2)
     with pytest.raises(ValueError, match="holds another run: its training.seed is 1, not 2"):
-        bj.train(dataclasses.replace(small.config, training=training_), trained[0])
+        bj.train(dataclasses.replace(small.config, training=training_), tmp_path)
 
 
 def test_check_finds_settings_that_do_not_fit():

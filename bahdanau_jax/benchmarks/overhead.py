@@ -23,6 +23,9 @@ from bahdanau_jax.config import Config
 
 WARM = 10  # updates at the beginning that are not looked at
 AROUND = 20  # updates on either side of an event, of which the ordinary ones are its measure
+# Updates that an event may slow down: a line is fetched one update late and written within it, a
+# save goes on in the background for some seconds.
+LINE, SAVE = 3, 10
 
 
 class Spent(NamedTuple):
@@ -47,9 +50,6 @@ class Event(NamedTuple):
         return range(self.first, self.first + self.length)
 
 
-LINE, SAVE = 3, 10  # updates that a line of metrics, and a save in the background, may slow down
-
-
 def batch(config: Config, rows: int, length: int, seed: int) -> Batch:
     """Random sentences that fill the rectangle, as those of a bucket nearly do."""
     rng = np.random.default_rng(seed)
@@ -64,8 +64,13 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     With metrics.jsonl, TensorBoard and telemetry at every training.log_every and an asynchronous
     save at every `checkpoint_every`; without dev scores. Returns, for each clock, seconds of an
     ordinary update and seconds that each line and save added; and the ratio that follows from their
-    medians for saving every training.checkpoint_every updates.
+    medians for saving every training.checkpoint_every updates. Raises ValueError where no line or
+    no save would be apart from the others.
     """
+    lines = list(events(config.training.log_every, LINE, steps))
+    saves = list(events(checkpoint_every, SAVE, steps))
+    for some, others in ((lines, saves), (saves, lines)):
+        apart(some, others, steps - 1)  # now rather than after the training
     network = model.Seq2Seq(config.model)
     smoothing, rows = config.optimizer.label_smoothing, config.data.batch_size
 
@@ -105,8 +110,6 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
         for clock in Spent._fields
     }
     often = settings.log_every, config.training.checkpoint_every
-    lines = list(events(settings.log_every, LINE, steps))
-    saves = list(events(checkpoint_every, SAVE, steps))
     found = {clock: costs(spent, lines, saves) for clock, spent in each.items()}
     return {
         "machine": machine.describe(["jax", "jaxlib", "orbax-checkpoint"]),
@@ -129,13 +132,31 @@ def events(every: int, length: int, steps: int) -> Iterator[Event]:
         yield Event(step - 1, length)  # before the update of that number begins
 
 
+def apart(some: Sequence[Event], others: Sequence[Event], updates: int) -> list[Event]:
+    """Those that fall together with none of the others, after the beginning and before the end.
+
+    Raises ValueError where there are none.
+    """
+    taken = {i for event in others for i in event.updates()}
+    found = [
+        event
+        for event in some
+        if event.first >= WARM
+        and event.first + event.length <= updates
+        and not taken & set(event.updates())
+    ]
+    if not found:
+        raise ValueError(
+            "no line or no save is apart from the others: give more --steps, or another "
+            "--checkpoint-every"
+        )
+    return found
+
+
 def costs(
     seconds: Sequence[float], lines: Sequence[Event], saves: Sequence[Event]
 ) -> dict[str, Any]:
-    """What each line and save that is apart from others added to updates that took so long.
-
-    Raises ValueError where no line or no save is far enough from the others.
-    """
+    """What each line and save that is apart from others added to updates that took so long."""
     beside = {i for event in (*lines, *saves) for i in event.updates()}
 
     def added(event: Event) -> float:
@@ -143,20 +164,8 @@ def costs(
         ordinary = [seconds[i] for i in around if i < len(seconds) and i not in beside]
         return sum(seconds[i] - statistics.median(ordinary) for i in event.updates())
 
-    def alone(some: Sequence[Event], others: Sequence[Event]) -> list[float]:
-        taken = {i for event in others for i in event.updates()}
-        found = [
-            added(event)
-            for event in some
-            if event.first >= WARM
-            and event.first + event.length <= len(seconds)
-            and not taken & set(event.updates())
-        ]
-        if not found:
-            raise ValueError("no line or save is apart from the others: train for more updates")
-        return found
-
-    line, save = alone(lines, saves), alone(saves, lines)
+    line = [added(event) for event in apart(lines, saves, len(seconds))]
+    save = [added(event) for event in apart(saves, lines, len(seconds))]
     rest = [x for i, x in enumerate(seconds) if i >= WARM and i not in beside]
     return {
         "update": statistics.median(rest),

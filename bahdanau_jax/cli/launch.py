@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TextIO
 
-from bahdanau_jax.cli import options
+from bahdanau_jax.cli import LOST, MENDABLE, options
 
 DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
 WELL = (0, 128 + signal.SIGTERM)  # done; stopped and saved
-MENDABLE = 2  # the exit code of what starting again would not mend
 LAST_WORDS = 2.0  # seconds for the others to die of the same cause, so that the cause is known
 GLOO = b"connected peer ranks"  # in what Gloo says; its threads may cut its lines short
 POLL = 0.05  # seconds
@@ -163,7 +162,7 @@ class Processes:
         first = min(failed, key=lambda i: (_rank(failed[i]), i))
         code = failed[first]
         left = code if code > 0 else 128 - code
-        if stopped and _rank(code):  # whose silence even a save takes for a fault of the disk
+        if stopped and _rank(code):  # of whose silence the others died
             return left, f"process {stopped[0]} was stopped and did not answer"
         if code == MENDABLE:
             return MENDABLE, ""
@@ -196,11 +195,13 @@ def _stopped(process: subprocess.Popen) -> bool:
 
 
 def _rank(code: int) -> int:
-    """Which exit codes rather are causes than consequences: JAX aborts, or fails, where a peer is
-    gone, and a save that needs the peer fails like a full disk.
+    """Which exit codes rather are causes than consequences: JAX aborts where a peer is gone, or
+    fails, by which this program leaves as one that lost another.
     """
+    if code in (LOST, -signal.SIGABRT):
+        return 3
     if code < 0:
-        return 3 if code == -signal.SIGABRT else 0
+        return 0
     return 1 if code == MENDABLE else 2
 
 

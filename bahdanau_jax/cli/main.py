@@ -1,8 +1,8 @@
 """The `bahdanau` command: finds the subcommand, runs it, and turns what happens into an exit code.
 
 0: done. 2: something the user can mend, said on stderr without a traceback. 1: a fault of this
-program, with its traceback. 130, 143 and 141: stopped by Ctrl-C, by SIGTERM, or by the reader of a
-pipe.
+program, with its traceback. 75: another process of the same training is lost. 130, 143 and 141:
+stopped by Ctrl-C, by SIGTERM, or by the reader of a pipe.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import NoReturn
 
-from bahdanau_jax.cli import jax_defaults
+from bahdanau_jax.cli import LOST, MENDABLE, jax_defaults
 
 # Each is a module of this folder with a function main(arguments).
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -76,6 +76,12 @@ def _awaited() -> bool:
     return training is not None and training.awaited()
 
 
+def _is_lost(error: Exception) -> bool:
+    """Whether it was another process of the same training that failed."""
+    training = sys.modules.get("bahdanau_jax.training")
+    return training is not None and isinstance(error, training.Lost)
+
+
 def _leave(code: int) -> NoReturn:
     """Without waiting, as JAX does at Python's end, for processes that wait for this one."""
     sys.stdout.flush()
@@ -109,7 +115,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise
         for line in describe(error).splitlines():
             print(f"bahdanau: {line}", file=sys.stderr)
-        return 2
+        return LOST if _is_lost(error) else MENDABLE
 
 
 def _dispatch(arguments: list[str]) -> int | None:

@@ -5,6 +5,7 @@ from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.damage import Damaged
 from bahdanau_jax.training.digest import difference, flatten, signature, unflatten
 from bahdanau_jax.training.hosts import (
+    Lost,
     agreed,
     awaited,
     first,
@@ -34,17 +35,6 @@ from bahdanau_jax.training.telemetry import Telemetry
 
 __all__ = [
     "BACKENDS",
-    "SHARDINGS",
-    "Backend",
-    "Jit",
-    "Pmap",
-    "agreed",
-    "awaited",
-    "first",
-    "first_then_others",
-    "gathered",
-    "joined",
-    "memory",
     "LOSS_SCALES",
     "METRICS",
     "OPTIMIZERS",
@@ -60,6 +50,7 @@ __all__ = [
     "Entry",
     "Interrupted",
     "Jit",
+    "Lost",
     "Monitor",
     "Outcome",
     "Pmap",

@@ -4,8 +4,10 @@ Beside every checkpoint stand the name, type, shape and digest of each of its ar
 restores a flipped bit without a word, and casts a wrong type in silence.
 """
 
+import errno
 import logging
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +31,7 @@ from bahdanau_jax.training.digest import (
     sums,
     unflatten,
 )
+from bahdanau_jax.training.hosts import Lost, is_lost
 from bahdanau_jax.training.preservation import NewestAndBest, ordered
 
 log = logging.getLogger(__name__)
@@ -36,6 +39,15 @@ log = logging.getLogger(__name__)
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
 DAMAGED = "damaged-"  # before the step, in the name of a folder set aside
+FULL = errno.ENOSPC, errno.EDQUOT
+
+
+def _advice(error: Exception) -> str:
+    """What to do about it. TensorStore tells the reason in words alone."""
+    full = any(os.strerror(number).lower() in str(error).lower() for number in FULL)
+    return (
+        "free some space or choose another folder" if full else "mend it or choose another folder"
+    )
 
 
 class Checkpointer:
@@ -77,22 +89,19 @@ class Checkpointer:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """Whatever goes wrong while writing is told in one line."""
+        """Whatever goes wrong with the folder is told in one line."""
         try:
             with quiet():
                 yield
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            # What JAX itself raises here is that a process did not come to a meeting.
-            lost = jax.process_count() > 1 and isinstance(error, jax.errors.JaxRuntimeError)
-            advice = (
-                "another process has ended or hangs: see what it printed"
-                if lost
-                else "free some space or choose another folder"
-            )
-            raise OSError(
-                f"cannot keep checkpoints in {self.folder}: {reason}; {advice}"
-            ) from error
+            what = "read the" if self._keep is None else "keep"
+            told = f"cannot {what} checkpoints in {self.folder}: {reason}"
+            if is_lost(error):
+                raise Lost(
+                    f"{told}; another process has ended or hangs: see what it printed"
+                ) from error
+            raise OSError(f"{told}; {_advice(error)}") from error
 
     def save(
         self, step: int, state: Any, score: float | None = None, progress: dict | None = None
@@ -135,9 +144,9 @@ class Checkpointer:
         try:
             if self._pending is not None:
                 self._pending.result(timeout=0)
-        except TimeoutError:  # still under way
-            return
-        except Exception:
+        except Exception as error:
+            if isinstance(error, TimeoutError) and error.errno is None:  # no disk's: not done yet
+                return
             self.wait()
             raise
 

@@ -9,6 +9,7 @@ import glob
 import importlib.util
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -52,6 +53,19 @@ CLUSTERS: Mapping[str, Callable[[Environment], bool]] = MappingProxyType(
         "Cloud TPU": _on_tpu,
     }
 )
+
+# What XLA and JAX say where messages between processes fail, in place of a class for it.
+SILENCE = re.compile("UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|CANCELLED|Gloo|NCCL|onnection")
+
+
+class Lost(ConnectionError):
+    """Another process of the same training ended, hangs or never came. All are to start again."""
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether it says, of a process among several, that another one is silent."""
+    silent = isinstance(error, jax.errors.JaxRuntimeError) and SILENCE.search(str(error))
+    return isinstance(error, Lost) or (together() and bool(silent))
 
 
 def arrangement(
@@ -100,7 +114,8 @@ def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> I
     """Together with the other processes, where there are any; before JAX is used for anything.
 
     Nothing given, they are found through SLURM, Open MPI, Kubernetes or Cloud TPU. Raises
-    ValueError for arguments that do not fit, OSError where the others cannot be found.
+    ValueError for arguments that do not fit, Lost where the others cannot be found, or one of them
+    is silent later.
     """
     told = arrangement(coordinator, processes, process_id, os.environ)
     if told is None:
@@ -115,12 +130,18 @@ def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> I
         )
     except (RuntimeError, ValueError) as error:
         where = told.get("coordinator_address", "this cluster")
-        raise OSError(
+        raise Lost(
             f"cannot join the other processes of {where}: {error}; the address should be that of "
             "process 0, with a port that nothing else has there"
         ) from error
     _open.append(told)
-    yield
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if not is_lost(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise Lost(f"another process has ended or hangs: see what it printed ({reason})") from error
     _part()  # not where this process fails: it leaves alone
 
 
@@ -181,6 +202,7 @@ def agreed(scores: Mapping[str, float]) -> dict[str, float]:
     """The numbers of the first process, so that all go on alike."""
     if jax.process_count() == 1:
         return dict(scores)
+    meet()  # a message between devices would not wait until the slowest has evaluated
     bits = np.array(list(scores.values()), np.float64).view(np.uint32)  # JAX would round them
     numbers = np.asarray(multihost_utils.broadcast_one_to_all(bits)).view(np.float64)
     return dict(zip(scores, numbers.tolist(), strict=True))

@@ -127,7 +127,7 @@ def run(
     training = _Training(evaluate, checkpointer, monitor, config, steps, telemetry)
     step = int(state.step)
     if profile is not None:
-        profile.begin(step, steps)
+        profile.begin(step)
     with Signals() as signals, contextlib.closing(monitor), _stopping(profile):
         training.start(step)
         pending: Pending | None = None

@@ -21,10 +21,10 @@ class Profile:
     running: bool = False
 
     @classmethod
-    def parse(cls, text: str, folder: Path) -> Self:
-        """Raises ValueError where it is not FIRST:LAST.
+    def parse(cls, text: str, folder: Path, steps: int) -> Self:
+        """Raises ValueError where it is not FIRST:LAST, or a run to `steps` never comes there.
 
-        >>> Profile.parse("10:15", Path("runs/quickstart/profile"))
+        >>> Profile.parse("10:15", Path("runs/quickstart/profile"), 4000)
         """
         found = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text)
         if not found or int(found[1]) >= int(found[2]):
@@ -32,18 +32,15 @@ class Profile:
                 f"--profile is {text!r}, but should be FIRST:LAST, such as 10:15 for the five "
                 "updates after the tenth"
             )
-        return cls(folder, int(found[1]), int(found[2]))
-
-    def begin(self, step: int, steps: int) -> None:
-        """Raises ValueError where a run to `steps` never comes there.
-
-        One that goes on from a later `step` has been there already, and takes no trace.
-        """
-        if self.first >= steps:
+        first, last = int(found[1]), int(found[2])
+        if first >= steps:
             raise ValueError(
-                f"--profile {self.first}:{self.last} begins at update {self.first}, but this run "
-                f"ends with {steps}"
+                f"--profile {text} begins at update {first}, but this run ends with {steps}"
             )
+        return cls(folder, first, last)
+
+    def begin(self, step: int) -> None:
+        """A run that goes on from a later `step` has been there already, and takes no trace."""
         if step > self.first:
             log.warning(
                 "--profile %d:%d takes no trace: this run goes on from update %d",

@@ -37,5 +37,8 @@ def test_what_is_added_is_measured_against_the_neighbours():
 def test_too_few_updates_are_refused(capsys):
     assert main(["bench", "overhead", "--steps", "1"]) == 2
     assert "--steps is 1, but should be at least 3" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="train for more updates"):
+    asked = ["--steps", "60", "--checkpoint-every", "20"]  # saves and lines together
+    assert main(["bench", "overhead", "--config", "quickstart", *asked]) == 2
+    assert "no save is apart from the others: give more --steps" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="give more --steps"):
         costs([1.0] * 20, [], [])

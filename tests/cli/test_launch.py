@@ -106,6 +106,15 @@ def test_what_the_user_can_mend_is_not_tried_again(pretend):
     assert code == 0
 
 
+@pytest.mark.parametrize(
+    ("mine", "cause"), [("75", "0 failed with exit code 75"), ("7", "1 failed")]
+)
+def test_who_lost_another_is_started_again_and_no_cause(pretend, mine, cause):
+    code, _, err, pids = pretend(f"75,{mine}", "0,0")
+    assert (code, [len(each) for each in pids]) == (0, [2, 2])
+    assert f"process {cause}" in err
+
+
 def start(folder: Path, *attempts, options=()) -> subprocess.Popen:
     code = f"""
 import sys

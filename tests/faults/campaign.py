@@ -25,6 +25,11 @@ from tests.faults.rounds import DAMAGES, KILLED, Round, undisturbed
 
 # Compiled once for all runs, and quickly: what is tested is not their speed.
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+# Neither a kill nor a damaged file.
+OTHERS = (
+    *("two_trainers", "full_disk", "filling_disk", "read_only"),
+    *("terminate", "stop_and_continue"),
+)
 LANES = 2  # rounds at a time: a small run keeps one core busy
 
 
@@ -42,7 +47,7 @@ def rounds(kills: int, damages: int, others: int) -> Iterator[tuple[str, tuple]]
     for made in range(0, kills, len(KILLED)):
         yield "kills", (min(len(KILLED), kills - made),)
     for _ in range(others):
-        for what in ("two_trainers", "full_disk", "read_only", "terminate", "stop_and_continue"):
+        for what in OTHERS:
             yield what, ()
     for number in range(damages):
         yield "damage", (list(DAMAGES)[number % len(DAMAGES)],)

@@ -1,6 +1,7 @@
 """The faults of the campaign: each disturbs a run, has it finish, and compares the ends."""
 
 import collections
+import contextlib
 import os
 import random
 import shutil
@@ -163,6 +164,27 @@ class Round:
             rescued = self.scratch / f"rescued-{self._names}"
             shutil.copytree(folder, rescued)
         self.go_on(rescued, "disk full, then not")
+
+    def filling_disk(self) -> None:
+        """A disk that another program fills between two saves: what writes next is a line."""
+        disk = self.scratch / f"disk-{self._names}"
+        with mounted(disk, 20) as real:
+            if not real:
+                return
+            folder = disk / "run"
+            shutil.copytree(self.fresh(), folder)
+            event = Watched(folder).reached(self.rng.randint(4, STEPS - 4))
+            process = self.machine.start(*train(folder))
+            process.wait(event)
+            process.send(signal.SIGSTOP)
+            with contextlib.suppress(OSError), (disk / "another").open("wb", 0) as another:
+                while another.write(bytes(4096)):
+                    pass
+            process.send(signal.SIGCONT)
+            self.told("disk filled between two saves", *process.end(120))
+            rescued = self.scratch / f"rescued-{self._names}"
+            shutil.copytree(folder, rescued)
+        self.go_on(rescued, "disk filled, then not")
 
     def read_only(self) -> None:
         with mounted(self.scratch / f"disk-{self._names}", 20) as real:

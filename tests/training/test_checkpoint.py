@@ -1,6 +1,7 @@
 """What is saved comes back bit for bit, or another checkpoint does; never something else."""
 
 import contextlib
+import errno
 import logging
 import os
 import resource
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -266,8 +268,52 @@ def test_a_process_that_is_gone_is_no_full_disk(states, tmp_path, monkeypatch):
     checkpoints = training.Checkpointer(tmp_path, 2)
     monkeypatch.setattr(checkpoints._orbax, "save_checkpointables_async", gone)
     monkeypatch.setattr(jax, "process_count", lambda: 2)
-    with pytest.raises(OSError, match="timed out; another process has ended or hangs: see what"):
+    with pytest.raises(training.Lost, match="timed out; another process has ended or hangs: see"):
         checkpoints.save(1, states[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "free some space or choose"),
+        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "free some space or choose"),
+        (ValueError("RESOURCE_EXHAUSTED: write [OS error 28: No space left on device]"), "free"),
+        (OSError(errno.EACCES, os.strerror(errno.EACCES)), "mend it or choose"),
+    ],
+)
+def test_space_is_only_asked_for_where_there_is_none(states, tmp_path, monkeypatch, error, advice):
+    def failing(*_, **__):
+        raise error
+
+    checkpoints = training.Checkpointer(tmp_path, 2)
+    monkeypatch.setattr(checkpoints._orbax, "save_checkpointables_async", failing)
+    with pytest.raises(OSError, match=f"cannot keep checkpoints in [^\n]*; {advice}"):
+        checkpoints.save(1, states[0])
+
+
+def test_a_disk_that_times_out_has_failed_and_is_not_still_at_work(states, tmp_path):
+    class Save:
+        def __init__(self, error):
+            self.error = error
+
+        def result(self, timeout=None):
+            raise self.error
+
+    checkpoints = training.Checkpointer(tmp_path, 2)
+    checkpoints._pending = Save(TimeoutError())
+    checkpoints.check()
+    checkpoints._pending = Save(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
+    with pytest.raises(OSError, match="cannot keep checkpoints in [^\n]*Connection timed out"):
+        checkpoints.check()
+    assert checkpoints._pending is None
+
+
+def test_a_folder_that_cannot_be_read(states, tmp_path, monkeypatch):
+    fill(tmp_path, states)
+    refused = PermissionError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr("orbax.checkpoint.v1.training.Checkpointer", mock.Mock(side_effect=refused))
+    with pytest.raises(OSError, match="cannot read the checkpoints in [^\n]*; mend it or"):
+        training.Checkpointer(tmp_path)
 
 
 def test_a_leaf_that_is_gone_is_damage(states, tmp_path, monkeypatch, caplog):

@@ -89,9 +89,42 @@ def test_others_that_cannot_be_joined_are_told_with_what_to_do(monkeypatch):
 
     monkeypatch.setattr(jax.distributed, "initialize", refuse)
     told = r"processes of 10.0.0.1:4321: UNKNOWN: .*; the address should be that of process 0, with"
-    with pytest.raises(OSError, match=told), training.joined("10.0.0.1:4321", 2, 0):
+    with pytest.raises(training.Lost, match=told), training.joined("10.0.0.1:4321", 2, 0):
         pass
     assert not training.awaited()
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        "UNKNOWN: Gloo AllReduce failed: Connection closed by peer [127.0.0.1]:4321\nmore",
+        "DEADLINE_EXCEEDED: Barrier timed out",
+        "UNAVAILABLE: failed to connect to all addresses",
+    ],
+)
+def test_a_silent_process_is_told_in_a_line(monkeypatch, silence):
+    monkeypatch.setattr(jax.distributed, "initialize", lambda **told: None)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(hosts, "_open", [])
+    with (
+        pytest.raises(training.Lost, match=r"^another process has ended or hangs: .*\)$") as lost,
+        training.joined("10.0.0.1:4321", 2, 0),
+    ):
+        raise jax.errors.JaxRuntimeError(silence)
+    assert silence.splitlines()[0] in str(lost.value)
+    assert training.awaited()  # the others have to learn of it
+
+
+@pytest.mark.parametrize("fault", ["RESOURCE_EXHAUSTED: out of memory", "INTERNAL: a fault"])
+def test_another_fault_of_xla_is_no_silence(monkeypatch, fault):
+    monkeypatch.setattr(jax.distributed, "initialize", lambda **told: None)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(hosts, "_open", [])
+    with (
+        pytest.raises(jax.errors.JaxRuntimeError, match=fault),
+        training.joined("10.0.0.1:4321", 2, 0),
+    ):
+        raise jax.errors.JaxRuntimeError(fault)
 
 
 def test_one_process_agrees_with_itself():

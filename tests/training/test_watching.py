@@ -82,14 +82,14 @@ def test_compilations_are_logged_while_the_log_is_open(tmp_path):
 
 
 def test_a_trace_of_chosen_steps(step, tmp_path):
-    profile = training.Profile.parse("2:4", tmp_path / "profile")
+    profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
     toy.train(tmp_path, step, profile=profile)
     assert list((tmp_path / "profile").rglob("*.xplane.pb"))
     assert not profile.running
 
 
 def test_of_several_processes_the_first_alone_traces(tmp_path, monkeypatch):
-    profile = training.Profile.parse("2:4", tmp_path / "profile")
+    profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
     monkeypatch.setattr(jax, "process_index", lambda: 1)
     profile.at(2, None)
     assert not profile.running
@@ -97,7 +97,7 @@ def test_of_several_processes_the_first_alone_traces(tmp_path, monkeypatch):
 
 
 def test_a_trace_that_the_end_of_the_run_cuts_off_is_written(step, tmp_path):
-    profile = training.Profile.parse("12:400", tmp_path / "profile")
+    profile = training.Profile.parse("12:400", tmp_path / "profile", 14)
     toy.train(tmp_path, step, profile=profile)
     assert list((tmp_path / "profile").rglob("*.xplane.pb"))
 
@@ -105,17 +105,17 @@ def test_a_trace_that_the_end_of_the_run_cuts_off_is_written(step, tmp_path):
 @pytest.mark.parametrize("text", ["", "5", "5:", "a:b", "5:5", "7:3", "-1:3", "1:2:3", "1.5:2"])
 def test_no_range_of_steps(text, tmp_path):
     with pytest.raises(ValueError, match="should be FIRST:LAST, such as 10:15"):
-        training.Profile.parse(text, tmp_path)
+        training.Profile.parse(text, tmp_path, 14)
 
 
-def test_a_range_that_the_run_does_not_reach(step, tmp_path):
-    with pytest.raises(ValueError, match="begins at update 14, but this run ends with 14"):
-        toy.train(tmp_path, step, profile=training.Profile.parse("14:16", tmp_path))
+def test_a_range_that_the_run_does_not_reach(tmp_path):
+    with pytest.raises(ValueError, match="14:16 begins at update 14, but this run ends with 14"):
+        training.Profile.parse("14:16", tmp_path, 14)
 
 
 def test_a_run_that_goes_on_from_later_takes_no_trace(step, tmp_path, caplog):
-    profile = training.Profile.parse("2:4", tmp_path / "profile")
-    profile.begin(5, 14)
+    profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
+    profile.begin(5)
     assert caplog.messages == ["--profile 2:4 takes no trace: this run goes on from update 5"]
     profile.at(5, None)
     assert not profile.running and not profile.folder.exists()
