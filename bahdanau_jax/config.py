@@ -145,6 +145,7 @@ class DecodingConfig:
     top_k: int = 0  # samples are of so many likeliest words alone; 0: of all
     top_p: float = 1.0  # and of the fewest that have this share of the probability; 1: all
     seed: int = 1  # of sampling
+    products: str = "model"  # factors of matrix products: as the model's, or float32 | bfloat16
     max_source: int = 200  # a longer line is split, its pieces translated and joined
     batch_size: int = 64  # sentences decoded together
 

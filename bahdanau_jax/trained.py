@@ -208,15 +208,7 @@ class Run:
 
     def force(self, sources: Sequence[str], targets: Sequence[str]) -> list[Hypothesis]:
         """Forced decoding: each target with the model's probabilities and alignment."""
-        settings = self.config.decoding
-        return decoding.force(
-            *self._models(),
-            self.codecs,
-            settings.batch_size,
-            sources,
-            targets,
-            decoding.Ranking.of(settings),
-        )
+        return decoding.force(*self._models(), self.codecs, self.config.decoding, sources, targets)
 
     def align(
         self, sources: Sequence[str], targets: Sequence[str], level: str = "word"

@@ -40,6 +40,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "training.parallel": training.BACKENDS,
         "training.shard": training.SHARDINGS,
         "decoding.method": decoding.METHODS,
+        "decoding.products": decoding.PRODUCTS,
         "decoding.length_normalization": decoding.NORMALIZATIONS,
     }
 )

@@ -86,6 +86,7 @@ def run(
     with ExitStack() as stack:
         sides = {
             "ours": _ours(ours, text, batch_sizes),
+            "ours in bfloat16": _ours(ours, text, batch_sizes, "bfloat16"),
             "ours from text": _from_text(ours, text, batch_sizes),
         }
         if python is not None:
@@ -162,13 +163,13 @@ def _rates(rounds: Sequence[Round], text: Text) -> dict[str, Any]:
     }
 
 
-def _ours(run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:
+def _ours(run: Run, text: Text, batch_sizes: Sequence[int], products: str = "float32") -> Side:
     """The same work as JoeyNMT's: what is read and written are tokens."""
     words = [recipe.to_words(run.codecs[0], line) for line in text.sources]
     target = run.codecs[1]
 
     def translate(beam: int, settings: Settings) -> Round:
-        found, spent = _timed(numbered, words, beam, settings)
+        found, spent = _timed(numbered, words, beam, {**settings, "products": products})
         ids = [recipe.to_ids(best.text) for best in found]
         return Round(*spent, [target.decode([*line, EOS]) for line in ids], sum(map(len, ids)))
 
@@ -177,6 +178,8 @@ def _ours(run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:
         "Run.translate: tokens in, batches, search with the alignment and the probability of every "
         "token, tokens out; cutting text into tokens and joining them is not counted"
     )
+    if products != "float32":
+        counted = f"as ours, the factors of products rounded to {products}"
     return Side(translate, {"batch_size": batch_sizes}, counted)
 
 
@@ -215,6 +218,7 @@ def _joeynmt(peer: peers.Peer, run: Run, text: Text, batch_sizes: Sequence[int])
             alpha=ALPHA,
             batch_size=settings["batch_size"],
             threads=settings["threads"],
+            precision=settings["precision"],
         )
         ids: list[Sequence[int]] = [()] * len(words)
         for row, line in zip(order, answer["lines"], strict=True):
@@ -227,9 +231,8 @@ def _joeynmt(peer: peers.Peer, run: Run, text: Text, batch_sizes: Sequence[int])
         "joeynmt.prediction.predict in torch.inference_mode: tokens in, batches, search without "
         "alignments, tokens out; cutting text into tokens and joining them is not counted"
     )
-    return Side(
-        translate, {"batch_size": batch_sizes, "threads": threads, "order": list(orders)}, counted
-    )
+    choices = {"batch_size": batch_sizes, "threads": threads, "order": list(orders)}
+    return Side(translate, {**choices, "precision": ["float32", "bfloat16"]}, counted)
 
 
 def _text(run: Run, corpus: str, sentences: int) -> Text:

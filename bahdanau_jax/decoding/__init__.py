@@ -8,12 +8,13 @@ from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Normalization, Ranking
 from bahdanau_jax.decoding.rules import Rules
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import beam, greedy
-from bahdanau_jax.decoding.translate import translate
+from bahdanau_jax.decoding.translate import PRODUCTS, translate
 from bahdanau_jax.decoding.unknown import LexiconCounts, read_lexicon, replace_unknown
 
 __all__ = [
     "METHODS",
     "NORMALIZATIONS",
+    "PRODUCTS",
     "Found",
     "LexiconCounts",
     "Normalization",

@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float
 
 from bahdanau_jax.batch import Batch, pad
-from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.grid import grouped, height
 from bahdanau_jax.decoding.program import Configs, Weights, mean
-from bahdanau_jax.decoding.ranking import PLAIN, Ranking
+from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.translate import members
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params, forced
@@ -27,29 +27,29 @@ def force(
     config: ModelConfig | Configs,
     params: Params | Weights,
     codecs: tuple[Codec, Codec],
-    batch_size: int,
+    decoding: DecodingConfig,
     sources: Sequence[str],
     targets: Sequence[str],
-    ranking: Ranking = PLAIN,
 ) -> list[Hypothesis]:
     """Each target as a hypothesis, with its probabilities, its alignment and its score.
 
-    On the scale of `ranking`, so that it can be compared with what search finds. Nothing is split
-    or cut. Raises ValueError where there are not as many targets as sources.
+    On the scale of the search `decoding`, so that it can be compared with what that finds. Nothing
+    is split or cut. Raises ValueError where there are not as many targets as sources.
     """
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources)} sources but {len(targets)} targets: one each, please")
     x = [codecs[0].encode(line) for line in sources]
     y = [codecs[1].encode(line) for line in targets]
+    many, ranking = members(config, params, decoding.products), Ranking.of(decoding)
     hypotheses: dict[int, Hypothesis] = {}
     longer = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
-    for rows, length in grouped(longer, batch_size):
-        size = height(len(rows), batch_size)
+    for rows, length in grouped(longer, decoding.batch_size):
+        size = height(len(rows), decoding.batch_size)
         fillers = [[]] * (size - len(rows))
         source = pad([*(x[row] for row in rows), *fillers], length)
         target = pad([*(y[row] for row in rows), *fillers], length)
         batch = Batch(*source, *target, np.ones(size, np.float32))
-        made = [forcing(*member, batch) for member in zip(*members(config, params), strict=True)]
+        made = [forcing(*member, batch) for member in zip(*many, strict=True)]
         log_p = np.asarray(mean([one.log_p for one in made]))
         alpha = np.asarray(mean([one.alpha for one in made]))
         for i, row in enumerate(rows):

@@ -5,11 +5,13 @@ B sentences, S source positions, T steps of the search, N hypotheses asked for.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import jax
 import numpy as np
 
+from bahdanau_jax import model
 from bahdanau_jax.batch import pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
@@ -21,12 +23,25 @@ from bahdanau_jax.decoding.rules import FREE, Rules
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params
 
+# Values of `decoding.products` -> the model with these products.
+PRODUCTS: Mapping[str, Callable[[ModelConfig], ModelConfig]] = MappingProxyType(
+    {
+        "model": lambda config: config,
+        **{
+            name: lambda config, name=name: dataclasses.replace(config, products=name)
+            for name in model.PRODUCTS
+        },
+    }
+)
 
-def members(config: ModelConfig | Configs, params: Params | Weights) -> tuple[Configs, Weights]:
-    """One model, or the several of an ensemble, as several."""
+
+def members(
+    config: ModelConfig | Configs, params: Params | Weights, products: str
+) -> tuple[Configs, Weights]:
+    """One model, or the several of an ensemble, as several, with such products."""
     if isinstance(config, ModelConfig):
-        return (config,), (params,)  # pyright: ignore
-    return config, params  # pyright: ignore
+        return members((config,), (params,), products)  # pyright: ignore
+    return tuple(map(PRODUCTS[products], config)), params  # pyright: ignore
 
 
 def translate(
@@ -68,7 +83,7 @@ def translate(
     ]
     pieces = [piece for each in parts for piece in each]
     found: list[list[Hypothesis]] = [[] for _ in pieces]
-    many = members(config, params)
+    many = members(config, params, decoding.products)
     for rows, hypotheses in _searched(many, codecs[1], decoding, pieces, n_best):
         for row, ranked in zip(rows, hypotheses, strict=True):
             found[row] = ranked

@@ -21,7 +21,7 @@ from bahdanau_jax.model.attention import Memory, annotation_size, masked_softmax
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
-from bahdanau_jax.model.products import matmul
+from bahdanau_jax.model.products import matmul, rounded
 
 
 class State(NamedTuple):
@@ -245,8 +245,9 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
     >>> log_p, state, alpha = step(jnp.full(B, START), start(memory))
     """
     weights, output = _weights(config, params, memory), params["output"]
-    move = _step(config, "W_a" in weights)
-    dot = recurrence.times({**weights, **params["readout"]}, config.products)
+    move, bias = _step(config, "W_a" in weights), params["readout"]["b_o"]
+    factors = {**weights, **params["readout"], "W_o": output["W_o"]}
+    dot = recurrence.times(rounded(config.products, factors), config.products)
     if isinstance(memory, Folded):
         dot = _unfolding(dot, weights["C"].shape[-1])
     rest = (params["attention"], memory.keys, memory.mask)
@@ -254,8 +255,8 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
     def step(tokens, state):
         y = embed(params["target_embedding"], tokens)
         state, alpha = move(dot, rest, state, _inputs(config, params, y, tokens))
-        t = project(config, params, readout(config, dot, params["readout"]["b_o"], state, y))
-        logits = add_bias(matmul(config.products, t, output["W_o"]), output["b_w"])
+        t = project(config, params, readout(config, dot, bias, state, y))
+        logits = add_bias(dot("W_o", t), output["b_w"])
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
         return jax.nn.log_softmax(logits), state, alpha
 

@@ -27,10 +27,16 @@ def einsum(products: str, subscripts: str, a: Array, b: Array) -> Array:
     )
 
 
+def rounded(products: str, factors: Mapping[str, Array]) -> dict[str, Array]:
+    """The factors as products round them, once for all the products of a loop."""
+    dtype = PRODUCTS[products]
+    return {n: x if dtype is None else x.astype(dtype) for n, x in factors.items()}
+
+
 def matmul(
     products: str, x: Float[Array, "*X I"], weight: Float[Array, "*W I O"]
 ) -> Float[Array, "*X O"]:
-    """x @ weight. Leading axes of the weight, if any, are batch axes that x has too.
+    """x @ weight, of x's type. Leading axes of the weight, if any, are batch axes that x has too.
 
     >>> matmul(config.products, annotations, params["U_a"])
     """

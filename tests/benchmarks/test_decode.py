@@ -25,6 +25,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     {serve}
     lines, slow = asked["lines"], asked["batch_size"] == 4 or asked["threads"] == 1
+    slow |= asked["precision"] == "float32"
     answer = {{"seconds": 2.0 if slow else 1.0, "cpu_seconds": 0.5, "lines": lines}}
     print(json.dumps(answer), flush=True)
 """
@@ -60,6 +61,7 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     beam = found["beams"]["2"]
     assert beam["joeynmt"]["settings"]["batch_size"] == 8
     assert beam["joeynmt"]["settings"]["order"] == "by length"
+    assert beam["joeynmt"]["settings"]["precision"] == "bfloat16"
     assert beam["joeynmt"]["first_call_seconds"] == 1.0
     assert beam["joeynmt"]["seconds"] == [1.0, 1.0, 1.0]
     assert beam["joeynmt"]["sentences_per_second"] == 6.0
@@ -72,7 +74,7 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     assert beam["ours over joeynmt"]["ratio"] == pytest.approx(sorted(ratios)[1], rel=1e-3)
     assert found["peer"]["versions"] == {"joeynmt": "2.3.0"}
     assert found["peer"]["hidden_size"] == load(trained[0]).config.model.hidden_size
-    assert set(found["counted"]) == {"ours", "ours from text", "joeynmt"}
+    assert set(found["counted"]) == {"ours", "ours in bfloat16", "ours from text", "joeynmt"}
     for name in ("tokens_per_sentence", "bleu_lowercased"):  # both are the same translations
         assert beam["ours"][name] == beam["ours from text"][name]
     assert found["text"]["sentences"] == 6
@@ -81,7 +83,8 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
 def test_without_a_peer_ours_is_measured_alone(bench):
     code, out, _ = bench("--beams", "1")
     found = json.loads(out)
-    sides = {"ours", "ours from text", "ours over ours from text"}
+    sides = {"ours", "ours in bfloat16", "ours from text"}
+    sides |= {"ours over ours in bfloat16", "ours over ours from text"}
     assert code == 0 and set(found["beams"]["1"]) == sides
     assert "peer" not in found and "memory" not in found
 

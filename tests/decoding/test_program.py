@@ -127,11 +127,24 @@ def test_nothing_that_search_computes_grows_too_fast(settings):
 
 def loops(jaxpr):
     """All while loops of a program, inner ones too."""
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "while":
-            yield equation
-        for inner in jaxprs_in_params(equation.params):
-            yield from loops(inner)
+    return (e for e in worlds.equations(jaxpr) if e.primitive.name == "while")
+
+
+def test_weights_are_rounded_before_the_loop_and_states_within():
+    config = dataclasses.replace(MODEL, products="bfloat16")
+    params, inputs = program.abstract(config, ROWS, LENGTH)
+    traced = jax.make_jaxpr(search, static_argnums=(0, 3, 4, 5))(
+        (config,), (params,), inputs, STEPS, DecodingConfig(beam_size=BEAM), 1
+    )
+    rounded = {
+        equation.outvars[0].aval.shape
+        for loop in loops(traced.jaxpr)
+        for equation in worlds.equations(loop.params["body_jaxpr"].jaxpr)
+        if equation.primitive.name == "convert_element_type"
+        and equation.outvars[0].aval.dtype == jnp.bfloat16
+    }
+    weights = {leaf.shape for leaf in jax.tree.leaves(params)}
+    assert rounded and not rounded & weights
 
 
 @pytest.mark.parametrize("attention", ["additive", "general", "none"])

@@ -12,7 +12,7 @@ import pytest
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
-from bahdanau_jax.decoding import Ranking, below_greedy, force, replace_unknown, translate
+from bahdanau_jax.decoding import below_greedy, force, replace_unknown, translate
 from bahdanau_jax.hypothesis import Hypothesis
 from tests.model import worlds
 
@@ -91,12 +91,31 @@ def test_forced_decoding_gives_the_same_score_and_alignment(world):
         kept = [h for h in hypotheses if h.finished]
         sources, found = sources + [line] * len(kept), found + kept
     assert len(found) > 3
-    forced = force(*world, CODECS, 8, sources, [h.text for h in found])
+    forced = force(*world, CODECS, DECODING, sources, [h.text for h in found])
     for ours, theirs in zip(found, forced, strict=True):
         assert ours.tokens == theirs.tokens and ours.source_tokens == theirs.source_tokens
         assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
         np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, atol=1e-4)
         np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
+
+
+def test_rounded_products_are_searched_and_forced_alike(world):
+    """Greedily; a beam folds the memory, and so rounds other factors."""
+    exact = [one for (one,) in translated(*world, LINES, 1, beam_size=1)]
+    found = [one for (one,) in translated(*world, LINES, 1, beam_size=1, products="bfloat16")]
+    ended = [row for row, h in enumerate(found) if h.finished]
+    assert ended and [h.score for h in found] != [h.score for h in exact]
+    rounded = dataclasses.replace(DECODING, products="bfloat16")
+    lines, texts = [LINES[row] for row in ended], [found[row].text for row in ended]
+    forced = {
+        settings.products: np.array(
+            [h.score for h in force(*world, CODECS, settings, lines, texts)]
+        )
+        for settings in (rounded, DECODING)
+    }
+    ours = np.array([found[row].score for row in ended])
+    np.testing.assert_allclose(ours, forced["bfloat16"], atol=1e-2)
+    assert np.abs(ours - forced["bfloat16"]).sum() < np.abs(ours - forced["model"]).sum() / 4
 
 
 SCALES = [
@@ -110,9 +129,9 @@ SCALES = [
 def test_scores_of_every_scale_are_those_of_forced_decoding(world, settings):
     found = translated(*world, LINES, 2, **settings)
     pairs = [(x, h) for x, each in zip(LINES, found, strict=True) for h in each if h.finished]
-    ranking = Ranking.of(dataclasses.replace(DECODING, **settings))
+    scale = dataclasses.replace(DECODING, **settings)
     texts = [h.text for _, h in pairs]
-    forced = force(*world, CODECS, 8, [x for x, _ in pairs], texts, ranking)
+    forced = force(*world, CODECS, scale, [x for x, _ in pairs], texts)
     assert forced
     for (_, ours), theirs in zip(pairs, forced, strict=True):
         assert ours.tokens == theirs.tokens

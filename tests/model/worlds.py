@@ -3,11 +3,13 @@
 import dataclasses
 import functools
 import itertools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxprs_in_params
 from jaxtyping import Array
 
 from bahdanau_jax.batch import EOS, Batch, pad
@@ -30,6 +32,15 @@ SIZES = dict(
     alignment_size=7,
     maxout_size=11,
 )
+
+
+def equations(jaxpr) -> Iterator[Any]:
+    """All that a program computes, its inner programs included."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from equations(inner)
+
 
 # Every variant that the oracles know, none of them by default.
 CONFIGS = {

@@ -5,8 +5,8 @@ nothing of this package is imported here, and nothing there imports this.
     python joey.py serve CONFIG     translates: a line of stdin asks, a line of stdout answers
 
 The first answer, unasked, is {"versions", "parameters"}. A request holds "lines" (tokens with
-spaces between), "beam_size", "batch_size", "threads" and "alpha"; its answer holds "seconds",
-"cpu_seconds" and "lines". What JoeyNMT logs goes to stderr.
+spaces between), "beam_size", "batch_size", "threads", "precision" (of autocast) and "alpha"; its
+answer holds "seconds", "cpu_seconds" and "lines". What JoeyNMT logs goes to stderr.
 """
 
 import json
@@ -52,6 +52,8 @@ def translate(settings, model, stream, request: dict) -> dict:
         beam_alpha=request["alpha"],
         max_output_length=-1,  # 1.5 times the longest source of the batch
     )
+    dtype = getattr(torch, request["precision"])
+    rounded = {"device_type": settings.device.type, "enabled": True, "dtype": dtype}
     stream.reset_cache()
     for line in request["lines"]:
         stream.set_item(line)
@@ -64,7 +66,7 @@ def translate(settings, model, stream, request: dict) -> dict:
             n_gpu=0,
             normalization="none",
             args=search,
-            autocast=settings.autocast,
+            autocast=settings.autocast if dtype == torch.float32 else rounded,
         )
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     return {"seconds": seconds, "cpu_seconds": cpu, "lines": lines}
