@@ -85,9 +85,24 @@ class Readout(NamedTuple):
     apply: Callable[[Array], Array]  # t̃ [..., width·L] -> t [..., L]
 
 
+def _pairs(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2 2"]:
+    return t.reshape(*t.shape[:-1], -1, 2)
+
+
+@jax.custom_jvp
 def maxout(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2"]:
-    """The larger of each adjacent pair (A.2.2); P = 2L in, L out."""
-    return jnp.max(t.reshape(*t.shape[:-1], -1, 2), axis=-1)
+    """The larger of each adjacent pair (A.2.2); P = 2L in, L out. Equal ones share the gradient.
+
+    JAX's own gradient of a maximum counts the ties first, for as long as all else of the readout.
+    """
+    return jnp.max(_pairs(t), axis=-1)
+
+
+@maxout.defjvp
+def _maxout_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    pairs = _pairs(primals[0])
+    share = (jnp.sign(pairs - pairs[..., ::-1]) + 1) / 2
+    return jnp.max(pairs, axis=-1), jnp.sum(share * _pairs(tangents[0]), axis=-1)
 
 
 READOUTS: Mapping[str, Readout] = MappingProxyType(
