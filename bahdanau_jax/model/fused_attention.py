@@ -40,7 +40,9 @@ def attend(
     >>> context, alpha = attend(Form(), s @ W_a, h @ U_a, mask, v_a, h)
     """
     annotations = _rounded(form, annotations)
-    return _apart(partial(attention_kernels.forward, form), query, keys, mask, v_a, annotations)
+    return tuple(
+        _apart(partial(attention_kernels.forward, form), query, keys, mask, v_a, annotations)
+    )
 
 
 def _attend_forward(form: Form, query, keys, mask, v_a, annotations):
@@ -79,12 +81,8 @@ def gather(
 ) -> tuple[Float[Array, "B S A"], Float[Array, " A"], Float[Array, "B S C"]]:
     """The gradients of keys, v_a and annotations, from what `pull` made of every step."""
     d_context, d_energies = d
-    d_keys, d_v_a = _apart(
-        partial(attention_kernels.over_time, form), query, keys, v_a, d_energies
-    )
-    d_annotations = einsum(
-        form.products, "tbs,tbc->bsc", alpha.astype(d_context.dtype), d_context
-    )
+    d_keys, d_v_a = _apart(partial(attention_kernels.over_time, form), query, keys, v_a, d_energies)
+    d_annotations = einsum(form.products, "tbs,tbc->bsc", alpha.astype(d_context.dtype), d_context)
     return d_keys, jnp.sum(d_v_a, 0).astype(v_a.dtype), d_annotations
 
 
