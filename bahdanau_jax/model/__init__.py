@@ -2,7 +2,13 @@
 
 from bahdanau_jax.model import attention, groundhog, loss
 from bahdanau_jax.model.attending import KERNELS
-from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
+from bahdanau_jax.model.attention import (
+    SCORES,
+    Memory,
+    Score,
+    annotation_size,
+    score_named,
+)
 from bahdanau_jax.model.attention_kernels import ACTIVATIONS
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, fold, start, stepper, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
@@ -33,6 +39,7 @@ __all__ = [
     "Seq2Seq",
     "State",
     "Sums",
+    "annotation_size",
     "attention",
     "count",
     "encode",

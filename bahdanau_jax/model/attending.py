@@ -60,7 +60,7 @@ def _given_pallas(config: ModelConfig, params: Params, memory: Memory | Folded) 
     if config.attention not in ACTIVATIONS:
         raise ValueError(
             f"model.attention_kernel pallas computes {' and '.join(ACTIVATIONS)}, but "
-            f"model.attention is {config.attention}: set it to xla"
+            f"model.attention is {config.attention}: set it to auto"
         )
     form = Form(config.attention, config.products)
     fused = Fused(memory.keys, memory.mask, params["v_a"], memory.annotations, form)

@@ -115,10 +115,11 @@ def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
 def _given(config: ModelConfig, params: Params, memory: Memory | Folded) -> Given:
     """All that a step multiplies with, and what else its attention needs."""
     cell, p, attention = CELLS[config.cell], params["decoder"], params["attention"]
-    query = score_named(config.attention).query(attention)
-    weights, rest = KERNELS[config.attention_kernel].given(config, attention, memory)
-    mine = {"C": cell.inputs(p, "C"), **({} if query is None else {"W_a": query})}
-    return {**cell.weights(p), **mine, **weights}, rest
+    weights = {**cell.weights(p), "C": cell.inputs(p, "C")}
+    if (query := score_named(config.attention).query(attention)) is not None:
+        weights["W_a"] = query
+    seen, rest = KERNELS[config.attention_kernel].given(config, attention, memory)
+    return {**weights, **seen}, rest
 
 
 @functools.cache

@@ -53,21 +53,21 @@ class Window(NamedTuple):
     masked: bool  # whether the tiles go beyond them
     lying: bool  # a column that is laid out as a row
 
-    def _tile(self, i, at: tuple) -> tuple[Any, dict[str, Array]]:
+    def _tile(self, i, at: tuple) -> tuple[Any, Array | None]:
         rows, width = self.ref.shape[-2:]
         cut = slice(None) if self.columns == width else pl.ds(i * self.columns, self.columns)
         view = self.ref.at[(*at, slice(None), cut)]
         if not self.masked:
-            return view, {}
+            return view, None
         row, column = (lax.broadcasted_iota(jnp.int32, (rows, self.columns), d) for d in (0, 1))
-        return view, {"mask": (row < self.real[0]) & (column < self.real[1] - i * self.columns)}
+        return view, (row < self.real[0]) & (column < self.real[1] - i * self.columns)
 
     def read(self, i=0, at: tuple = ()) -> Array:
         """Tile i, 0 where there is nothing; `at` is (t,) where there are time steps."""
         from jax.experimental.pallas import triton  # here: every start would wait for it
 
         view, mask = self._tile(i, at)
-        x = triton.load(view, **mask, other=0) if mask else view[...]
+        x = view[...] if mask is None else triton.load(view, mask=mask, other=0)
         x = x.astype(wide(x)) if jnp.issubdtype(x.dtype, jnp.floating) else x
         return jnp.sum(jnp.where(_eye(x), x, 0), axis=1, keepdims=True) if self.lying else x
 
@@ -78,10 +78,10 @@ class Window(NamedTuple):
             x = jnp.sum(jnp.where(_eye(x), x, 0), axis=0, keepdims=True)
         view, mask = self._tile(i, ())
         x = x.astype(self.ref.dtype)
-        if mask:
-            triton.store(view, x, **mask)
-        else:
+        if mask is None:
             view[...] = x
+        else:
+            triton.store(view, x, mask=mask)
 
     def nothing(self) -> Array:
         """A tile of zeros, of the type in which sums are made."""
@@ -186,7 +186,7 @@ def _parameters(device: Device, specs: list[pl.BlockSpec]) -> Any:
     from jax.experimental.pallas import tpu
 
     # Of each block two, one of them under way, and what the kernel makes of the largest.
-    sizes = [4 * _laid_out(spec.block_shape or ()) for spec in specs]
+    sizes = [4 * _laid_out(tuple(spec.block_shape or ())) for spec in specs]
     needed = 2 * sum(sizes) + 4 * max(sizes)
     return tpu.CompilerParams(vmem_limit_bytes=needed if needed > VMEM else None)
 
