@@ -83,13 +83,11 @@ def _contradictions(config: Config) -> Iterator[str]:
             f"model.initial_state is {needs}, but model.encoder_directions has only "
             f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
         )
-    if (
-        config.model.attention_kernel == "pallas"
-        and config.model.attention not in model.ACTIVATIONS
-    ):
+    chosen, fused = config.model.attention, " and ".join(model.ACTIVATIONS)
+    if config.model.attention_kernel == "pallas" and chosen not in model.ACTIVATIONS:
         yield (
-            f"model.attention_kernel pallas is for model.attention {' and '.join(model.ACTIVATIONS)}, "
-            f"not {config.model.attention}: set it to auto"
+            f"model.attention_kernel pallas is for model.attention {fused}, not {chosen}: set "
+            "attention_kernel to auto"
         )
     if config.training.parallel == "pmap" and config.training.shard != "none":
         yield (

@@ -59,8 +59,8 @@ def _given_pallas(config: ModelConfig, params: Params, memory: Memory | Folded) 
     """The whole of it is one operator of the step. ValueError where the kernels lack the score."""
     if config.attention not in ACTIVATIONS:
         raise ValueError(
-            f"model.attention_kernel pallas computes {' and '.join(ACTIVATIONS)}, but "
-            f"model.attention is {config.attention}: set it to auto"
+            f"model.attention_kernel pallas is for model.attention {' and '.join(ACTIVATIONS)}, "
+            f"not {config.attention}"
         )
     form = Form(config.attention, config.products)
     fused = Fused(memory.keys, memory.mask, params["v_a"], memory.annotations, form)

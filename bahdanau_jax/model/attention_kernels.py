@@ -120,7 +120,7 @@ def forward(
             ("row", v_a[None]),
             ("matrix", annotations),
         ],
-        [("row", context), ("column", jax.ShapeDtypeStruct(mask.shape, wide(keys)))],
+        [("row", context), ("column", jax.ShapeDtypeStruct(mask.shape, wide(keys.dtype)))],
     )
 
 
@@ -158,7 +158,7 @@ def over_time(
     d_energies: Float[Array, "T B S"],
 ) -> list[Array]:
     """The gradients of the keys [B S A] and, for each sentence, of v_a [B A]: sums over steps."""
-    each = jax.ShapeDtypeStruct((len(keys), keys.shape[-1]), wide(keys))
+    each = jax.ShapeDtypeStruct((len(keys), keys.shape[-1]), wide(keys.dtype))
     return form.launch(
         partial(_over_time, form.activation),
         [("row", queries), ("matrix", keys), ("row", v_a[None]), ("column", d_energies)],

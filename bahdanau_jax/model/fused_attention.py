@@ -46,11 +46,11 @@ def attend(
 
 
 def _attend_forward(form: Form, query, keys, mask, v_a, annotations):
-    result = attend(form, query, keys, mask, v_a, annotations)
-    return result, (query, keys, v_a, annotations, result[1])
+    context, alpha = attend(form, query, keys, mask, v_a, annotations)  # pyright: ignore
+    return (context, alpha), (query, keys, v_a, annotations, alpha)
 
 
-def _attend_backward(form: Form, residuals, d: Step):
+def _attend_backward(form: Form, residuals, d):
     query, keys, v_a, annotations, alpha = residuals
     d_query, d_step = pull(form, query, keys, v_a, annotations, alpha, d)
     one = jax.tree.map(lambda x: x[None], (query, alpha, d_step))
@@ -61,7 +61,7 @@ def _attend_backward(form: Form, residuals, d: Step):
 attend.defvjp(_attend_forward, _attend_backward)
 
 
-def pull(form: Form, query, keys, v_a, annotations, alpha, d: Step) -> tuple[Array, Step]:
+def pull(form: Form, query, keys, v_a, annotations, alpha, d) -> tuple[Array, Step]:
     """The gradients of the query [B A], and of the context and the energies."""
     annotations, d_context = (_rounded(form, x) for x in (annotations, d[0]))
     d_query, d_energies = _apart(
@@ -108,24 +108,26 @@ def _apart(kernel: Callable, *arrays: Array) -> Any:
 class Fused:
     """The attention of every step as one of its products: `recurrence.Operator`."""
 
-    keys: Float[Array, "B S A"]
-    mask: Bool[Array, "B S"]
-    v_a: Float[Array, " A"]
-    annotations: Float[Array, "B S C"]
+    # Arrays, but also what JAX puts in their place.
+    keys: Any  # [B S A]
+    mask: Any  # [B S], bool; None in a gradient
+    v_a: Any  # [A]
+    annotations: Any  # [B S C]
     form: Form = field(metadata={"static": True})
 
     def apply(self, query: Array) -> Step:
         return attend(self.form, query, self.keys, self.mask, self.v_a, self.annotations)  # pyright: ignore
 
     def known(self, query: Array, result: Step) -> Step:
-        return _known(self.form, query, self.keys, self.v_a, self.annotations, result)  # pyright: ignore
+        known: Any = _known
+        return known(self.form, query, self.keys, self.v_a, self.annotations, result)
 
     def kept(self, query: Array, result: Step) -> tuple[Array, Array]:
         return query, result[1]
 
-    def gradient(self, kept: tuple[Array, Array], d: Step) -> "Fused":
+    def gradient(self, kept: tuple[Array, Array], d: tuple[Array, Array]) -> "Fused":
         d_keys, d_v_a, d_annotations = gather(self.form, self.keys, self.v_a, *kept, d)
-        return Fused(d_keys, None, d_v_a, d_annotations, self.form)  # pyright: ignore
+        return Fused(d_keys, None, d_v_a, d_annotations, self.form)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -138,8 +140,9 @@ def _known_forward(form: Form, query, keys, v_a, annotations, result: Step):
     return result, (query, keys, v_a, annotations, result[1])
 
 
-def _known_backward(form: Form, residuals, d: Step):
-    d_query, d_step = pull(form, *residuals, d)
+def _known_backward(form: Form, residuals, d):
+    query, keys, v_a, annotations, alpha = residuals
+    d_query, d_step = pull(form, query, keys, v_a, annotations, alpha, d)
     return d_query, None, None, None, d_step
 
 

@@ -39,9 +39,9 @@ WARPS = 8  # of a program on a GPU, 32 threads each
 VMEM = 16 * 2**20  # bytes that a TPU's compiler allows a kernel without being asked
 
 
-def wide(x: Array) -> Any:
-    """The type in which sums are made: x's own, but float32 at least."""
-    return jnp.promote_types(x.dtype, jnp.float32)
+def wide(dtype: Any) -> Any:
+    """The type in which sums of this one are made: float32 at least."""
+    return jnp.promote_types(dtype, jnp.float32)
 
 
 class Window(NamedTuple):
@@ -68,7 +68,7 @@ class Window(NamedTuple):
 
         view, mask = self._tile(i, at)
         x = view[...] if mask is None else triton.load(view, mask=mask, other=0)
-        x = x.astype(wide(x)) if jnp.issubdtype(x.dtype, jnp.floating) else x
+        x = x.astype(wide(x.dtype)) if jnp.issubdtype(x.dtype, jnp.floating) else x
         return jnp.sum(jnp.where(_eye(x), x, 0), axis=1, keepdims=True) if self.lying else x
 
     def write(self, x: Array, i=0) -> None:
@@ -85,7 +85,7 @@ class Window(NamedTuple):
 
     def nothing(self) -> Array:
         """A tile of zeros, of the type in which sums are made."""
-        return jnp.zeros((self.ref.shape[-2], self.columns), wide(self.ref))
+        return jnp.zeros((self.ref.shape[-2], self.columns), wide(self.ref.dtype))
 
     def each(self, body: Callable[[Any, Any], Any], x: Any = None) -> Any:
         """`body(tile, x)` for one tile after the other."""
@@ -165,6 +165,7 @@ def launch(
         out_specs=specs[len(arrays) :],
         interpret=interpret or name == "cpu",
         compiler_params=_parameters(device, specs),
+        name=getattr(kernel, "func", kernel).__name__.strip("_"),
     )(*(x.array.reshape(x.shape) for x in laid[: len(arrays)]))
     return [x.reshape(like.shape) for x, (_, like) in zip(results, outputs, strict=True)]
 
