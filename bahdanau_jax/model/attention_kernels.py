@@ -7,7 +7,7 @@ Source: arXiv 1409.0473, appendix A.1.2.
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ class Form(NamedTuple):
     score: str = "additive"  # a name of ACTIVATIONS
     products: str = "float32"  # a name of products.PRODUCTS: of α with the annotations
     device: str = ""  # a name of tiles.DEVICES; "": JAX's default backend
-    interpret: bool = False  # as ordinary operations of JAX; a CPU has no other way
+    interpret: Any = False  # True: as operations of JAX, as on a CPU anyway; or InterpretParams
 
     @property
     def activation(self) -> Activation:

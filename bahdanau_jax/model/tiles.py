@@ -122,7 +122,7 @@ class Laid(NamedTuple):
 
 
 def launch(
-    name: str, interpret: bool, kernel: Callable, arrays, outputs, parts: bool = False
+    name: str, interpret: Any, kernel: Callable, arrays, outputs, parts: bool = False
 ) -> list[Array]:
     """A program for each sentence and, with `parts`, for each tile of columns.
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.experimental.pallas import tpu
 from jax.extend.core import jaxprs_in_params
 from jax.test_util import check_grads
 
@@ -110,6 +111,12 @@ def test_gradients_are_those_of_plain_operations(form, sizes):
         close(*both(form, sizes, np.float64), 1e-12)
 
 
+def test_a_simulated_tpu_finds_the_same():
+    """Its memories, its copies between them, and what was never written, which is NaN there."""
+    simulated = tpu.InterpretParams(uninitialized_memory="nan")
+    close(*both(Form(device="tpu", interpret=simulated), (3, 5, 600, 41), np.float32), 1e-5)
+
+
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.device)
 def test_gradients_of_the_other_activation(form):
     with jax.enable_x64(True):
@@ -134,7 +141,7 @@ def test_gradients_are_finite_differences(form):
     with jax.enable_x64(True):
         query, keys, mask, *others = map(jnp.asarray, arrays((2, 3, 5, 2)))
 
-        @worlds.compiled
+        @jax.jit
         def step(query, keys, *others):
             return attend(form, query, keys, mask, *others)
 
