@@ -132,3 +132,24 @@ def test_a_run_writes_its_kernel_down_and_may_change_it(trained, tmp_path):
         model = dataclasses.replace(small.config.model, attention_kernel=name)
         run._begun(dataclasses.replace(small.config, model=model), tmp_path / "run")
         assert written() == {"pallas": "pallas", "auto": "xla"}[name]
+
+
+def test_a_new_run_measures_at_its_largest_shape_and_says_so(tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def measure(config, *sizes):
+        asked.append((config.hidden_size, *sizes))
+        return {"xla": 2.0, "pallas": 1.0}
+
+    monkeypatch.setattr(kernels, "measure", measure)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    halves = dataclasses.replace(small.config.training, accumulate=2)
+    config = dataclasses.replace(small.config, training=halves)
+    for _ in range(2):  # the second time it is known
+        begun, prepared = run._begun(config, tmp_path)
+        assert begun.model.attention_kernel == "pallas"
+        assert bj.Config.load(tmp_path / "config.json") == begun
+    ((size, rows, source, target),) = asked
+    assert (size, rows) == (config.model.hidden_size, config.data.batch_size // 2)
+    assert (source, target) == tuple(prepared.train.lengths.max(0))
+    assert capsys.readouterr().err.count("_kernel is pallas: xla 2000.0 ms, pallas 1000.0 ms") == 1
