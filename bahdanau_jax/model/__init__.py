@@ -1,7 +1,15 @@
 """The network as pure functions of (parameters, arrays)."""
 
 from bahdanau_jax.model import attention, groundhog, loss
-from bahdanau_jax.model.attention import SCORES, Memory, Score, score_named
+from bahdanau_jax.model.attending import KERNELS
+from bahdanau_jax.model.attention import (
+    SCORES,
+    Memory,
+    Score,
+    annotation_size,
+    score_named,
+)
+from bahdanau_jax.model.attention_kernels import ACTIVATIONS
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, fold, start, stepper, teacher_force
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.forcing import Forced, forced
@@ -13,12 +21,14 @@ from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.seq2seq import Seq2Seq, count
 
 __all__ = [
+    "ACTIVATIONS",
     "CELLS",
     "DIRECTIONS",
     "Forced",
     "GRADIENTS",
     "INITIAL_STATES",
     "INITS",
+    "KERNELS",
     "Memory",
     "ORDERS",
     "PRODUCTS",
@@ -29,6 +39,7 @@ __all__ = [
     "Seq2Seq",
     "State",
     "Sums",
+    "annotation_size",
     "attention",
     "count",
     "encode",

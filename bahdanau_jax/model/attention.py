@@ -27,6 +27,19 @@ class Memory(NamedTuple):
     initial: Float[Array, "B H"]  # s_0
 
 
+class Folded(NamedTuple):
+    """A memory whose annotations are multiplied already with all that contexts are multiplied with.
+
+    A context being a weighted sum of annotations, C c_i = Σ_j α_ij (C h_j): one product for each
+    source position instead of one for each word of each hypothesis. `State.c` is then [C c, C_o c].
+    """
+
+    annotations: Float[Array, "B S G+P"]  # C h_j and C_o h_j side by side
+    keys: Float[Array, "B S A"]
+    mask: Bool[Array, "B S"]
+    initial: Float[Array, "B H"]
+
+
 class Score(NamedTuple):
     """An attention variant, e_ij = score(query(s), keys(h_j)), as a frozen value.
 

@@ -5,6 +5,7 @@ Source: arXiv 1409.0473, sections 3.1 and A.2.2; the order of its parts differs 
 main text, its authors' program and Luong et al., so it is a table.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -12,12 +13,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from bahdanau_jax.batch import START
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import recurrence
-from bahdanau_jax.model.attention import Memory, annotation_size, masked_softmax, score_named
+from bahdanau_jax.model.attending import KERNELS, Attended, Given
+from bahdanau_jax.model.attention import Folded, Memory, annotation_size, score_named
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
@@ -29,24 +31,6 @@ class State(NamedTuple):
 
     s: Float[Array, "B H"]
     c: Float[Array, "B C"]  # the context it saw last; 0 before the first look
-
-
-class Folded(NamedTuple):
-    """A memory whose annotations are multiplied already with all that contexts are multiplied with.
-
-    A context being a weighted sum of annotations, C c_i = Σ_j α_ij (C h_j): one product for each
-    source position instead of one for each word of each hypothesis. `State.c` is then [C c, C_o c].
-    """
-
-    annotations: Float[Array, "B S G+P"]  # C h_j and C_o h_j side by side
-    keys: Float[Array, "B S A"]
-    mask: Bool[Array, "B S"]
-    initial: Float[Array, "B H"]
-
-
-class Attended(NamedTuple):
-    context: Float[Array, "B C"]  # c_i, the expected annotation
-    alpha: Float[Array, "B S"]  # weights over source positions; 0 on padding, rows sum to 1
 
 
 Update = Callable[[Array, Array], Array]  # (s, c) -> the next s
@@ -143,35 +127,27 @@ def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
     return draw(key, shapes | {"W_o": (weight, (size, rows)), "b_w": zeros(rows)})
 
 
-def _weights(config: ModelConfig, params: Params, memory: Memory | Folded) -> dict[str, Array]:
-    """All that a step multiplies with; to the context, the annotations are such a weight too."""
-    cell, p = CELLS[config.cell], params["decoder"]
-    query = score_named(config.attention).query(params["attention"])
-    return {
-        **cell.weights(p),
-        "C": cell.inputs(p, "C"),
-        "annotations": memory.annotations,
-        **({} if query is None else {"W_a": query}),
-    }
+def _given(config: ModelConfig, params: Params, memory: Memory | Folded) -> Given:
+    """All that a step multiplies with, and what else its attention needs."""
+    cell, p, attention = CELLS[config.cell], params["decoder"], params["attention"]
+    weights = {**cell.weights(p), "C": cell.inputs(p, "C")}
+    if (query := score_named(config.attention).query(attention)) is not None:
+        weights["W_a"] = query
+    seen, rest = KERNELS[config.attention_kernel].given(config, attention, memory)
+    return {**weights, **seen}, rest
 
 
 @functools.cache
 def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
     """One step of the configured order; `maps_state` where the score multiplies s with a matrix."""
-    score, order, cell = score_named(config.attention), ORDERS[config.order], CELLS[config.cell]
-
-    # The energies [B, S, A] of a step are computed again in the backward pass, never stored.
-    @functools.partial(jax.checkpoint, prevent_cse=False)
-    def align(params, query, keys, mask):
-        return masked_softmax(score.score(params, query, keys), mask)
+    order, cell = ORDERS[config.order], CELLS[config.cell]
+    attend = KERNELS[config.attention_kernel].attend(config)
 
     def step(dot, rest, state, inputs):
-        (x, start), (attention, keys, mask) = inputs, rest
+        x, start = inputs
 
         def look(s):
-            alpha = align(attention, dot("W_a", s) if maps_state else s, keys, mask)
-            context = dot("annotations", alpha.astype(s.dtype)[:, None])[:, 0]
-            return Attended(context, alpha)
+            return attend(dot, rest, dot("W_a", s) if maps_state else s)
 
         def update(s, c):
             return cell.step(dot, s, x + dot("C", c))
@@ -232,11 +208,11 @@ def teacher_force(
     """
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
     y = dropout(keys, 2, config.embedding_dropout, embed(params["target_embedding"], before))
-    weights = _weights(config, params, memory)
+    weights, rest = _given(config, params, memory)
     states, alpha = recurrence.scan(
         _step(config, "W_a" in weights),
         weights,
-        (params["attention"], memory.keys, memory.mask),
+        rest,
         start(memory),
         _inputs(config, params, y, before),
         config.gradients,
@@ -259,13 +235,13 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
     >>> step = stepper(config, params, memory)
     >>> log_p, state, alpha = step(jnp.full(B, START), start(memory))
     """
-    weights, output = _weights(config, params, memory), params["output"]
+    config = dataclasses.replace(config, attention_kernel="xla")
+    (weights, rest), output = _given(config, params, memory), params["output"]
     move, bias = _step(config, "W_a" in weights), params["readout"]["b_o"]
     factors = {**weights, **params["readout"], "W_o": output["W_o"]}
     dot = recurrence.times(rounded(config.products, factors), config.products)
     if isinstance(memory, Folded):
         dot = _unfolding(dot, weights["C"].shape[-1])
-    rest = (params["attention"], memory.keys, memory.mask)
 
     def step(tokens, state):
         y = embed(params["target_embedding"], tokens)

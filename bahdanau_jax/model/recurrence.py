@@ -3,12 +3,13 @@
 Differentiating a scan sums a small product at every step into the gradient of a recurrent weight.
 Here the products of a step go through `dot(name, operand)`. The forward scan keeps their results;
 the backward loop computes all else of a step again and writes the gradient of each result over the
-result. Afterwards dW = Σ_t operand_tᵀ d(result)_t is one large product.
+result. Afterwards dW = Σ_t operand_tᵀ d(result)_t is one large product. What a step does besides
+may be such a product too, if it is an `Operator`: its gradient is likewise made once, of all steps.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +18,46 @@ from jaxtyping import Array
 
 from bahdanau_jax.model.products import einsum, matmul
 
-Dot = Callable[[str, Array], Array]  # (name of a weight, operand [... B I]) -> operand @ weight
-Weights = Mapping[str, Array]  # each [... I O]; leading axes, if any, are batch axes of the product
+
+@runtime_checkable
+class Operator(Protocol):
+    """What takes the place of a weight where a step does more than multiply with it.
+
+    Its leaves are what the steps share. A result, and so its gradient, may be a tree.
+    """
+
+    def apply(self, operand: Array) -> Any: ...  # -> result, of one step; differentiable
+
+    def known(self, operand: Array, result: Any) -> Any:
+        """The result of one step, which is known already. Only the gradient of the operand, and
+        what `gradient` wants in place of that of the result, are made."""
+        ...
+
+    def kept(self, operand: Array, result: Any) -> Any:
+        """What `gradient` wants to know of one step."""
+        ...
+
+    def gradient(self, kept: Any, d_results: Any) -> Any:
+        """That of the leaves, from all steps: an operator of this kind. None: there is none."""
+        ...
+
+
+Dot = Callable[[str, Array], Any]  # (name of a weight, operand [... B I]) -> operand @ weight
+# Each [... I O], leading axes, if any, being batch axes of the product; or an operator.
+Weights = Mapping[str, Array | Operator]
 Step = Callable[[Dot, Any, Any, Any], tuple[Any, Any]]  # (dot, rest, carry, input) -> carry, output
 
 
 def times(weights: Weights, products: str) -> Dot:
     """The plain `dot`, for a single step outside a scan."""
-    return lambda name, operand: matmul(products, operand, weights[name])
+
+    def dot(name: str, operand: Array) -> Any:
+        weight = weights[name]
+        if isinstance(weight, Operator):
+            return weight.apply(operand)
+        return matmul(products, operand, weight)
+
+    return dot
 
 
 def scan(
@@ -58,11 +91,13 @@ _deferred = jax.custom_vjp(_autodiff, nondiff_argnums=(0, 1))
 
 
 def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
+    multiply = times(weights, products)
+
     def body(carry, x):
         results = {}
 
         def dot(name, operand):
-            results[name] = matmul(products, operand, weights[name])
+            results[name] = multiply(name, operand)
             return results[name]
 
         carry, output = step(dot, rest, carry, x)
@@ -100,9 +135,13 @@ def _backward(step: Step, products: str, residuals, cotangent):
         def replay(carry, rest, x, results):
             operands = {}
 
-            def dot(name: str, operand: Array) -> Array:
+            def dot(name: str, operand: Array) -> Any:
+                weight, result = weights[name], results[name]
+                if isinstance(weight, Operator):
+                    operands[name] = weight.kept(operand, result)
+                    return weight.known(operand, result)
                 operands[name] = operand
-                return _known(products, operand, weights[name], results[name])  # pyright: ignore
+                return _known(products, operand, weight, result)  # pyright: ignore
 
             after = step(dot, _joined(rest, fixed), carry, _joined(x, _at(flags, t)))
             places = {id(leaf): ("after", i) for i, leaf in enumerate(jax.tree.leaves(after[0]))}
@@ -140,10 +179,14 @@ def _backward(step: Step, products: str, residuals, cotangent):
     shifted = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:-1]]), start, carries)
     history = {"before": jax.tree.leaves(shifted), "after": jax.tree.leaves(carries)}
     operands |= {name: history[side][leaf] for name, (side, leaf) in same.items()}
-    d_weights = {
-        name: einsum(products, "t...bi,t...bo->...io", operand, d_results[name])
-        for name, operand in operands.items()
-    }
+
+    def gradient(name: str, operand: Any) -> Any:
+        weight, d = weights[name], d_results[name]
+        if isinstance(weight, Operator):
+            return weight.gradient(operand, d)
+        return einsum(products, "t...bi,t...bo->...io", operand, d)
+
+    d_weights = {name: gradient(name, operand) for name, operand in operands.items()}
     return d_weights, d_rest, d_start, d_inputs
 
 
