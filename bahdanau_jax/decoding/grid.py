@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-LENGTHS = tuple(8 * 2**i for i in range(20))  # padded lengths
+LENGTHS = tuple(step * 2**i for i in range(20) for step in (8, 12))  # padded lengths
 ROWS = (1, 8)  # batches of fewer sentences than the configured size
 
 
