@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bahdanau_jax import data
-from bahdanau_jax.benchmarks import machine, sizes
+from bahdanau_jax.benchmarks import machine, sizes, updates
 from bahdanau_jax.benchmarks.peers.process import Peer
 from bahdanau_jax.benchmarks.sizes import Size
 
@@ -80,6 +80,10 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             _there("joey_step.py"),
             _ALLOCATOR,
         ),
+        **{
+            name: Contestant(f"ours, but: {program.__doc__}", _here, {})
+            for name, program in updates.WITHOUT.items()
+        },
     }
 )
 

@@ -22,7 +22,9 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.benchmarks.peers import plain, serving
 from bahdanau_jax.benchmarks.sizes import Size
 from bahdanau_jax.config import ModelConfig, OptimizerConfig
+from bahdanau_jax.model import decoder
 from bahdanau_jax.trained import example
+from bahdanau_jax.training import parallel
 
 OPTIMIZER = OptimizerConfig()  # the paper's: summed loss, clipped, Adadelta
 
@@ -66,8 +68,50 @@ def rounded(config: ModelConfig, params: Any) -> Program:
     return ours(dataclasses.replace(config, products="bfloat16"), params)
 
 
+# Ours without one of the things that make it fast. Each changes this process for good.
+
+
+def summed_in_loops(config: ModelConfig, params: Any) -> Program:
+    """Weight gradients added up in every step of a recurrence, as plain autodiff does."""
+    return ours(dataclasses.replace(config, gradients="autodiff"), params)
+
+
+def whole_logits(config: ModelConfig, params: Any) -> Program:
+    """The logits of all time steps in memory at once."""
+    model.loss.CHUNK_BYTES = sys.maxsize
+    return ours(config, params)
+
+
+def whole_update(config: ModelConfig, params: Any) -> Program:
+    """The optimiser on whole arrays."""
+    parallel.BLOCKS = {}
+    return ours(config, params)
+
+
+def default_order(config: ModelConfig, params: Any) -> Program:
+    """Operations in the compiler's own order."""
+    parallel.COMPILER = {}
+    return ours(config, params)
+
+
+def counted_ties(config: ModelConfig, params: Any) -> Program:
+    """Maxout with JAX's own gradient."""
+    plain_maxout = decoder.Readout(2, lambda t: jnp.max(t.reshape(*t.shape[:-1], -1, 2), axis=-1))
+    decoder.READOUTS = {**decoder.READOUTS, "maxout": plain_maxout}
+    return ours(config, params)
+
+
+WITHOUT: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(
+    {
+        "summed-in-loops": summed_in_loops,
+        "whole-logits": whole_logits,
+        "whole-update": whole_update,
+        "default-order": default_order,
+        "counted-ties": counted_ties,
+    }
+)
 PROGRAMS: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(
-    {"ours": ours, "bfloat16": rounded, "jax": simple}
+    {"ours": ours, "bfloat16": rounded, "jax": simple, **WITHOUT}
 )
 
 

@@ -83,7 +83,9 @@ class Train:
     """Time updates of a random batch beside other programs and beside the machine's limit.
 
     Peers: jax (plain JAX), bfloat16 (ours with model.products=bfloat16), torch (hand-written
-    PyTorch), torch-compiled, joeynmt (2.3). The last three run in an environment of their own.
+    PyTorch), torch-compiled, joeynmt (2.3). The last three run in an environment of their own. And
+    ours without one of its parts: summed-in-loops, whole-logits, whole-update, default-order,
+    counted-ties.
     """
 
     size: str = "small"  # small, paper or tiny

@@ -8,8 +8,11 @@ import jax
 import numpy as np
 import pytest
 
+from bahdanau_jax import model
 from bahdanau_jax.benchmarks import sizes, train, updates
 from bahdanau_jax.cli.main import main
+from bahdanau_jax.model import decoder
+from bahdanau_jax.training import parallel
 
 SIZE = sizes.SIZES["tiny"][0]
 EAGER = {"threads": 1, "keep_memory": True, "foreach": False}
@@ -44,6 +47,22 @@ def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_
     assert ours[0] - ours[-1] > 1  # so that a missing update would show
     # PyTorch leaves out the gradients of the first states, which are constants.
     assert 0.97 < counted / sizes.flops(SIZE) <= 1
+
+
+def test_without_one_of_its_parts_ours_is_another_program():
+    """At constants by which the parts have something to do in a tiny model."""
+    config, batch = updates.architecture(SIZE), updates.random_batch(SIZE)
+    params = jax.tree.map(np.asarray, updates.parameters(config))
+    programs = {}
+    for name, make in {"ours": updates.ours, **updates.WITHOUT}.items():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(model.loss, "CHUNK_BYTES", 4096)
+            patch.setattr(parallel, "BLOCKS", {"cpu": 64})
+            for owner, constant in ((parallel, "COMPILER"), (decoder, "READOUTS")):
+                patch.setattr(owner, constant, getattr(owner, constant))
+            state, step, _ = make(config, params)
+            programs[name] = step.lower(state, batch).as_text(), str(parallel.COMPILER)
+    assert len(set(programs.values())) == len(programs)
 
 
 def test_joeynmt_counts_as_many_words(torch_python):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from bahdanau_jax.batch import START, Batch
 from bahdanau_jax.model import Seq2Seq, forced, start, stepper
 from bahdanau_jax.model.attention import masked_softmax
+from bahdanau_jax.model.decoder import maxout
 from bahdanau_jax.model.loss import loss
 from bahdanau_jax.model.parameters import embed
 from tests import oracles
@@ -319,3 +320,13 @@ def test_padding_holds_the_state():
         assert np.array_equal(h[row, n:, :size], carried)
         assert (h[row, n:, size:] == 0).all()
     assert (h[FILLER] == 0).all()
+
+
+def test_the_gradient_of_maxout_is_that_of_the_maximum():
+    """Equal neighbours share it, forward and backward."""
+    t = jnp.array([[1.0, 3.0, 2.0, 2.0, -1.0, -4.0], [0.0, 0.0, 5.0, -5.0, 1e-30, 0.0]])
+    plain = lambda t: jnp.max(t.reshape(2, 3, 2), axis=-1)  # noqa: E731
+    ours, theirs = jax.jacrev(maxout)(t), jax.jacrev(plain)(t)
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(jax.jacfwd(maxout)(t), theirs)
+    assert ours[0, 1, 0, 2] == ours[0, 1, 0, 3] == 0.5
