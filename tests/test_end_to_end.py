@@ -244,7 +244,7 @@ def saving(workdir):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_a_run_killed_again_and_again_equals_one_that_never_was(trained, tmp_path, seed):
     rng, workdir = random.Random(seed), tmp_path / "run"
     for when in (

@@ -99,8 +99,9 @@ def test_forced_decoding_gives_the_same_score_and_alignment(world):
         np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
 
 
-def test_rounded_products_are_searched_and_forced_alike(world):
+def test_rounded_products_are_searched_and_forced_alike():
     """Greedily; a beam folds the memory, and so rounds other factors."""
+    world = MODELS["paper"], weights(MODELS["paper"])
     exact = [one for (one,) in translated(*world, LINES, 1, beam_size=1)]
     found = [one for (one,) in translated(*world, LINES, 1, beam_size=1, products="bfloat16")]
     ended = [row for row, h in enumerate(found) if h.finished]
