@@ -5,6 +5,7 @@ that of two neighbouring rounds, and the median of them counts.
 """
 
 import dataclasses
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,7 +105,7 @@ def run(
 
 
 def compare(sides: Mapping[str, Side], beam: int, rounds: int, text: Text) -> dict[str, Any]:
-    """Each side's best settings, then the rounds in turn; `ratio` is of the first to the others."""
+    """Each side's best settings, then the rounds in turn; `ratio` is of each to those after it."""
     tuned = {name: tune(side, beam) for name, side in sides.items()}
     turns = [
         {name: side.translate(beam, tuned[name]["settings"]) for name, side in sides.items()}
@@ -113,10 +114,9 @@ def compare(sides: Mapping[str, Side], beam: int, rounds: int, text: Text) -> di
     found: dict[str, Any] = {
         name: {**how, **_rates([turn[name] for turn in turns], text)} for name, how in tuned.items()
     }
-    first, *others = sides
-    for other in others:
-        ratios = [turn[other].seconds / turn[first].seconds for turn in turns]
-        found[f"{first} over {other}"] = {
+    for one, other in itertools.combinations(sides, 2):
+        ratios = [turn[other].seconds / turn[one].seconds for turn in turns]
+        found[f"{one} over {other}"] = {
             "ratio": round(statistics.median(ratios), 2),
             "ratios": [round(ratio, 2) for ratio in ratios],
         }

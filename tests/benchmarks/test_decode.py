@@ -85,6 +85,7 @@ def test_without_a_peer_ours_is_measured_alone(bench):
     found = json.loads(out)
     sides = {"ours", "ours in bfloat16", "ours from text"}
     sides |= {"ours over ours in bfloat16", "ours over ours from text"}
+    sides |= {"ours in bfloat16 over ours from text"}
     assert code == 0 and set(found["beams"]["1"]) == sides
     assert "peer" not in found and "memory" not in found
 
