@@ -31,8 +31,7 @@ def shapes_of(batch: Any) -> Shapes:
 
 
 class Ahead:
-    """A jitted update whose programs are made in threads, in the order in which they are needed:
-    the first one alone, with all cores for it, so that the first step need not wait for others.
+    """A jitted update whose programs are made in threads, in the order in which they are needed.
 
     `state` may be of arrays or of `jax.ShapeDtypeStruct`; `batches` are examples as `step` takes
     them, one a shape. A shape that is not among them is left to `step` itself. A program that is
@@ -60,10 +59,8 @@ class Ahead:
         self._threads = ThreadPoolExecutor(workers, "compile")
         self._state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
         self._made: dict[Shapes, Future[Program]] = {}
-        self._one_made = threading.Event()
         for batch in batches:
-            make = self._make_later if self._made else self._make
-            self._made[shapes_of(batch)] = self._threads.submit(make, batch)
+            self._made[shapes_of(batch)] = self._threads.submit(self._make, batch)
         self._stepped = False
 
     def _listen(self, event: str, **_: Any) -> None:
@@ -73,15 +70,8 @@ class Ahead:
     def _make(self, batch: Any) -> Program:
         self._compiling(batch)
         self._hit.yes, start = False, time.perf_counter()
-        try:
-            compiled = self._step.lower(self._state, batch).compile()
-        finally:
-            self._one_made.set()
+        compiled = self._step.lower(self._state, batch).compile()
         return Program(compiled, time.perf_counter() - start, self._hit.yes)
-
-    def _make_later(self, batch: Any) -> Program:
-        self._one_made.wait()
-        return self._make(batch)
 
     def program(self, batch: Any) -> Program:
         """The program for the shapes of a batch, made now where it still waits in line."""
@@ -107,6 +97,5 @@ class Ahead:
 
     def close(self) -> None:
         """What is not begun is never compiled; what is being compiled ends by itself."""
-        self._one_made.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         monitoring.unregister_event_listener(self._listen)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bahdanau_jax.training.ahead import Ahead, shapes_of
+from bahdanau_jax.training.ahead import Ahead
 
 
 def batch(*shape, value=1.0):
@@ -45,40 +45,6 @@ def test_planned_shapes_are_compiled_in_threads_and_never_again(update):
     assert len(step.traced) == before and jitted._cache_size() == 0
     assert int(now["step"]) == 3 and jnp.isfinite(loss)
     ahead.close()
-
-
-def test_the_first_program_is_compiled_alone(update):
-    _, jitted = update
-    begun, first = [], shapes_of(batch(2, 3))
-
-    def compiling(batch):
-        begun.append((shapes_of(batch), ahead._one_made.is_set()))
-
-    ready = threading.Event()
-    ahead = Ahead(
-        jitted,
-        jax.eval_shape(state),
-        [batch(2, 3), batch(4, 5), batch(6, 7)],
-        3,
-        lambda batch: (ready.wait(60), compiling(batch)),
-    )
-    ready.set()
-    for made in list(ahead._made.values()):
-        made.result(60)
-    assert begun[0] == (first, False) and all(after for _, after in begun[1:]) and len(begun) == 3
-    ahead.close()
-
-
-def test_closed_at_once_it_leaves_no_thread_that_waits(update):
-    _, jitted = update
-    held = threading.Event()
-    examples = [batch(2, 3), batch(4, 5), batch(6, 7)]
-    ahead = Ahead(jitted, jax.eval_shape(state), examples, 2, lambda batch: held.wait(60))
-    ahead.close()
-    held.set()
-    for thread in ahead._threads._threads:
-        thread.join(60)
-        assert not thread.is_alive()
 
 
 def test_a_shape_that_nobody_planned_is_compiled_once_when_it_comes(update):
