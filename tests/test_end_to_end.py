@@ -267,7 +267,9 @@ def test_a_run_killed_again_and_again_equals_one_that_never_was(trained, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)]
+)
 def test_a_signal_saves_and_leaves(trained, tmp_path, number):
     workdir = tmp_path / "run"
     process = start(workdir)
