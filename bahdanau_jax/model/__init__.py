@@ -1,6 +1,6 @@
 """The network as pure functions of (parameters, arrays)."""
 
-from bahdanau_jax.model import attention, groundhog, loss
+from bahdanau_jax.model import attention, decoder, groundhog, loss
 from bahdanau_jax.model.attending import KERNELS
 from bahdanau_jax.model.attention import (
     SCORES,
@@ -42,6 +42,7 @@ __all__ = [
     "annotation_size",
     "attention",
     "count",
+    "decoder",
     "encode",
     "fold",
     "forced",

@@ -1,5 +1,6 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
+from bahdanau_jax.training import parallel
 from bahdanau_jax.training.ahead import Ahead
 from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.damage import Damaged
@@ -78,6 +79,7 @@ __all__ = [
     "meet",
     "memory",
     "mesh",
+    "parallel",
     "prune",
     "replicate",
     "run",
