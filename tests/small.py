@@ -1,5 +1,8 @@
 """The whole way in seconds: a configuration that the command line takes as it takes any other."""
 
+import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +39,24 @@ config = Config(
 def bahdanau(*arguments, **options) -> subprocess.CompletedProcess:
     """The command line in a process of its own."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, **options)
+
+
+def measured(program: Path) -> dict:
+    """The JSON that a program prints which needs a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+# A message between devices in a compiled program: (types sent, name).
+MESSAGES = re.compile(
+    r"= (.*?) (all-reduce|all-gather|collective-permute|all-to-all|reduce-scatter)\("
+)
 
 
 def command(*arguments) -> list[str]:

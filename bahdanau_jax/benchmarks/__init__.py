@@ -4,4 +4,14 @@ Each is a module, imported where it is asked for, so that none measures what ano
 """
 
 # pyright: reportUnsupportedDunderAll=false
-__all__ = ["data", "decode", "epoch", "machine", "memory", "overhead", "scaling", "train"]
+__all__ = [
+    "data",
+    "decode",
+    "epoch",
+    "learning",
+    "machine",
+    "memory",
+    "overhead",
+    "scaling",
+    "train",
+]

@@ -143,6 +143,31 @@ def _scaling(arguments: Sequence[str]) -> dict:
     return scaling.run(asked.size, asked.rounds, asked.output)
 
 
+@dataclass(frozen=True)
+class Learning(experiment.Experiment):
+    """Time a training until its development set is translated well, and then JoeyNMT's.
+
+    `--workdir` is a new folder, for both.
+    """
+
+    target: float = 50.0  # BLEU of greedy translations, tokenised
+    minutes: float = 60.0  # for each, at most
+    joeynmt: Path | None = None  # the Python of an environment with JoeyNMT
+
+
+def _learning(arguments: Sequence[str]) -> dict:
+    asked = experiment.parse(Learning, arguments, "bench learning")
+    if asked.minutes <= 0:
+        raise ValueError(f"--minutes is {asked.minutes}, but should be above 0")
+    from bahdanau_jax import run
+    from bahdanau_jax.benchmarks import learning
+
+    run.check(asked.settings)
+    if not asked.settings.data.dev:
+        raise ValueError("the configuration names no development set: set --data.dev")
+    return learning.run(asked.settings, asked.workdir, asked.target, asked.minutes, asked.joeynmt)
+
+
 def _at_least_one(option: str, value: int) -> None:
     if value < 1:
         raise ValueError(f"--{option} is {value}, but at least 1 is needed")
@@ -192,6 +217,7 @@ BENCHMARKS: Mapping[str, Callable[[Sequence[str]], dict]] = MappingProxyType(
         "data": _data,
         "decode": _decode,
         "epoch": _epoch,
+        "learning": _learning,
         "overhead": _overhead,
         "scaling": _scaling,
         "train": _train,

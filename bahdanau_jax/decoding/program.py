@@ -103,7 +103,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 )
 
 # Settings that enter a search as arrays or not at all: programs that differ in these alone are one.
-OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "seed")
+OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "products", "seed")
 
 
 def search(
@@ -157,10 +157,7 @@ def together(
 
     def stepping(rows: Int[Array, " b"] | None) -> Step:
         mine = memories if rows is None else jax.tree.map(lambda leaf: leaf[rows], memories)
-        steps = [
-            jax.vmap(stepper(*member), in_axes=1, out_axes=1)
-            for member in zip(configs, weights, mine, strict=True)
-        ]
+        steps = [stepper(*member) for member in zip(configs, weights, mine, strict=True)]
 
         def step(tokens, states):
             made = [one(tokens, state) for one, state in zip(steps, states, strict=True)]

@@ -48,6 +48,11 @@ def _attend_xla(config: ModelConfig) -> Attend:
 
     def attend(dot, rest, query):
         params, keys, mask = rest
+        if query.ndim > 2:  # several hypotheses of each sentence
+            alpha = jax.vmap(align, in_axes=(None, 1, None, None), out_axes=1)(
+                params, query, keys, mask
+            )
+            return Attended(dot("annotations", alpha.astype(query.dtype)), alpha)
         alpha = align(params, query, keys, mask)
         context = dot("annotations", alpha.astype(query.dtype)[:, None])[:, 0]
         return Attended(context, alpha)

@@ -69,24 +69,22 @@ class Readout(NamedTuple):
     apply: Callable[[Array], Array]  # t̃ [..., width·L] -> t [..., L]
 
 
-def _pairs(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2 2"]:
-    return t.reshape(*t.shape[:-1], -1, 2)
-
-
 @jax.custom_jvp
 def maxout(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2"]:
     """The larger of each adjacent pair (A.2.2); P = 2L in, L out. Equal ones share the gradient.
 
     JAX's own gradient of a maximum counts the ties first, for as long as all else of the readout.
+    And a maximum of slices stays out of the product that comes next: XLA on a CPU puts products and
+    a reduction between them into one kernel, slower than the parts.
     """
-    return jnp.max(_pairs(t), axis=-1)
+    return jnp.maximum(t[..., ::2], t[..., 1::2])
 
 
 @maxout.defjvp
 def _maxout_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    pairs = _pairs(primals[0])
-    share = (jnp.sign(pairs - pairs[..., ::-1]) + 1) / 2
-    return jnp.max(pairs, axis=-1), jnp.sum(share * _pairs(tangents[0]), axis=-1)
+    (t,), (d,) = primals, tangents
+    first = (jnp.sign(t[..., ::2] - t[..., 1::2]) + 1) / 2  # 1, 0, or 1/2 of equal ones
+    return maxout(t), first * d[..., ::2] + (1 - first) * d[..., 1::2]
 
 
 READOUTS: Mapping[str, Readout] = MappingProxyType(
@@ -157,19 +155,26 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
     return step
 
 
-def _inputs(config: ModelConfig, params: Params, y: Float[Array, "*X B E"], ids: Array):
+def _factors(config: ModelConfig, params: Params) -> dict[str, Array]:
+    """What words, states and contexts are multiplied with outside attention and recurrence."""
+    weights = {name: params["readout"][name] for name in ("U_o", "V_o", "C_o")}
+    return {**weights, "W": CELLS[config.cell].inputs(params["decoder"], "W")}
+
+
+def _inputs(
+    config: ModelConfig, dot: recurrence.Dot, params: Params, y: Float[Array, "*X E"], ids: Array
+):
     """What a step reads: the product of the word before with W, and whether there was none."""
-    cell, p = CELLS[config.cell], params["decoder"]
-    x = matmul(config.products, y, cell.inputs(p, "W"))
-    return add_bias(x, cell.bias(p)), (ids == START)[..., None]
+    bias = CELLS[config.cell].bias(params["decoder"])
+    return add_bias(dot("W", y), bias), (ids == START)[..., None]
 
 
 def readout(
-    config: ModelConfig, dot: recurrence.Dot, bias: Array, state: State, y: Float[Array, "*X B E"]
-) -> Float[Array, "*X B L"]:
+    config: ModelConfig, dot: recurrence.Dot, params: Params, state: State, y: Float[Array, "*X E"]
+) -> Float[Array, "*X L"]:
     """t of every step at once, from its state, its context and the word before."""
     t = dot("U_o", state.s) + dot("V_o", y) + dot("C_o", state.c)
-    return READOUTS[config.readout].apply(add_bias(t, bias))
+    return READOUTS[config.readout].apply(add_bias(t, params["readout"]["b_o"]))
 
 
 def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
@@ -209,47 +214,52 @@ def teacher_force(
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
     y = dropout(keys, 2, config.embedding_dropout, embed(params["target_embedding"], before))
     weights, rest = _given(config, params, memory)
+    dot = recurrence.times(_factors(config, params), config.products)
     states, alpha = recurrence.scan(
         _step(config, "W_a" in weights),
         weights,
         rest,
         start(memory),
-        _inputs(config, params, y, before),
+        _inputs(config, dot, params, y, before),
         config.gradients,
         config.products,
     )
-    dot = recurrence.times(params["readout"], config.products)
-    t = readout(config, dot, params["readout"]["b_o"], states, y)
+    t = readout(config, dot, params, states, y)
     t = dropout(keys, 3, config.readout_dropout, t)
     return project(config, params, t), alpha
 
 
+# "...": nothing, or K, the hypotheses of a sentence, which share its memory.
 Stepper = Callable[
-    [Int[Array, " B"], State], tuple[Float[Array, "B V"], State, Float[Array, "B S"]]
+    [Int[Array, "B ..."], State], tuple[Float[Array, "B ... V"], State, Float[Array, "B ... S"]]
 ]
 
 
 def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Stepper:
     """(tokens, state) -> (log-probabilities of the next word, new state, α); START is first.
 
+    Tokens are [B], or [B, K] for K hypotheses of each sentence; all else likewise.
+
     >>> step = stepper(config, params, memory)
     >>> log_p, state, alpha = step(jnp.full(B, START), start(memory))
     """
     config = dataclasses.replace(config, attention_kernel="xla")
     (weights, rest), output = _given(config, params, memory), params["output"]
-    move, bias = _step(config, "W_a" in weights), params["readout"]["b_o"]
-    factors = {**weights, **params["readout"], "W_o": output["W_o"]}
+    move = _step(config, "W_a" in weights)
+    factors = {**weights, **_factors(config, params), "W_o": output["W_o"]}
     dot = recurrence.times(rounded(config.products, factors), config.products)
     if isinstance(memory, Folded):
         dot = _unfolding(dot, weights["C"].shape[-1])
 
     def step(tokens, state):
         y = embed(params["target_embedding"], tokens)
-        state, alpha = move(dot, rest, state, _inputs(config, params, y, tokens))
-        t = project(config, params, readout(config, dot, bias, state, y))
-        logits = add_bias(dot("W_o", t), output["b_w"])
+        state, alpha = move(dot, rest, state, _inputs(config, dot, params, y, tokens))
+        t = project(config, params, readout(config, dot, params, state, y))
+        # In two axes, and not by log_softmax, which writes logits less their maximum as well.
+        logits = add_bias(dot("W_o", t.reshape(-1, t.shape[-1])), output["b_w"])
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
-        return jax.nn.log_softmax(logits), state, alpha
+        log_p = logits - jax.nn.logsumexp(logits, -1, keepdims=True)
+        return log_p.reshape(*tokens.shape, -1), state, alpha
 
     return step
 

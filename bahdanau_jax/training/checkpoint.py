@@ -98,9 +98,7 @@ class Checkpointer:
             what = "read the" if self._keep is None else "keep"
             told = f"cannot {what} checkpoints in {self.folder}: {reason}"
             if is_lost(error):
-                raise Lost(
-                    f"{told}; another process has ended or hangs: see what it printed"
-                ) from error
+                raise Lost.while_running(told) from error
             raise OSError(f"{told}; {_advice(error)}") from error
 
     def save(

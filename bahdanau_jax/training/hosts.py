@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import jax
 import numpy as np
@@ -60,6 +60,10 @@ SILENCE = re.compile("UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|CANCELLED|Gloo|NCCL|
 
 class Lost(ConnectionError):
     """Another process of the same training ended, hangs or never came. All are to start again."""
+
+    @classmethod
+    def while_running(cls, reason: str) -> Self:
+        return cls(f"another process has ended or hangs: see what it printed ({reason})")
 
 
 def is_lost(error: Exception) -> bool:
@@ -114,8 +118,8 @@ def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> I
     """Together with the other processes, where there are any; before JAX is used for anything.
 
     Nothing given, they are found through SLURM, Open MPI, Kubernetes or Cloud TPU. Raises
-    ValueError for arguments that do not fit, Lost where the others cannot be found, or one of them
-    is silent later.
+    ValueError for arguments that do not fit, OSError where the cluster is not as JAX knows it, Lost
+    where the others do not answer, or one of them is silent later.
     """
     told = arrangement(coordinator, processes, process_id, os.environ)
     if told is None:
@@ -128,7 +132,9 @@ def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> I
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=HEARTBEAT_SECONDS,
         )
-    except (RuntimeError, ValueError) as error:
+    except ValueError as error:  # starting again would not help
+        raise OSError(f"cannot join the other processes: {error}") from error
+    except RuntimeError as error:
         where = told.get("coordinator_address", "this cluster")
         raise Lost(
             f"cannot join the other processes of {where}: {error}; the address should be that of "
@@ -141,7 +147,7 @@ def joined(coordinator: str = "", processes: int = 0, process_id: int = -1) -> I
         if not is_lost(error):
             raise
         reason = str(error).splitlines()[0]
-        raise Lost(f"another process has ended or hangs: see what it printed ({reason})") from error
+        raise Lost.while_running(reason) from error
     _part()  # not where this process fails: it leaves alone
 
 

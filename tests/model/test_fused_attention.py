@@ -2,10 +2,6 @@
 
 import dataclasses
 import functools
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -279,15 +275,7 @@ def test_kernels_are_lowered_for_devices_that_are_not_here(device, platform, sha
 
 
 def test_two_devices_have_a_kernel_each_and_send_one_message():
-    program = Path(__file__).with_name("two.py")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(program)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(small.ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = small.measured(Path(__file__).with_name("two.py"))
     assert found["devices"] == 2
     for backend in ("jit", "pmap"):
         assert found[backend]["worst"] <= 1e-5

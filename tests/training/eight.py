@@ -16,6 +16,7 @@ import optax  # noqa: E402
 from bahdanau_jax import model, training  # noqa: E402
 from bahdanau_jax.batch import Batch, pad  # noqa: E402
 from bahdanau_jax.config import ModelConfig, OptimizerConfig  # noqa: E402
+from tests import small  # noqa: E402
 
 ROWS, REAL, STEPS = 16, 11, 20
 SIZES = {"source": 101, "target": 103}  # not divisible by the devices
@@ -32,9 +33,6 @@ CONFIG = ModelConfig(
     readout_dropout=0.4,
 )
 NETWORK = model.Seq2Seq(CONFIG)
-MESSAGES = re.compile(
-    r"= (.*?) (all-reduce|all-gather|collective-permute|all-to-all|reduce-scatter)\("
-)
 DIMENSIONS = re.compile(r"[a-z]\d+\[([\d,]*)\]")
 
 
@@ -67,7 +65,7 @@ def recorded(tx: optax.GradientTransformation) -> optax.GradientTransformation:
 
 def messages(compiled: str) -> dict:
     found = collections.defaultdict(list)
-    for types, name in MESSAGES.findall(compiled):
+    for types, name in small.MESSAGES.findall(compiled):
         sizes = [np.prod([int(n) for n in d.split(",") if n]) for d in DIMENSIONS.findall(types)]
         found[name].append(int(sum(sizes)))
     return found

@@ -94,6 +94,19 @@ def test_others_that_cannot_be_joined_are_told_with_what_to_do(monkeypatch):
     assert not training.awaited()
 
 
+def test_a_cluster_that_jax_cannot_read_is_no_lost_process(monkeypatch):
+    def refuse(**told):
+        raise ValueError("coordinator_address should be defined.")
+
+    monkeypatch.setattr(jax.distributed, "initialize", refuse)
+    with (
+        pytest.raises(OSError, match="cannot join the other processes: coord") as wrong,
+        training.joined("10.0.0.1:4321", 2, 0),
+    ):
+        pass
+    assert not isinstance(wrong.value, training.Lost) and not training.awaited()
+
+
 @pytest.mark.parametrize(
     "silence",
     [

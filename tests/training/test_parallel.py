@@ -1,11 +1,7 @@
 """The same update on 8 devices as on one: gradients, steps, messages, and what a device holds."""
 
 import dataclasses
-import json
-import os
 import re
-import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -26,15 +22,7 @@ WAYS = [*BACKENDS, "one device, 4 parts"]
 @pytest.fixture(scope="module")
 def eight():
     """What eight.py measures."""
-    program = Path(__file__).with_name("eight.py")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(program)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(small.ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return small.measured(Path(__file__).with_name("eight.py"))
 
 
 @pytest.mark.slow

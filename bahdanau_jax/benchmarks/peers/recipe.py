@@ -36,8 +36,7 @@ def joeynmt(run: Run, python: Path, folder: Path, updates: int) -> process.Peer:
                 f"{folder} holds another JoeyNMT model: take another --peer-folder, or delete it"
             )
     else:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write_text(run, folder)
+        write_text(run, folder, DEV_PAIRS)
         draft = folder / "draft.json"
         draft.write_text(wanted, encoding="utf-8")
         process.run(name, [str(python), PROGRAM, "train", str(draft)])
@@ -58,8 +57,8 @@ def sizes(config: Config) -> dict[str, Any]:
     }
 
 
-def configuration(run: Run, folder: Path, updates: int) -> dict[str, Any]:
-    """JoeyNMT's own."""
+def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict[str, Any]:
+    """JoeyNMT's own; `training` takes the place of what is said here of it."""
     size = sizes(run.config)
 
     def side(name: str) -> dict[str, Any]:
@@ -95,6 +94,7 @@ def configuration(run: Run, folder: Path, updates: int) -> dict[str, Any]:
             "logging_freq": updates,
             "keep_best_ckpts": 1,
             "print_valid_sents": [],
+            **training,
         },
         "model": {
             "encoder": part(bidirectional=size["encoder_directions"] == "both"),
@@ -109,14 +109,16 @@ def _key(run: Run) -> str:
     return hashlib.sha256(b"".join([*words, run.config.data.train.encode()])).hexdigest()[:16]
 
 
-def _write_text(run: Run, folder: Path) -> None:
+def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
+    """The run's words and pairs in files, where `configuration` looks for them."""
+    folder.mkdir(parents=True, exist_ok=True)
     for codec, name in zip(run.codecs, SIDES, strict=True):
         words = (str(i) for i in range(len(codec.vocabulary)) if i not in (EOS, UNK))
         _write(folder / f"vocabulary.{name}", words)
     config = run.config.data
     longest = config.max_tokens or 100
     dev = config.dev or config.train
-    for split, spec, most in (("train", config.train, None), ("dev", dev, DEV_PAIRS)):
+    for split, spec, most in (("train", config.train, None), ("dev", dev, dev_pairs)):
         kept = []
         for pair in data.pairs(spec, config):
             both = [to_words(codec, text) for codec, text in zip(run.codecs, pair[:2], strict=True)]

@@ -1,0 +1,157 @@
+"""How long a training takes until its development set is translated well, beside JoeyNMT's.
+
+The two train one after the other, on the same pairs, in the same tokens and sizes. Times are from
+the start of the program, its compilation and evaluations included.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bahdanau_jax import data
+from bahdanau_jax import run as run_module
+from bahdanau_jax.batch import EOS
+from bahdanau_jax.benchmarks import machine
+from bahdanau_jax.benchmarks.peers import last_words, recipe, serving
+from bahdanau_jax.config import Config
+from bahdanau_jax.evaluation import scores
+from bahdanau_jax.trained import Run, load
+from bahdanau_jax.training import METRICS
+
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
+ENDING_SECONDS = 120  # a program that saves before it ends may take so long
+
+Bleus = Callable[[], Mapping[int, float]]  # -> updates done at an evaluation: BLEU
+
+
+def run(
+    config: Config,
+    workdir: Path,
+    target: float,
+    minutes: float,
+    python: Path | None = None,
+    peer_updates: int = 20_000,
+) -> dict[str, Any]:
+    """Train in new folders of `workdir`, each until it reaches the target or its time is over.
+
+    BLEU is of greedy translations of the whole development set, tokenised and in the case of the
+    vocabulary. `python` belongs to an environment with JoeyNMT. Raises ValueError where a folder
+    is there already, or where a program fails.
+    """
+    ours, theirs = workdir / "ours", workdir / "joeynmt"
+    for folder in (ours, theirs):
+        if folder.exists():
+            raise ValueError(f"{folder} is there already: name another --workdir, or delete it")
+    workdir.mkdir(parents=True, exist_ok=True)
+    settings = workdir / "settings.json"
+    config.save(settings)
+    command = [sys.executable, "-m", __name__, str(settings), str(ours)]
+    found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "target_bleu": target}
+
+    log = workdir / "ours.log"
+    found["ours"] = watched("training", command, _told(ours / METRICS), target, minutes, log)
+    if python is not None:
+        trained = load(ours)
+        every = trained.config.training.evaluate_every
+        recipe.write_text(trained, theirs)
+        asked = recipe.configuration(
+            trained,
+            theirs,
+            peer_updates,
+            batch_size=trained.config.data.batch_size,
+            learning_rate_warmup=trained.config.optimizer.warmup_steps,
+            validation_freq=every,
+            logging_freq=every,
+        )
+        settings = theirs / "config.json"
+        settings.write_text(json.dumps(asked, indent=2), encoding="utf-8")
+        command = [str(python), recipe.PROGRAM, "train", str(settings)]
+        written, log = _written(trained, theirs), workdir / "joeynmt.log"
+        found["joeynmt"] = {
+            **recipe.sizes(trained.config),
+            "training": asked["training"],
+            **watched("JoeyNMT", command, written, target, minutes, log),
+        }
+    return found
+
+
+def _told(file: Path) -> Bleus:
+    """What a training of ours has said of its evaluations."""
+
+    def bleus() -> Mapping[int, float]:
+        if not file.exists():
+            return {}
+        whole, _, _ = file.read_text(encoding="utf-8").rpartition("\n")
+        lines = [json.loads(line) for line in whole.splitlines()]
+        return {line["step"]: line["dev_bleu"] for line in lines if "dev_bleu" in line}
+
+    return bleus
+
+
+def _written(run: Run, folder: Path) -> Bleus:
+    """The BLEU of every evaluation that JoeyNMT wrote down, scored as ours are."""
+    codec = run.codecs[1]
+    pairs = data.pairs(run.config.data.dev, run.config.data)
+    references = [codec.tokenize(pair.target) for pair in pairs]
+    known: dict[int, float] = {}
+
+    def bleus() -> Mapping[int, float]:
+        for file in (folder / "model").glob("*.hyps"):
+            lines = file.read_text(encoding="utf-8").splitlines()
+            if int(file.stem) not in known and len(lines) == len(references):
+                texts = [codec.decode([*recipe.to_ids(line), EOS]) for line in lines]
+                tokens = [codec.tokenize(text) for text in texts]
+                known[int(file.stem)] = scores.bleu(tokens, references, "none").score
+        return known
+
+    return bleus
+
+
+def watched(
+    name: str, command: Sequence[str], bleus: Bleus, target: float, minutes: float, log: Path
+) -> dict[str, Any]:
+    """The program's evaluations until one reaches the target, or it ends, or the time is over."""
+    curve: list[dict[str, float]] = []
+    start = time.monotonic()
+    with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+        try:
+            ended = False
+            while not ended and time.monotonic() < start + 60 * minutes:
+                time.sleep(1)
+                ended, spent = process.poll() is not None, _cpu_seconds(process.pid)
+                seconds = round(time.monotonic() - start, 1)
+                new = sorted(bleus().items())[len(curve) :]
+                curve += [
+                    {"updates": at, "seconds": seconds, "cpu_seconds": spent, "bleu": round(b, 2)}
+                    for at, b in new
+                ]
+                ended = ended or any(point["bleu"] >= target for point in curve)
+            process.terminate()
+            process.wait(ENDING_SECONDS)
+        finally:
+            process.kill()
+    if not curve:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        raise ValueError(f"{name} came to no evaluation; its last words: {last_words(text)}")
+    reached = next((point for point in curve if point["bleu"] >= target), None)
+    return {"reached": reached, "curve": curve}
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of all threads of a process so far; 0 where there is no /proc, or no process any more."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    user, system = fields[11:13]  # utime and stime of proc(5)
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    serving.keep_memory()
+    run_module.train(Config.load(Path(sys.argv[1])), Path(sys.argv[2]))

@@ -1,0 +1,68 @@
+"""The benchmark of learning, with a peer that writes what the development set wants, or less."""
+
+import json
+import stat
+import sys
+
+import pytest
+
+from tests import small
+
+# What stands at the place of JoeyNMT's Python: it is given the program, a command and a file.
+PEER = """#!{python}
+import json, pathlib, sys, time
+settings = json.loads(pathlib.Path(sys.argv[3]).read_text())
+model = pathlib.Path(settings["model_dir"])
+model.mkdir()
+wanted = pathlib.Path(settings["data"]["dev"] + ".trg").read_text()
+{body}
+"""
+WORSE = 'model.joinpath("7.hyps").write_text("\\n".join(l[2:] for l in wanted.splitlines()))'
+RIGHT = 'time.sleep(1.5); model.joinpath("14.hyps").write_text(wanted)'
+
+
+@pytest.fixture
+def learn(tmp_path, command_line):
+    def run(body, *more):
+        python = tmp_path / "python"
+        python.write_text(PEER.format(python=sys.executable, body=body))
+        python.chmod(python.stat().st_mode | stat.S_IXUSR)
+        return command_line(
+            *("bench", "learning", small.FILE, "--workdir", tmp_path / "work"),
+            *("--joeynmt", python, "--minutes", "2", *more),
+        )
+
+    return run
+
+
+def test_both_train_until_they_reach_the_target(learn):
+    code, out, err = learn(f"{WORSE}\n{RIGHT}\ntime.sleep(600)", "--target", "0")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    ours, theirs = found["ours"], found["joeynmt"]
+    assert ours["reached"] == ours["curve"][0] and ours["reached"]["updates"] == 10
+    assert ours["reached"]["cpu_seconds"] > 1 and 1 < ours["reached"]["seconds"] < 120
+    assert theirs["reached"]["updates"] in (7, 14)
+    assert theirs["training"]["batch_size"] == small.config.data.batch_size
+
+
+def test_a_target_that_is_not_reached_leaves_the_whole_curve(learn):
+    code, out, _ = learn(f"{WORSE}\n{RIGHT}\ntime.sleep(1.5)", "--target", "100.1")
+    found = json.loads(out)
+    assert code == 0 and found["ours"]["reached"] is None and found["joeynmt"]["reached"] is None
+    assert [point["updates"] for point in found["ours"]["curve"]] == [10, 20, 30]
+    worse, right = found["joeynmt"]["curve"]
+    assert (worse["updates"], right["updates"]) == (7, 14)
+    assert 0 < worse["bleu"] < right["bleu"] <= 100 and worse["seconds"] < right["seconds"]
+
+
+def test_a_peer_that_fails_is_one_line_and_a_folder_is_used_once(learn):
+    code, _, err = learn("raise OSError('no cake')", "--target", "0")
+    assert code == 2 and "came to no evaluation; its last words: OSError: no cake" in err
+    code, _, err = learn(RIGHT)
+    assert code == 2 and "ours is there already" in err
+
+
+def test_what_cannot_be_is_said_before_any_work(learn):
+    assert "--minutes is 0.0, but should be above 0" in learn(RIGHT, "--minutes", "0")[2]
+    assert "names no development set" in learn(RIGHT, "--data.dev", "")[2]
