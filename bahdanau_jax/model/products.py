@@ -55,8 +55,9 @@ def _backward(products: str, factors: tuple[Array, Array], d: Array) -> tuple[Ar
     d_x = matmul(products, d, jnp.swapaxes(weight, -1, -2))
     if weight.ndim > 2:
         return d_x, einsum(products, "...bi,...bo->...io", x, d)
-    rows, columns = (leaf.reshape(-1, leaf.shape[-1]) for leaf in (x, d))
-    return d_x, einsum(products, "ri,ro->io", rows, columns)
+    # Over two axes at least: XLA on a CPU rounds no product of two axes whose first one it sums.
+    rows, columns = (leaf.reshape(-1, *leaf.shape[-2:]) for leaf in (x, d))
+    return d_x, einsum(products, "tri,tro->io", rows, columns)
 
 
 _matmul.defvjp(lambda products, x, weight: (_matmul(products, x, weight), (x, weight)), _backward)

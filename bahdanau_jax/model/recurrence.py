@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from bahdanau_jax.model.products import einsum, matmul
+from bahdanau_jax.model.products import einsum, matmul, rounded
 
 
 @runtime_checkable
@@ -108,18 +108,14 @@ def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any,
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _known(products: str, operand: Array, weight: Array, result: Array) -> Array:
-    """operand @ weight, where the result is known already; the weight's gradient is left out."""
+def _known(products: str, operand: Array, turned: Array, result: Array) -> Array:
+    """operand @ turnedᵀ, where the result is known already; the weight has no gradient."""
     return result
 
 
 _known.defvjp(
-    lambda products, operand, weight, result: (result, weight),
-    lambda products, weight, d: (
-        matmul(products, d, jnp.swapaxes(weight, -1, -2)),
-        jnp.zeros_like(weight),
-        d,
-    ),
+    lambda products, operand, turned, result: (result, turned),
+    lambda products, turned, d: (matmul(products, d, turned), jnp.zeros_like(turned), d),
 )
 
 
@@ -127,6 +123,9 @@ def _backward(step: Step, products: str, residuals, cotangent):
     weights, rest, start, inputs, carries, results = residuals
     steps = len(jax.tree.leaves(carries)[0])
     (rest, fixed), (inputs, flags) = _parted(rest), _parted(inputs)
+    # Turned and rounded here, once for all steps.
+    plain = {name: w for name, w in weights.items() if not isinstance(w, Operator)}
+    turned = rounded(products, {name: jnp.swapaxes(w, -1, -2) for name, w in plain.items()})
     same: dict[str, tuple[str, int]] = {}  # operands that are a leaf of the carry before or after
 
     def pull(t, inputs, results, d_after):
@@ -141,7 +140,7 @@ def _backward(step: Step, products: str, residuals, cotangent):
                     operands[name] = weight.kept(operand, result)
                     return weight.known(operand, result)
                 operands[name] = operand
-                return _known(products, operand, weight, result)  # pyright: ignore
+                return _known(products, operand, turned[name], result)  # pyright: ignore
 
             after = step(dot, _joined(rest, fixed), carry, _joined(x, _at(flags, t)))
             places = {id(leaf): ("after", i) for i, leaf in enumerate(jax.tree.leaves(after[0]))}
