@@ -104,7 +104,7 @@ def _nothing(weight: Array) -> _Chunk:
 
 
 def _forward(smoothing, products, t, W_o, b_w, target, weight):
-    vocabulary = W_o.shape[-1]
+    vocabulary, turned = W_o.shape[-1], W_o.T
 
     def body(carry, chunk):
         sums, d_W, d_b = carry
@@ -115,7 +115,7 @@ def _forward(smoothing, products, t, W_o, b_w, target, weight):
         d = d.astype(t.dtype)
         d_W = d_W + einsum(products, "tbm,tbv->mv", t, d)
         d_b = d_b + jnp.sum(d, axis=(0, 1))
-        return (jax.tree.map(jnp.add, sums, new), d_W, d_b), matmul(products, d, W_o.T)
+        return (jax.tree.map(jnp.add, sums, new), d_W, d_b), matmul(products, d, turned)
 
     start = (_nothing(weight), jnp.zeros_like(W_o), jnp.zeros_like(b_w))
     (sums, d_W, d_b), d_t = lax.scan(body, start, _chunks(t, target, weight, vocabulary))

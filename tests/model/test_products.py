@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 from bahdanau_jax.model import sums
 from bahdanau_jax.model.products import matmul
@@ -67,6 +68,43 @@ def test_every_product_of_an_update_is_rounded_but_the_energies(name, gradients)
     other = [shape for types, shape in found if types != ("bfloat16", "bfloat16", "float32")]
     assert len(found) > 20 and len(other) < len(found) / 3
     assert all(config.alignment_size in shape or len(shape) < 3 for shape in other), other
+
+
+def canonical(equation) -> bool:
+    """Whether a product is [rows, inner] times [inner, columns], or has more axes than these.
+
+    XLA on a CPU puts the latter into that form, and makes all others float32.
+    """
+    (left, right), (batch, _) = equation.params["dimension_numbers"]
+    ranks = [v.aval.ndim - len(batch) for v in equation.invars]
+    return ranks != [2, 2] or (left, right) == ((len(batch) + 1,), (len(batch),))
+
+
+def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients():
+    config = dataclasses.replace(CONFIGS["default"], products="bfloat16")
+    params = jax.tree.map(jnp.asarray, parameters(config))
+    b = on_device(batch(pairs()))
+    program = jax.make_jaxpr(jax.grad(lambda p: sums(config, p, b).loss))(params).jaxpr
+
+    def products(jaxpr):
+        for equation in equations(jaxpr):
+            a = equation.invars[0].aval if equation.primitive.name == "dot_general" else None
+            if a is not None and a.dtype == jnp.bfloat16:
+                yield equation
+
+    loops = [e for e in equations(program) if e.primitive.name in ("scan", "while")]
+    bodies = [body for loop in loops for body in jaxprs_in_params(loop.params)]
+    inside = [equation for body in bodies for equation in products(body)]
+    assert len(inside) > 10
+    wrong = [equation for equation in inside if not canonical(equation)]
+    wrong += [  # a matrix that is turned here becomes part of the product
+        e
+        for body in bodies
+        for e in equations(body)
+        if e.primitive.name == "transpose" and e.invars[0].aval.ndim == 2
+    ]
+    firsts = [e for e in products(program) if e.params["dimension_numbers"][0][0] == (0,)]
+    assert not wrong and all(e.invars[0].aval.ndim > 2 for e in firsts), (wrong, firsts)
 
 
 def distance(a, b) -> float:
