@@ -28,7 +28,10 @@ def test_the_command_measures_what_it_says(capfd, tmp_path):
 
 def test_unknown_benchmarks_and_encoders(capfd):
     assert main(["bench", "dta"]) == 2
-    assert "there are: data, decode, epoch, learning, overhead, scaling, train" in capfd.readouterr().err
+    assert (
+        "there are: data, decode, epoch, learning, overhead, scaling, train"
+        in capfd.readouterr().err
+    )
     assert main(["bench", "data", "--data.train", "text:no.en,no.fr"]) == 2
     assert "no.en" in capfd.readouterr().err
     assert main(["bench", "data", "--encoders", "wrods"]) == 2
