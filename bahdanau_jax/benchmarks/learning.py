@@ -4,8 +4,10 @@ The two train one after the other, on the same pairs, in the same tokens and siz
 the start of the program, its compilation and evaluations included.
 """
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,11 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax import data
 from bahdanau_jax import run as run_module
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.benchmarks import machine
-from bahdanau_jax.benchmarks.peers import last_words, recipe, serving
+from bahdanau_jax.benchmarks.peers import failure, recipe, serving
 from bahdanau_jax.config import Config
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.trained import Run, load
@@ -47,12 +48,13 @@ def run(
     for folder in (ours, theirs):
         if folder.exists():
             raise ValueError(f"{folder} is there already: name another --workdir, or delete it")
+    if python is not None and not shutil.which(python):
+        raise ValueError(f"JoeyNMT does not start: {python} is no program")
     workdir.mkdir(parents=True, exist_ok=True)
     settings = workdir / "settings.json"
     config.save(settings)
     command = [sys.executable, "-m", __name__, str(settings), str(ours)]
     found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "target_bleu": target}
-
     log = workdir / "ours.log"
     found["ours"] = watched("training", command, _told(ours / METRICS), target, minutes, log)
     if python is not None:
@@ -96,8 +98,8 @@ def _told(file: Path) -> Bleus:
 def _written(run: Run, folder: Path) -> Bleus:
     """The BLEU of every evaluation that JoeyNMT wrote down, scored as ours are."""
     codec = run.codecs[1]
-    pairs = data.pairs(run.config.data.dev, run.config.data)
-    references = [codec.tokenize(pair.target) for pair in pairs]
+    pairs = recipe.kept(run, run.config.data.dev)
+    references = [codec.tokenize(pair.target) for pair, _ in pairs]
     known: dict[int, float] = {}
 
     def bleus() -> Mapping[int, float]:
@@ -123,7 +125,8 @@ def watched(
             ended = False
             while not ended and time.monotonic() < start + 60 * minutes:
                 time.sleep(1)
-                ended, spent = process.poll() is not None, _cpu_seconds(process.pid)
+                spent = _cpu_seconds(process.pid)  # known until an ended process is polled
+                ended = process.poll() is not None
                 seconds = round(time.monotonic() - start, 1)
                 new = sorted(bleus().items())[len(curve) :]
                 curve += [
@@ -131,19 +134,21 @@ def watched(
                     for at, b in new
                 ]
                 ended = ended or any(point["bleu"] >= target for point in curve)
+            code = process.poll()
             process.terminate()
-            process.wait(ENDING_SECONDS)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(ENDING_SECONDS)
         finally:
             process.kill()
-    if not curve:
-        text = log.read_text(encoding="utf-8", errors="replace")
-        raise ValueError(f"{name} came to no evaluation; its last words: {last_words(text)}")
+    if code or not curve:
+        what = f"ended with code {code}" if code else "came to no evaluation"
+        raise failure(name, what, log.read_text(encoding="utf-8", errors="replace"))
     reached = next((point for point in curve if point["bleu"] >= target), None)
     return {"reached": reached, "curve": curve}
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of all threads of a process so far; 0 where there is no /proc, or no process any more."""
+    """Of all threads of a process so far; 0 where there is no /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

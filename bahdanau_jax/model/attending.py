@@ -20,12 +20,13 @@ from bahdanau_jax.model.recurrence import Dot
 
 
 class Attended(NamedTuple):
-    context: Float[Array, "B C"]  # c_i, the expected annotation
-    alpha: Float[Array, "B S"]  # weights over source positions; 0 on padding, rows sum to 1
+    context: Float[Array, "B ... C"]  # c_i, the expected annotation
+    alpha: Float[Array, "B ... S"]  # weights over source positions; 0 on padding, rows sum to 1
 
 
 Given = tuple[dict[str, Any], Any]  # what a step asks `dot` for, and all else it needs
-Attend = Callable[[Dot, Any, Float[Array, "B A"]], Attended]  # (dot, all else, query)
+# (dot, all else, query); "...": nothing, or the hypotheses of a sentence where `stepper` has them.
+Attend = Callable[[Dot, Any, Float[Array, "B ... A"]], Attended]
 
 
 class Kernel(NamedTuple):

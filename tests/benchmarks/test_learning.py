@@ -54,15 +54,17 @@ def test_a_target_that_is_not_reached_leaves_the_whole_curve(learn):
     worse, right = found["joeynmt"]["curve"]
     assert (worse["updates"], right["updates"]) == (7, 14)
     assert 0 < worse["bleu"] < right["bleu"] <= 100 and worse["seconds"] < right["seconds"]
+    assert all(point["cpu_seconds"] > 1 for point in found["ours"]["curve"])
 
 
 def test_a_peer_that_fails_is_one_line_and_a_folder_is_used_once(learn):
     code, _, err = learn("raise OSError('no cake')", "--target", "0")
-    assert code == 2 and "came to no evaluation; its last words: OSError: no cake" in err
+    assert code == 2 and "ended with code 1; its last words: OSError: no cake" in err
     code, _, err = learn(RIGHT)
     assert code == 2 and "ours is there already" in err
 
 
 def test_what_cannot_be_is_said_before_any_work(learn):
     assert "--minutes is 0.0, but should be above 0" in learn(RIGHT, "--minutes", "0")[2]
+    assert "nowhere is no program" in learn(RIGHT, "--joeynmt", "nowhere")[2]
     assert "names no development set" in learn(RIGHT, "--data.dev", "")[2]

@@ -64,7 +64,7 @@ class Peer:
         self._said.seek(0)
         said = self._said.read()
         self._stack.close()
-        return _failure(self.name, what, said)
+        return failure(self.name, what, said)
 
 
 def run(name: str, command: Sequence[str]) -> None:
@@ -77,7 +77,7 @@ def run(name: str, command: Sequence[str]) -> None:
             process.kill()  # where this one is interrupted
         if process.returncode:
             said.seek(0)
-            raise _failure(name, f"ended with code {process.returncode}", said.read())
+            raise failure(name, f"ended with code {process.returncode}", said.read())
 
 
 def _transcript() -> IO[str]:
@@ -93,7 +93,8 @@ def _start(name: str, command: Sequence[str], **streams: Any) -> subprocess.Pope
         raise ValueError(f"{name} does not start: {command[0]}: {error.strerror}") from error
 
 
-def _failure(name: str, what: str, said: str) -> ValueError:
+def failure(name: str, what: str, said: str) -> ValueError:
+    """What to raise, with the last words of a program that went wrong."""
     return ValueError(f"{name} {what}; its last words: {last_words(said)}")
 
 

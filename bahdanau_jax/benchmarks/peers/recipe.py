@@ -5,8 +5,9 @@ Its text is our ids, written as words, so that both cut and number every sentenc
 
 import dataclasses
 import hashlib
+import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,18 +117,21 @@ def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
         words = (str(i) for i in range(len(codec.vocabulary)) if i not in (EOS, UNK))
         _write(folder / f"vocabulary.{name}", words)
     config = run.config.data
-    longest = config.max_tokens or 100
     dev = config.dev or config.train
     for split, spec, most in (("train", config.train, None), ("dev", dev, dev_pairs)):
-        kept = []
-        for pair in data.pairs(spec, config):
-            both = [to_words(codec, text) for codec, text in zip(run.codecs, pair[:2], strict=True)]
-            if all(0 < len(words.split()) <= longest for words in both):
-                kept.append(both)
-            if len(kept) == most:
-                break
-        for name, lines in zip(SIDES, zip(*kept, strict=True), strict=True):
+        both = [words for _, words in itertools.islice(kept(run, spec), most)]
+        for name, lines in zip(SIDES, zip(*both, strict=True), strict=True):
             _write(folder / f"{split}.{name}", lines)
+
+
+def kept(run: Run, spec: str) -> Iterator[tuple[data.Pair, list[str]]]:
+    """The pairs of a corpus that JoeyNMT gets, none empty or too long, and their words."""
+    config = run.config.data
+    longest = config.max_tokens or 100
+    for pair in data.pairs(spec, config):
+        both = [to_words(codec, text) for codec, text in zip(run.codecs, pair[:2], strict=True)]
+        if all(0 < len(words.split()) <= longest for words in both):
+            yield pair, both
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
