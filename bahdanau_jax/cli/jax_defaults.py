@@ -36,7 +36,9 @@ _MALLOC = {
     -4: 0,  # M_MMAP_MAX: no block of its own for large arrays, which would go back at every free
     -1: 2**31 - 1,  # M_TRIM_THRESHOLD: keep what is freed
     -2: 2**28,  # M_TOP_PAD: ask for much at a time
-    -8: 1,  # M_ARENA_MAX: one heap, for the others are small
+    # M_ARENA_MAX: heaps. The compiler's threads wait for each other with fewer, and with glibc's
+    # own number, 8 a core, more memory goes back to the kernel.
+    -8: 1 + (os.cpu_count() or 1),
 }
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 # glibc's mallopt(3): no block of its own for large arrays, keep what is freed, ask for much at a
-# time, one heap. The page faults of fresh memory cost an eighth of an update.
-_MALLOC = {-4: 0, -1: 2**31 - 1, -2: 2**28, -8: 1}
+# time, few heaps. The page faults of fresh memory cost an eighth of an update.
+_MALLOC = {-4: 0, -1: 2**31 - 1, -2: 2**28, -8: 1 + (os.cpu_count() or 1)}
 
 
 def keep_memory() -> None:
