@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from bahdanau_jax import data
+from bahdanau_jax import data, model
 from bahdanau_jax.benchmarks import machine, sizes, updates
 from bahdanau_jax.benchmarks.peers.process import Peer
 from bahdanau_jax.benchmarks.sizes import Size
@@ -31,6 +31,12 @@ class Contestant(NamedTuple):
     what: str
     command: Callable[[str, Path | None], list[str]]  # (its name, a Python) -> before the JSON
     choices: Mapping[str, Sequence[Any]]
+
+    def making(self, products: str) -> "Contestant":
+        """With such products where it is ours; beside them PyTorch may choose to round as well."""
+        autocast = (False,) if products == "float32" else (True, False)
+        ways = {"products": (products,), "autocast": autocast}
+        return self._replace(choices={n: ways.get(n, v) for n, v in self.choices.items()})
 
 
 def _here(name: str, python: Path | None) -> list[str]:
@@ -52,9 +58,10 @@ def _threads() -> tuple[int, ...]:
     return tuple(sorted({data.cores(), 1}, reverse=True))
 
 
+_PRODUCTS = {"products": ("float32",)}
 _EAGER = {"compile": (False,), "compile_update": (False,)}
-_ALLOCATOR = {"threads": _threads(), "keep_memory": (True, False)}
-OURS = Contestant("the project's train_step", _here, {})
+_ALLOCATOR = {"autocast": (False,), "threads": _threads(), "keep_memory": (True, False)}
+OURS = Contestant("the project's train_step", _here, _PRODUCTS)
 PEERS: Mapping[str, Contestant] = MappingProxyType(
     {
         "jax": Contestant("plain JAX: scan, autodiff, all logits at once", _here, {}),
@@ -68,8 +75,8 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             "hand-written PyTorch, torch.compile",
             _there("torch_step.py"),
             {
+                **_ALLOCATOR,
                 "threads": _threads()[:1],
-                "keep_memory": (True, False),
                 "foreach": (False,),
                 "compile": (True,),
                 "compile_update": (False, True),
@@ -81,7 +88,7 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             _ALLOCATOR,
         ),
         **{
-            name: Contestant(f"ours, but: {program.__doc__}", _here, {})
+            name: Contestant(f"ours, but: {program.__doc__}", _here, _PRODUCTS)
             for name, program in updates.WITHOUT.items()
         },
     }
@@ -99,13 +106,16 @@ def run(
     rounds: int = 5,
     torch_python: Path | None = None,
     lengths: Sequence[int] = (),
+    products: str = "float32",
 ) -> dict[str, Any]:
     """Measure ours and each peer in the named size; `lengths` instead of its own S = T.
 
+    `products` are those of ours; with bfloat16, PyTorch may round by autocast where it is faster.
     Raises ValueError for unknown names, and where a peer's program fails, with its last words.
     """
     chosen = data.choose(sizes.SIZES, size, "size")
-    contestants = {name: data.choose(PEERS, name, "peer") for name in peers}
+    data.choose(model.PRODUCTS, products, "products")
+    contestants = {name: data.choose(PEERS, name, "peer").making(products) for name in peers}
     for name, peer in contestants.items():
         peer.command(name, torch_python)  # what is missing is said before any work
     if lengths:
@@ -113,12 +123,20 @@ def run(
     return {
         "machine": machine.describe(PACKAGES),
         "rounds": rounds,
-        "sizes": [_measure(one, contestants, rounds, torch_python) for one in chosen],
+        "products": products,
+        "sizes": [
+            _measure(one, OURS.making(products), contestants, rounds, torch_python)
+            for one in chosen
+        ],
     }
 
 
 def _measure(
-    size: Size, contestants: Mapping[str, Contestant], rounds: int, python: Path | None
+    size: Size,
+    mine: Contestant,
+    contestants: Mapping[str, Contestant],
+    rounds: int,
+    python: Path | None,
 ) -> dict[str, Any]:
     say(f"size {size}")
     words = size.B * size.T
@@ -127,15 +145,16 @@ def _measure(
         "target_words": words,
         "mflop_per_word": round(sizes.flops(size) / words / 1e6, 1),
     }
-    with start(OURS, "ours", size, {}, None) as ours:
+    settings = {field: values[0] for field, values in mine.choices.items()}
+    with start(mine, "ours", size, settings, None) as ours:
         found["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
         count = _updates_in_a_round(ours)
         every: list[Round] = []
         found["peers"] = {}
         for name, peer in contestants.items():
-            beside, mine = _beside(peer, name, size, python, ours, count, rounds)
+            beside, beside_it = _beside(peer, name, size, python, ours, count, rounds)
             found["peers"][name] = beside
-            every += mine
+            every += beside_it
         every = every or [turn(ours, count) for _ in range(rounds)]
     found["ours"] |= rates(every, size)
     return found

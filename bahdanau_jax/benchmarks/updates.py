@@ -1,6 +1,6 @@
 """An update of ours, or of plain JAX, in a process of its own that speaks as the peers do.
 
-python -m bahdanau_jax.benchmarks.updates '{"program": "ours", "size": {...}, "weights": ""}'
+python -m bahdanau_jax.benchmarks.updates '{"program": "ours", "size": {...}, "settings": {}}'
 """
 
 import dataclasses
@@ -163,7 +163,7 @@ def planned(compiled: Any) -> dict[str, float]:
 def main(given: dict[str, Any]) -> None:
     answers, before = serving.Answers(), serving.resident()
     size = Size(**given["size"])
-    config = architecture(size)
+    config = architecture(size, **given["settings"])
     params = parameters(config, given.get("weights", ""))
     state, step, loss = PROGRAMS[given["program"]](config, params)
     held, batch = [state], jax.device_put(random_batch(size))

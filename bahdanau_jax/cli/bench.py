@@ -93,6 +93,7 @@ class Train:
     rounds: int = 5  # of each pair of programs; medians count
     torch_python: Path | None = None  # the Python of an environment with torch, NumPy and joeynmt
     lengths: str = ""  # S = T instead of those of the size, as 30,50
+    products: str = "float32"  # of ours; beside bfloat16, PyTorch may round by autocast
 
 
 def _train(arguments: Sequence[str]) -> dict:
@@ -102,7 +103,7 @@ def _train(arguments: Sequence[str]) -> dict:
     from bahdanau_jax.benchmarks import train
 
     peers = [name for name in asked.peers.split(",") if name]
-    return train.run(asked.size, peers, asked.rounds, asked.torch_python, lengths)
+    return train.run(asked.size, peers, asked.rounds, asked.torch_python, lengths, asked.products)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""Cross-entropy over a large vocabulary, a few time steps at a time.
+"""Cross-entropy over a large vocabulary, a few words at a time.
 
 The logits [T, B, V] are never whole in memory: they are made, reduced and differentiated in chunks
-of time steps. Since the gradient of a sum of log-probabilities is known as soon as they are, the
+of words. Since the gradient of a sum of log-probabilities is known as soon as they are, the
 forward pass of a differentiated loss leaves finished gradients, which the backward one scales.
 
-T target positions, B sentences, M readout size, V vocabulary.
+T target positions, B sentences, M readout size, V vocabulary; N chunks of R words.
 """
 
 from functools import partial
@@ -23,7 +23,8 @@ from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.parameters import Params, add_bias
 from bahdanau_jax.model.products import einsum, matmul
 
-CHUNK_BYTES = 32 * 2**20  # of logits in memory at a time
+CHUNK_BYTES = 32 * 2**20  # of logits in memory at a time: what a cache may hold
+CHUNK_WORDS = 512  # but so many at least, or W_o is read too often
 
 
 class Sums(NamedTuple):
@@ -61,17 +62,20 @@ def _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight):
 
 
 def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
-    """Time cut into equal chunks, the last filled up with steps of weight 0."""
-    time, rows, size = t.shape
-    count = max(1, -(-time * rows * vocabulary * 4 // CHUNK_BYTES))
-    length = -(-time // min(count, time))
-    fill = -time % length
-    widen = [(0, fill), (0, 0)]
-    return (
-        jnp.pad(t, [*widen, (0, 0)]).reshape(-1, length, rows, size),
-        jnp.pad(target, widen).reshape(-1, length, rows),
-        jnp.pad(weight, widen).reshape(-1, length, rows),
-    )
+    """Words of all steps and sentences in equal chunks [N R ...], filled up with weight 0."""
+    words = target.size
+    count = -(-words * vocabulary * 4 // CHUNK_BYTES)
+    count = max(1, min(count, words // CHUNK_WORDS))
+    height = -(-words // count)
+    fill = count * height - words
+
+    def cut(leaf: Array) -> Array:
+        rows = leaf.reshape(words, *leaf.shape[2:])
+        return jnp.pad(rows, [(0, fill), *[(0, 0)] * (rows.ndim - 1)]).reshape(
+            count, height, *rows.shape[1:]
+        )
+
+    return cut(t), cut(target), cut(weight)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -104,22 +108,25 @@ def _nothing(weight: Array) -> _Chunk:
 
 
 def _forward(smoothing, products, t, W_o, b_w, target, weight):
-    vocabulary, turned = W_o.shape[-1], W_o.T
+    """The form of each line is what XLA makes fast on a CPU: docs/performance.md."""
+    vocabulary = W_o.shape[-1]
+    rows, *others = _chunks(t, target, weight, vocabulary)
 
     def body(carry, chunk):
         sums, d_W, d_b = carry
-        t, target, weight = chunk
+        t, turned, target, weight = chunk
         new, p = _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight)
-        hit = lax.broadcasted_iota(target.dtype, p.shape, 2) == target[..., None]
-        d = (p - jnp.where(hit, 1 - smoothing, 0.0) - smoothing / vocabulary) * weight[..., None]
+        hit = lax.broadcasted_iota(target.dtype, p.shape, 1) == target[:, None]
+        d = (p - jnp.where(hit, 1 - smoothing, 0.0) - smoothing / vocabulary) * weight[:, None]
         d = d.astype(t.dtype)
-        d_W = d_W + einsum(products, "tbm,tbv->mv", t, d)
-        d_b = d_b + jnp.sum(d, axis=(0, 1))
-        return (jax.tree.map(jnp.add, sums, new), d_W, d_b), matmul(products, d, turned)
+        d_W = d_W + matmul(products, turned, d)
+        d_b = d_b + jnp.matmul(jnp.ones_like(d[:, 0]), d, precision="highest")  # sum over rows
+        return (jax.tree.map(jnp.add, sums, new), d_W, d_b), einsum(products, "rv,mv->rm", d, W_o)
 
     start = (_nothing(weight), jnp.zeros_like(W_o), jnp.zeros_like(b_w))
-    (sums, d_W, d_b), d_t = lax.scan(body, start, _chunks(t, target, weight, vocabulary))
-    d_t = d_t.reshape(-1, *t.shape[1:])[: t.shape[0]]
+    chunks = (rows, jnp.swapaxes(rows, 1, 2), *others)
+    (sums, d_W, d_b), d_t = lax.scan(body, start, chunks)
+    d_t = d_t.reshape(-1, t.shape[-1])[: target.size].reshape(t.shape)
     return tuple(sums), (d_t, d_W, d_b)
 
 

@@ -15,7 +15,7 @@ from bahdanau_jax.model import decoder
 from bahdanau_jax.training import parallel
 
 SIZE = sizes.SIZES["tiny"][0]
-EAGER = {"threads": 1, "keep_memory": True, "foreach": False}
+EAGER = {"autocast": False, "threads": 1, "keep_memory": True, "foreach": False}
 EAGER |= {"compile": False, "compile_update": False}
 
 
@@ -57,6 +57,7 @@ def test_without_one_of_its_parts_ours_is_another_program():
     for name, make in {"ours": updates.ours, **updates.WITHOUT}.items():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(model.loss, "CHUNK_BYTES", 4096)
+            patch.setattr(model.loss, "CHUNK_WORDS", 1)
             patch.setattr(parallel, "BLOCKS", {"cpu": 64})
             for owner, constant in ((parallel, "COMPILER"), (decoder, "READOUTS")):
                 patch.setattr(owner, constant, getattr(owner, constant))
@@ -67,7 +68,7 @@ def test_without_one_of_its_parts_ours_is_another_program():
 
 def test_joeynmt_counts_as_many_words(torch_python):
     peer = train.PEERS["joeynmt"]
-    settings = {"threads": 1, "keep_memory": False}
+    settings = {"autocast": False, "threads": 1, "keep_memory": False}
     with train.start(peer, "joeynmt", SIZE, settings, torch_python) as joey:
         assert joey.greeting["target_words"] == SIZE.B * SIZE.T
         before, after = joey.ask(do="step", count=2)["losses"]
@@ -102,6 +103,38 @@ def test_the_command_measures_what_it_says(quick, capfd):
     whole = plan["arguments"] + plan["temporaries"] + plan["output"] + plan["donated"]
     assert plan["all"] == pytest.approx(whole, abs=0.3) and plan["donated"] < 0
     assert ours["compile_seconds"] > 0 and ours["memory"]["resident_mib"] > 0
+
+
+@pytest.mark.slow
+def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
+    options = ["--rounds", "1", "--peers", "jax", "--products", "bfloat16"]
+    assert main(["bench", "train", "--size", "tiny", *options]) == 0
+    found = json.loads(capfd.readouterr().out)
+    ours, plain = found["sizes"][0]["ours"], found["sizes"][0]["peers"]["jax"]
+    assert found["products"] == "bfloat16" and ours["first_loss"] != plain["first_loss"]
+    assert ours["first_loss"] == pytest.approx(plain["first_loss"], rel=1e-3)
+
+
+def test_only_beside_rounded_products_may_pytorch_choose_to_round():
+    for name, peer in train.PEERS.items():
+        alone, beside = (peer.making(kind).choices for kind in ("float32", "bfloat16"))
+        theirs = name in ("torch", "torch-compiled", "joeynmt")
+        assert alone.get("autocast") == ((False,) if theirs else None)
+        assert beside.get("autocast") == ((True, False) if theirs else None)
+        ours = name in updates.WITHOUT
+        assert (beside.get("products") == ("bfloat16",)) == ours
+        assert {**beside, "autocast": 0, "products": 0} == {**alone, "autocast": 0, "products": 0}
+
+
+def test_pytorch_rounds_by_autocast(torch_python):
+    losses = []
+    for autocast in (False, True):
+        settings = EAGER | {"autocast": autocast}
+        for name in ("torch", "joeynmt"):
+            with train.start(train.PEERS[name], name, SIZE, settings, torch_python) as peer:
+                losses.append(peer.greeting["first_loss"])
+    for exact, rounded in zip(losses[:2], losses[2:], strict=True):
+        assert exact != rounded == pytest.approx(exact, rel=5e-3)
 
 
 def test_settings_are_chosen_one_at_a_time(monkeypatch):
@@ -144,6 +177,7 @@ def test_the_share_of_the_limit_is_of_medians():
         (["--size", "smal"], "no size 'smal'"),
         (["--peers", "jaxx"], "no peer 'jaxx'"),
         (["--peers", "jax,torch"], "the peer torch needs --torch-python"),
+        (["--products", "float16"], "no products 'float16'; known: bfloat16, float32"),
         (["--rounds", "0"], "--rounds is 0, but at least 1 is needed"),
         (["--lengths", "30,x"], "--lengths is '30,x', but should be like"),
         (["--peers", "torch", "--torch-python", "/no/python"], "/no/python"),

@@ -22,12 +22,24 @@ def cross_entropy(smoothing, *arrays):
     return module.cross_entropy(smoothing, "float32", *arrays)
 
 
-@pytest.fixture(params=[7, 3, 2, 1], ids="{} steps a chunk".format)
+@pytest.fixture(params=[21, 8, 5, 1], ids="{} words a chunk".format)
 def chunked(request, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK_BYTES", request.param * ROWS * WORDS * 4)
+    monkeypatch.setattr(module, "CHUNK_WORDS", 1)
+    monkeypatch.setattr(module, "CHUNK_BYTES", request.param * WORDS * 4)
     t = jnp.zeros((TIME, ROWS, SIZE))
     chunks, *_ = module._chunks(t, t[..., 0], t[..., 0], WORDS)
-    assert chunks.shape[:2] == (math.ceil(TIME / request.param), request.param)
+    count = math.ceil(TIME * ROWS / request.param)
+    assert chunks.shape[:2] == (count, math.ceil(TIME * ROWS / count))
+
+
+@pytest.mark.parametrize(
+    ("words", "vocabulary", "count"), [(2400, 30_000, 4), (1280, 8_000, 2), (1280, 100, 1)]
+)
+def test_a_chunk_is_neither_large_nor_low(words, vocabulary, count):
+    t = jax.ShapeDtypeStruct((words // 80, 80, SIZE), jnp.float32)
+    one = jax.ShapeDtypeStruct(t.shape[:2], jnp.float32)
+    chunks, *_ = jax.eval_shape(lambda *x: module._chunks(*x, vocabulary), t, one, one)
+    assert chunks.shape == (count, words // count, SIZE)
 
 
 def problem():
@@ -104,6 +116,7 @@ def sizes(jaxpr):
 @pytest.mark.parametrize("chunk", [4096, 2**25], ids=["chunked", "whole"])
 def test_no_array_holds_all_logits(chunk, monkeypatch):
     monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(module, "CHUNK_WORDS", 1)
     config = ModelConfig(**SIZES | {"target_vocabulary": 1009})
     params, b = parameters(config), batch(pairs())
     logits = b.target.size * 1009

@@ -95,6 +95,11 @@ def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients():
     loops = [e for e in equations(program) if e.primitive.name in ("scan", "while")]
     bodies = [body for loop in loops for body in jaxprs_in_params(loop.params)]
     inside = [equation for body in bodies for equation in products(body)]
+    # Less one: d of the logits times W_oᵀ is as fast with float32 products, and needs no copy.
+    words = config.target_vocabulary
+    read_twice = lambda e: [v.aval.shape[-1] for v in e.invars] == [words, words]  # noqa: E731
+    assert sum(map(read_twice, inside)) == 1
+    inside = [equation for equation in inside if not read_twice(equation)]
     assert len(inside) > 10
     wrong = [equation for equation in inside if not canonical(equation)]
     wrong += [  # a matrix that is turned here becomes part of the product

@@ -84,8 +84,11 @@ def main(given: dict) -> None:
     recipe = {"optimizer": "adadelta", "learning_rate": 1.0}
     optimizer = builders.build_optimizer(recipe, network.parameters())
 
+    rounding = torch.autocast("cpu", torch.bfloat16, enabled=settings["autocast"])
+
     def step() -> float:
-        loss, *_ = network(return_type="loss", **vars(words))
+        with rounding:
+            loss, *_ = network(return_type="loss", **vars(words))
         loss.backward()
         clip(parameters=network.parameters())
         optimizer.step()

@@ -150,11 +150,13 @@ def main(given: dict) -> None:
         weights, lr=1.0, rho=0.95, eps=1e-6, foreach=settings["foreach"]
     )
     loss_of = torch.compile(compute_loss) if settings["compile"] else compute_loss
+    rounding = torch.autocast("cpu", torch.bfloat16, enabled=settings["autocast"])
     update = torch.compile(optimizer.step) if settings["compile_update"] else optimizer.step
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(p, *batch)
+        with rounding:
+            loss = loss_of(p, *batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0, foreach=settings["foreach"])
         update()
