@@ -1,12 +1,14 @@
 """JoeyNMT behind JSON lines. The Python of JoeyNMT's own environment runs this file by its path;
-nothing of this package is imported here, and nothing there imports this.
+nothing of this package is imported here but its neighbour `serving`, and nothing there imports
+this.
 
     python joey.py train CONFIG     trains the model of a JoeyNMT configuration
     python joey.py serve CONFIG     translates: a line of stdin asks, a line of stdout answers
 
 The first answer, unasked, is {"versions", "parameters"}. A request holds "lines" (tokens with
 spaces between), "beam_size", "batch_size", "threads", "precision" (of autocast) and "alpha"; its
-answer holds "seconds", "cpu_seconds" and "lines". What JoeyNMT logs goes to stderr.
+answer holds "seconds", "cpu_seconds" and "lines". What JoeyNMT logs goes to stderr. It keeps the
+memory that it frees, as ours does, which makes it faster.
 """
 
 import json
@@ -17,6 +19,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
+import serving  # pyright: ignore[reportMissingImports]
 import torch  # pyright: ignore[reportMissingImports]
 from joeynmt import config, prediction, training  # pyright: ignore[reportMissingImports]
 
@@ -74,6 +77,7 @@ def translate(settings, model, stream, request: dict) -> dict:
 
 if __name__ == "__main__":
     command, file = sys.argv[1:]
+    serving.keep_memory()
     if command == "serve":  # it would log each call
         for name in logging.root.manager.loggerDict:
             if name.startswith("joeynmt"):
