@@ -40,13 +40,15 @@ class Aligned:
         `weights` is a key of `evaluation.WEIGHTS`, `eos` one of `evaluation.EOS_LOOKS`; weights
         between words are multiplied by `prior`, where one is given.
         """
-        weighed = evaluation.WEIGHTS[weights](self.alpha)
+        looks = evaluation.WEIGHTS[weights](self.alpha)
+        weighed = np.array(looks)
         if prior is not None:
-            weighed = np.array(weighed)
             weighed[:-1, :-1] *= prior
-        if threshold is None:
-            return evaluation.links(weighed, eos=eos)
-        return evaluation.links_above(weighed, threshold)
+        if threshold is not None:
+            return evaluation.links_above(weighed, threshold)
+        # Whether EOS was looked at most is asked of the looks: it has no prior.
+        linked = {target for _, target in evaluation.links(looks, eos=eos)}
+        return frozenset(link for link in evaluation.links(weighed) if link[1] in linked)
 
 
 def align(
@@ -101,6 +103,12 @@ def _merged(source: _Side, target: _Side, forced: Hypothesis | None) -> Aligned:
     words = source.line.words, target.line.words
     if forced is None:
         return Aligned(*words, np.zeros((len(words[1]) + 1, len(words[0]) + 1)), None)
-    members = (overlaps(side.line.spans, side.units) for side in (source, target))
+    members = (
+        # Pieces of the same characters, such as a space and what follows it, stay apart.
+        np.eye(len(side.units) + 1, dtype=bool)
+        if list(side.line.spans) == list(side.units)
+        else overlaps(side.line.spans, side.units)
+        for side in (source, target)
+    )
     alpha = evaluation.merge_pieces(forced.alpha, *members)
     return Aligned(*words, alpha, sum(forced.log_probabilities))

@@ -173,8 +173,8 @@ class Run:
     def translate(self, lines, beam_size=None, n_best=None, *, prefixes=None, first=0, **settings):
         """The best hypothesis of each line; with `n_best`, a list of so many for each, best first.
 
-        A blank line has the empty hypothesis alone. Any setting of the search may be given by its
-        name in DecodingConfig, in place of the run's own.
+        A line without any token has the empty hypothesis alone. Any setting of the search may be
+        given by its name in DecodingConfig, in place of the run's own.
 
         >>> run.translate(["The man sleeps ."], beam_size=12, coverage=0.2)[0].text
         >>> run.translate(["The man sleeps ."], n_best=5, method="sample", top_p=0.9, seed=3)
@@ -203,12 +203,25 @@ class Run:
                 [first + row for row in full],
             )
         )
-        found = [next(answers) if line.strip() else [hypothesis.EMPTY] for line in lines]
+        found = [next(answers) if line.strip() else [] for line in lines]
+        for row, best in enumerate(found):
+            if not best or len(best[0].source_tokens) < 2:  # EOS alone: nothing was read
+                found[row] = [hypothesis.EMPTY]
         return found if n_best else [hypotheses[0] for hypotheses in found]
 
-    def force(self, sources: Sequence[str], targets: Sequence[str]) -> list[Hypothesis]:
-        """Forced decoding: each target with the model's probabilities and alignment."""
-        return decoding.force(*self._models(), self.codecs, self.config.decoding, sources, targets)
+    def force(
+        self, sources: Sequence[str], targets: Sequence[str], **settings: Any
+    ) -> list[Hypothesis]:
+        """Forced decoding: each target with the model's probabilities and alignment.
+
+        The score is on the scale of the run's search, or of these settings of it. A target is
+        tokenised first, so of a translation only one that this gives back as it was found, without
+        UNK, has the same score.
+
+        >>> run.force(["The man sleeps ."], ["L' homme dort ."], coverage=0.2)[0].score
+        """
+        searching = self.searching(**settings)
+        return decoding.force(*self._models(), self.codecs, searching, sources, targets)
 
     def align(
         self, sources: Sequence[str], targets: Sequence[str], level: str = "word"

@@ -50,6 +50,33 @@ def test_words_keep_their_case_and_rows_sum_to_one(level):
         assert found.target == ("La", "maison", "de", "l'", "homme", "est", "là", ".")
 
 
+def test_units_of_the_same_characters_keep_their_own_weights():
+    """A space and what follows it are two units, written at one place."""
+    config = DataConfig(vocabulary="characters", tokenizer="none")
+    codecs = data.learn(config, [data.Pair("a b", "a b")])
+
+    def itself(sources, targets):
+        units = codecs[0].units(sources[0])
+        alpha = np.eye(len(units), dtype=np.float32)
+        return [Hypothesis("a b", units, (-1.0,) * len(units), 0.0, True, units, alpha)]
+
+    (found,) = aligner.align(itself, codecs, ["a b"], ["a b"], "piece")
+    np.testing.assert_array_equal(found.alpha, np.eye(len(found.source) + 1))
+    assert found.links() == {(0, 0), (1, 1), (2, 2)}
+
+
+def test_a_prior_of_words_does_not_make_eos_the_largest_look():
+    alpha = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+    found = aligner.Aligned(("a", "b"), ("x", "y"), alpha, None)
+    prior = np.array([[0.1, 0.01], [0.01, 0.1]])
+    for eos in ("next", "none"):
+        assert found.links(eos=eos, prior=prior) == {(0, 0), (1, 1)}
+    away = np.array([[0.3, 0.1, 0.6], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+    found = aligner.Aligned(("a", "b"), ("x", "y"), away, None)
+    assert found.links(eos="none", prior=prior) == {(1, 1)}
+    assert found.links(eos="next", prior=prior) == {(0, 0), (1, 1)}
+
+
 def test_the_same_text_is_aligned_with_itself_at_every_level():
     same = "The house is on the sea, not on the hill."
     for level in data.LEVELS:

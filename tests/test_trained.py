@@ -92,6 +92,23 @@ def test_an_ensemble_of_one_and_of_twins_is_the_run_itself(run):
             np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
 
 
+def test_a_line_without_a_token_is_blank(run):
+    found = run.translate(["\x01", "We sleep."])
+    assert (found[0].text, found[0].tokens) == ("", ()) and found[1].tokens
+
+
+def test_scores_are_those_of_forced_decoding_on_any_scale(run):
+    settings = {"length_normalization": "average", "coverage": 0.3}
+    found = run.translate(LINES, **settings)
+    pairs = [(x, h) for x, h in zip(LINES, found, strict=True) if h.finished and h.tokens]
+    forced = run.force([x for x, _ in pairs], [h.text for _, h in pairs], **settings)
+    # A detokenised text may be tokenised otherwise.
+    same = [(h, f) for (_, h), f in zip(pairs, forced, strict=True) if h.tokens == f.tokens]
+    assert len(same) > len(pairs) / 2
+    for ours, theirs in same:
+        assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
+
+
 def test_an_ensemble_scores_as_it_translates(run, trained):
     both = bj.ensemble([run, bj.load(trained[0], average=2)])
     found = [h for h in both.translate(LINES) if h.finished and h.tokens]

@@ -213,6 +213,12 @@ def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> No
             f"{LONGEST} tokens; the first is line {left_out[0] + 1}",
             file=sys.stderr,
         )
+    if unnamed := table.get("without_gold"):
+        print(
+            f"bahdanau: warning: {chosen.gold} has no link of {unnamed} of {table['sentences']} "
+            "sentences; all that are found there count as wrong",
+            file=sys.stderr,
+        )
     for way, scores in table.get("ways", {}).items():
         print(f"{way:<20} AER {scores['AER']:.3f}", file=sys.stderr)
     for name in ("AER", "precision", "recall"):

@@ -6,7 +6,6 @@ B sentences, S source and T target positions.
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -73,23 +72,11 @@ def _forced(
         text=texts[1],
         tokens=codecs[1].units(texts[1]),
         log_probabilities=tuple(log_p.tolist()),
-        score=score(ranking, log_p, alpha),
+        score=ranking.score(log_p, alpha),
         finished=True,
         source_tokens=codecs[0].units(texts[0]),
         alpha=alpha.copy(),
     )
-
-
-def score(
-    ranking: Ranking, log_p: Float[np.ndarray, " T"], alpha: Float[np.ndarray, "T S"]
-) -> float:
-    """What search would rank this hypothesis by; the source's EOS is the last column."""
-    found = ranking.normalization(jnp.asarray(log_p.sum()), jnp.asarray(len(log_p)))
-    if ranking.coverage:
-        found += ranking.covered(
-            jnp.asarray(alpha[:, :-1].sum(0)), jnp.ones(alpha.shape[1] - 1, bool)
-        )
-    return float(found)
 
 
 def below_greedy(beam: Sequence[Hypothesis], greedy: Sequence[Hypothesis]) -> list[int]:

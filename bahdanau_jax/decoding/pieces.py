@@ -8,6 +8,7 @@ import numpy as np
 
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.data import EOS_SYMBOL, Codec, unit_spans
+from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.hypothesis import Hypothesis
 
 
@@ -60,10 +61,11 @@ def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list
     ]
 
 
-def join(parts: Sequence[Hypothesis]) -> Hypothesis:
-    """The translations of the pieces of a line as one; only the last EOS of each side is kept."""
-    if len(parts) == 1:
-        return parts[0]
+def join(parts: Sequence[Hypothesis], ranking: Ranking) -> Hypothesis:
+    """The translations of the pieces of a line as one; only the last EOS of each side is kept.
+
+    The score is that of what remains, on the scale of `ranking`.
+    """
     *heads, tail = parts
     rows = [len(h.tokens) - h.finished for h in heads] + [len(tail.tokens)]
     columns = [len(h.source_tokens) - 1 for h in heads] + [len(tail.source_tokens)]
@@ -72,11 +74,12 @@ def join(parts: Sequence[Hypothesis]) -> Hypothesis:
     for part, height, width in zip(parts, rows, columns, strict=True):
         alpha[i : i + height, j : j + width] = part.alpha[:height, :width]
         i, j = i + height, j + width
+    log_p = tuple(_heads((part.log_probabilities for part in parts), rows))
     return Hypothesis(
         text=" ".join(part.text for part in parts if part.text),
         tokens=tuple(_heads((part.tokens for part in parts), rows)),
-        log_probabilities=tuple(_heads((part.log_probabilities for part in parts), rows)),
-        score=sum(part.score for part in parts),
+        log_probabilities=log_p,
+        score=ranking.score(np.array(log_p, np.float32), alpha),
         finished=all(part.finished for part in parts),
         source_tokens=tuple(_heads((part.source_tokens for part in parts), columns)),
         alpha=alpha,

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Self
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax.config import DecodingConfig
@@ -71,6 +72,14 @@ class Ranking:
     def covered(self, seen: Float[Array, "*X S"], words: Bool[Array, "*X S"]) -> Float[Array, "*X"]:
         """β Σ_j log min(seen_j, 1) over the words of the source."""
         return self.coverage * coverage(seen, words)
+
+    def score(self, log_p: Float[np.ndarray, " T"], alpha: Float[np.ndarray, "T S"]) -> float:
+        """What search would rank this hypothesis by; the source's EOS is the last column."""
+        found = self.normalization(jnp.asarray(log_p.sum()), jnp.asarray(len(log_p)))
+        if self.coverage:
+            words = jnp.ones(alpha.shape[1] - 1, bool)
+            found += self.covered(jnp.asarray(alpha[:, :-1].sum(0)), words)
+        return float(found)
 
 
 PLAIN = Ranking()  # the sum of log-probabilities

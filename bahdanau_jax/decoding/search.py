@@ -156,10 +156,10 @@ def _of_rows(search: _Search, rows: Int[Array, " b"]) -> _Search:
 def _found(end: _Search, ranking: Ranking) -> Found:
     """What has finished; of a sentence with nothing finished, what lives."""
     some = (end.finished.total > -jnp.inf).any(1, keepdims=True)
+    # The beam's order is that of totals, without what was looked at.
+    best = lax.top_k(_score(end.live, ranking), end.finished.total.shape[1])[1]
     tips = jax.tree.map(
-        lambda live, finished: jnp.where(some, finished, live[:, : finished.shape[1]]),
-        end.live,
-        end.finished,
+        lambda live, finished: jnp.where(some, finished, live), pick(end.live, best), end.finished
     )
     return history.read_back(tips, _score(tips, ranking), some, end.record)
 

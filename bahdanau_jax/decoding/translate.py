@@ -19,6 +19,7 @@ from bahdanau_jax.decoding.grid import grouped, height, padded
 from bahdanau_jax.decoding.history import Found
 from bahdanau_jax.decoding.pieces import Piece, Prefix, cut, join
 from bahdanau_jax.decoding.program import METHODS, Configs, Inputs, Weights, search
+from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.rules import FREE, Rules
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params
@@ -57,7 +58,7 @@ def translate(
     """The `n_best` best hypotheses of each line, best first, in the order of the lines.
 
     Fewer where there are no more. A line above `decoding.max_source` tokens is split; its pieces
-    are translated and joined, and then there is one hypothesis. With method `sample`, so many
+    are translated and joined, rank by rank, and scored together. With method `sample`, so many
     samples, in the order drawn. Several configurations and parameters, as tuples, are an ensemble.
 
     Args:
@@ -88,12 +89,21 @@ def translate(
         for row, ranked in zip(rows, hypotheses, strict=True):
             found[row] = ranked
     rest = iter(found)
-    return [_answer([next(rest) for _ in each]) for each in parts]
+    return [_answer([next(rest) for _ in each], decoding) for each in parts]
 
 
-def _answer(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
-    """All hypotheses of a line that is whole; of one that was split, the best of each part."""
-    return parts[0] if len(parts) == 1 else [join([best[0] for best in parts])]
+def _answer(parts: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hypothesis]:
+    """The hypotheses of a line. Of one that was split, the best of all parts joined, then the
+    second of all, and so on; a part that has no more gives its last."""
+    if len(parts) == 1:
+        return parts[0]
+    ranking = Ranking.of(decoding)
+    joined = [
+        join([ranked[min(rank, len(ranked) - 1)] for ranked in parts], ranking)
+        for rank in range(max(map(len, parts)))
+    ]
+    by_chance = METHODS[decoding.method].by_chance
+    return joined if by_chance else sorted(joined, key=lambda found: -found.score)
 
 
 def _searched(

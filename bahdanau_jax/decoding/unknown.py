@@ -26,8 +26,9 @@ def replace_unknown(
     """The hypothesis with a text in which each UNK is the source unit of its largest weight.
 
     `source` is the line that was translated. The unit, EOS never, is copied as it was written
-    there, casing kept, or said as `lexicon` says it (as written, or else in lower case). Tokens
-    and probabilities stay those of the model, and `original` is its text.
+    there, casing kept, or said as `lexicon` says it (as written, or else in lower case). An UNK
+    that looked at no unit stays. Tokens and probabilities are those of the model, and `original`
+    is its text.
 
     >>> replace_unknown(hypothesis, run.codecs, "Mrs. Oomen-Ruijten sleeps.").text
     'Mme Oomen-Ruijten dort.'
@@ -35,10 +36,10 @@ def replace_unknown(
     units = unit_spans(codecs[0], source)
     if UNK_SYMBOL not in hypothesis.tokens or not units:
         return hypothesis
-    looks = hypothesis.alpha[:, : len(units)].argmax(axis=1)
+    seen = hypothesis.alpha[:, : len(units)]
     symbols = [
-        _said(source, units[look], lexicon) if token == UNK_SYMBOL else token
-        for token, look in zip(hypothesis.tokens, looks, strict=True)
+        _said(source, units[look], lexicon) if token == UNK_SYMBOL and found else token
+        for token, look, found in zip(hypothesis.tokens, seen.argmax(1), seen.any(1), strict=True)
         if token != EOS_SYMBOL
     ]
     return dataclasses.replace(hypothesis, text=codecs[1].write(symbols), original=hypothesis.text)

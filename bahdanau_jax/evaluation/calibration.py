@@ -59,8 +59,11 @@ def reliability(
     confidence, correct = np.asarray(confidence, np.float64), np.asarray(correct, bool)
     if confidence.shape != correct.shape or not ((confidence >= 0) & (confidence <= 1)).all():
         raise ValueError("as many probabilities, from 0 to 1, are needed as right or wrong words")
-    order = np.lexsort((correct, confidence))
-    confidence, correct = confidence[order], correct[order]
+    order = np.argsort(confidence, kind="stable")
+    confidence, runs = np.unique(confidence[order], return_inverse=True)
+    # Equal confidences have no order: where a bin ends among them, each is as right as all are.
+    correct = (np.bincount(runs, correct[order]) / np.bincount(runs))[runs]
+    confidence = confidence[runs]
     places, ranges = BINNINGS[binning](confidence, bins)
     words = np.bincount(places, minlength=len(ranges))
     sure = np.bincount(places, confidence, len(ranges))

@@ -148,6 +148,7 @@ class Summary:
     def table(self, chosen: str) -> dict[str, Any]:
         """Counts and means; beside gold links the scores of `chosen`, and of every way in `ways`.
 
+        `without_gold` are the sentences that have no gold link: whatever is linked there is wrong.
         Raises ValueError where the gold links are of another number of sentences.
         """
         means = {
@@ -162,7 +163,8 @@ class Summary:
         if not self.sentences:
             return means
         every = {name: self._scores(found) for name, found in self.links.items()}
-        return means | every[chosen] | {"ways": every}
+        unnamed = sum(not gold.possible for gold in self.golden)
+        return means | {"without_gold": unnamed} | every[chosen] | {"ways": every}
 
     def _scores(self, found: Sequence[Links]) -> dict[str, float]:
         sure, possible = zip(*self.golden, strict=True)

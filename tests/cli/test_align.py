@@ -81,6 +81,17 @@ def test_both_formats_of_gold_links_score_alike(align, corpus):
     assert first == second
 
 
+def test_sentences_without_gold_links_are_counted_and_told(align, corpus):
+    folder, pairs = corpus
+    lines = (folder / "french-english.wa").read_text().splitlines(keepends=True)
+    (folder / "half.wa").write_text("".join(x for x in lines if int(x.split()[0]) <= LINES // 2))
+    _, out, err = align(
+        "--gold", folder / "half.wa", "--gold-transposed", True, "--output", folder / "half"
+    )
+    assert json.loads(out)["without_gold"] == LINES - LINES // 2
+    assert f"has no link of {LINES - LINES // 2} of {LINES} sentences; all that" in err
+
+
 def test_jsonl_has_words_links_and_weights(align, corpus):
     _, pairs = corpus
     code, out, err = align("--format", "jsonl")

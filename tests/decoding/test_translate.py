@@ -273,6 +273,17 @@ def test_what_has_not_ended_at_the_limit_is_flagged(endless):
         assert "</s>" not in h.tokens and len(h.text.split()) == len(h.tokens)
 
 
+def test_what_has_not_ended_is_sorted_by_its_score(endless):
+    settings = {"beam_size": 4, "coverage": 2.0, "max_ratio": 0.5}
+    wide = translated(*endless, LINES, 4, **settings)
+    for found, (best,) in zip(wide, translated(*endless, LINES, 1, **settings), strict=True):
+        scores = [h.score for h in found]
+        assert scores == sorted(scores, reverse=True)
+        assert best.tokens == found[0].tokens
+    totals = [[sum(h.log_probabilities) for h in found] for found in wide]
+    assert any(each != sorted(each, reverse=True) for each in totals)
+
+
 def test_banned_unknown_words():
     likes = MODELS["groundhog"], weights(MODELS["groundhog"])
     free, banned = ([h for (h,) in translated(*likes, LINES, ban_unk=ban)] for ban in (False, True))
@@ -309,13 +320,17 @@ def test_a_long_line_is_split_and_joined():
     config, line = MODELS["paper"], "a b c d e f g a"
     params = weights(config)
     pieces = ["a b c", "d e f", "g a"]
-    ((joined,),) = translated(config, params, [line], n_best=2, max_source=3)
-    parts = [h for (h,) in translated(config, params, pieces, max_source=3)]
+    ((joined, second),) = translated(config, params, [line], n_best=2, max_source=3)
+    lists = translated(config, params, pieces, n_best=2, max_source=3)
+    parts = [best for best, _ in lists]
+    words = [t for _, h in lists for t in h.tokens if t != "</s>"]
+    assert second.tokens == (*words, "</s>") and all(h.finished for _, h in lists)
+    for h in (joined, second):
+        assert math.isclose(h.score, sum(h.log_probabilities), abs_tol=1e-5)
     assert len({h.tokens for h in parts}) > 1 and all(h.finished for h in parts)
     assert joined.tokens == (*(t for h in parts for t in h.tokens[:-1]), "</s>")
     assert joined.text == " ".join(h.text for h in parts if h.text)
     assert joined.source_tokens == (*line.split(), "</s>")
-    assert math.isclose(joined.score, sum(h.score for h in parts), abs_tol=1e-5)
     assert len(joined.log_probabilities) == len(joined.tokens)
     left, i, j = joined.alpha.copy(), 0, 0
     for h, last in zip(parts, (False, False, True), strict=True):

@@ -78,6 +78,13 @@ def test_a_look_at_eos_gives_way_to_the_next():
     assert replace_unknown(before, WORDS, source).text == "Xyz"
 
 
+def test_a_word_that_looked_at_nothing_stays_unknown():
+    source = "Xyz Abc"
+    before = hypothesis(WORDS, source, [UNK, UNK], [1, 2])
+    before.alpha[1, :2] = 0
+    assert replace_unknown(before, WORDS, source).text == "Abc <unk>"
+
+
 def test_nothing_unknown_leaves_the_hypothesis_as_it_is():
     source = "the man"
     before = hypothesis(WORDS, source, french("l'", "homme"), [0, 1])

@@ -67,6 +67,13 @@ def test_a_model_that_is_right_as_often_as_it_says_has_no_error():
     assert expected_calibration_error(reliability(confidence, ~correct, 4)) == 0.5
 
 
+@pytest.mark.parametrize("binning", BINNINGS)
+def test_among_equal_confidences_no_bin_has_the_wrong_ones(binning):
+    confidence, correct = np.full(100, 0.5), np.arange(100) % 2 == 0
+    bins = reliability(confidence, correct, 2, binning)
+    assert expected_calibration_error(bins) == pytest.approx(0)
+
+
 def test_no_words_no_error():
     for binning in BINNINGS:
         bins = reliability(np.zeros(0), np.zeros(0, bool), binning=binning)
