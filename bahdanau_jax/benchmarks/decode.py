@@ -19,6 +19,7 @@ from bahdanau_jax.batch import EOS
 from bahdanau_jax.benchmarks import machine, peers
 from bahdanau_jax.benchmarks.memory import memory
 from bahdanau_jax.benchmarks.peers import recipe
+from bahdanau_jax.decoding import below_greedy
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.trained import Run, load
@@ -99,9 +100,20 @@ def run(
         found["search"] = dict(SEARCH)
         found["counted"] = {name: side.counted for name, side in sides.items()}
         found["beams"] = {str(beam): compare(sides, beam, rounds, text) for beam in beams}
+    found["below_greedy"] = _below_greedy(ours, text, beams)
     if with_memory:
         found["memory"] = memory()
     return found
+
+
+def _below_greedy(run: Run, text: Text, beams: Sequence[int]) -> dict[str, int]:
+    """Of each beam, the sentences whose best scores worse than what greedy search found."""
+    greedy = run.translate(text.sources, beam_size=1, **SEARCH)
+    return {
+        str(beam): len(below_greedy(run.translate(text.sources, beam_size=beam, **SEARCH), greedy))
+        for beam in beams
+        if beam > 1
+    }
 
 
 def compare(sides: Mapping[str, Side], beam: int, rounds: int, text: Text) -> dict[str, Any]:
