@@ -11,6 +11,8 @@ from bahdanau_jax.data import EOS_SYMBOL, Codec, unit_spans
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.hypothesis import Hypothesis
 
+LONGEST = 20_000  # tokens of a line: its weights are a matrix of some GiB
+
 
 class Prefix(NamedTuple):
     """What a translation begins with."""
@@ -46,9 +48,17 @@ class Piece(NamedTuple):
 
 
 def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list[Piece]:
-    """The line as pieces of at most `most` tokens, EOS not counted; the prefix is the first's."""
+    """The line as pieces of at most `most` tokens, EOS not counted; the prefix is the first's.
+
+    Raises ValueError for a line above LONGEST tokens.
+    """
     tokenised = codec.tokenize(line)
     *words, eos = codec.encode_tokenised(tokenised)
+    if len(words) > LONGEST:
+        raise ValueError(
+            f"line {number + 1} has {len(words)} tokens, but {LONGEST} at most are translated in "
+            "one line: break it into sentences"
+        )
     units = codec.vocabulary.units(tokenised)
     return [
         Piece(

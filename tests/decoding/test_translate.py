@@ -12,7 +12,7 @@ import pytest
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
-from bahdanau_jax.decoding import below_greedy, force, replace_unknown, translate
+from bahdanau_jax.decoding import below_greedy, force, pieces, replace_unknown, translate
 from bahdanau_jax.hypothesis import Hypothesis
 from tests.model import worlds
 
@@ -340,6 +340,13 @@ def test_a_long_line_is_split_and_joined():
         left[block] = 0
         i, j = i + rows, j + columns
     assert left.shape == (i, j) and not left.any()
+
+
+def test_a_line_whose_weights_would_fill_the_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(pieces, "LONGEST", 7)
+    config = MODELS["paper"]
+    with pytest.raises(ValueError, match="line 2 has 8 tokens, but 7 at most are translated in"):
+        translated(config, weights(config), ["a", "a b c d e f g a"], max_source=3)
 
 
 def test_a_line_of_just_the_longest_length_stays_whole():
