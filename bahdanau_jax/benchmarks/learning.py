@@ -58,6 +58,7 @@ def run(
     log = workdir / "ours.log"
     found["ours"] = watched("training", command, _told(ours / METRICS), target, minutes, log)
     if python is not None:
+        print(json.dumps(found["ours"]), file=sys.stderr, flush=True)  # whatever comes of JoeyNMT
         trained = load(ours)
         every = trained.config.training.evaluate_every
         recipe.write_text(trained, theirs)

@@ -65,6 +65,16 @@ def flops(size: Size) -> int:
     return size.B * 2 * 3 * sum(products(size).values())
 
 
+def joeynmt(size: Size) -> int:
+    """Those of an update of JoeyNMT's model of such a size: a GRU that reads the word and what was
+    attended to before, and alignment, readout and output matrix as wide as its units."""
+    V, m, n, _, _, B, S, T = size
+    encoder = S * 2 * 3 * (m + n) * n + S * 2 * n * n + 2 * n * n  # with keys and bridge
+    attention = T * n * n + T * S * 3 * n
+    decoder = T * 3 * (m + n) * n + T * 3 * n * n + T * 3 * n * n + T * n * V
+    return B * 2 * 3 * (encoder + attention + decoder)
+
+
 def pairwise(size: Size) -> int:
     """Those of `flops` that are spent for each source position with each target position."""
     found = (count for name, count in products(size).items() if name.endswith(PAIRS))

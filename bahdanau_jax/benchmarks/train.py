@@ -2,7 +2,8 @@
 
 Every program has a process of its own and is asked in turn: ours, a peer, ours, the peer, and so
 on. Rates are medians over the rounds, and a ratio is of medians. The limit is the rate of a product
-of two large float32 matrices, measured in the same processes in the same rounds.
+of two large float32 matrices, measured in the same processes in the same rounds: the highest that
+any library of the run reached.
 """
 
 import json
@@ -31,6 +32,7 @@ class Contestant(NamedTuple):
     what: str
     command: Callable[[str, Path | None], list[str]]  # (its name, a Python) -> before the JSON
     choices: Mapping[str, Sequence[Any]]
+    flops: Callable[[Size], int] = sizes.flops  # of the products of an update
 
     def making(self, products: str) -> "Contestant":
         """With such products where it is ours; beside them PyTorch may choose to round as well."""
@@ -86,6 +88,7 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             "JoeyNMT's recurrent model, attention bahdanau; its softmax reads n units, not l",
             _there("joey_step.py"),
             _ALLOCATOR,
+            sizes.joeynmt,
         ),
         **{
             name: Contestant(f"ours, but: {program.__doc__}", _here, _PRODUCTS)
@@ -156,7 +159,11 @@ def _measure(
             found["peers"][name] = beside
             every += beside_it
         every = every or [turn(ours, count) for _ in range(rounds)]
-    found["ours"] |= rates(every, size)
+    found["ours"] |= rates(every, size, mine.flops(size))
+    programs = [found["ours"], *found["peers"].values()]
+    limit = found["limit_gflops"] = max(one["matrix_gflops"] for one in programs)
+    for one in programs:
+        one["share_of_limit"] = round(one["gflops"] / limit, 3)
     return found
 
 
@@ -182,15 +189,16 @@ def _beside(
                 + " beside ".join(f"{p.seconds:.3f} s" for p in pairs[-1])
             )
     mine, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
-    found |= rates(theirs, size)
-    found["ours_beside_it"] = rates(mine, size)
+    found |= rates(theirs, size, contestant.flops(size))
+    found["ours_beside_it"] = rates(mine, size, OURS.flops(size))
     ratio = found["seconds_per_update"] / found["ours_beside_it"]["seconds_per_update"]
     found["ours_over_it"] = round(ratio, 3)
     return found, mine
 
 
-def rates(rounds: Sequence[Round], size: Size) -> dict[str, Any]:
-    """Medians over rounds; the share of the limit is that of the operations counted by hand."""
+def rates(rounds: Sequence[Round], size: Size, flops: int) -> dict[str, Any]:
+    """Medians over rounds. Operations are those counted by hand, and `matrix_gflops` the rate of
+    the large product in the same library."""
     seconds = statistics.median(one.seconds for one in rounds)
     matrix = statistics.median(one.matrix for one in rounds)
     return {
@@ -198,7 +206,8 @@ def rates(rounds: Sequence[Round], size: Size) -> dict[str, Any]:
         "seconds_per_update": round(seconds, 5),
         "rounds": [round(one.seconds, 5) for one in rounds],
         "matrix_gflops": round(matrix / 1e9, 1),
-        "share_of_matrix_rate": round(sizes.flops(size) / seconds / matrix, 3),
+        "gflops": round(flops / seconds / 1e9, 1),
+        "share_of_matrix_rate": round(flops / seconds / matrix, 3),
     }
 
 

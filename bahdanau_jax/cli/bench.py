@@ -120,11 +120,13 @@ class Epoch(experiment.Experiment):
 def _epoch(arguments: Sequence[str]) -> dict:
     asked = experiment.parse(Epoch, arguments, "bench epoch")
     _at_least_one("epochs", asked.epochs)
+    if asked.batches < 0:
+        raise ValueError(f"--batches is {asked.batches}, but should be at least 0, which is all")
     from bahdanau_jax import run
     from bahdanau_jax.benchmarks import epoch
 
     run.check(asked.settings)
-    return epoch.run(asked.settings, asked.workdir, asked.epochs, max(0, asked.batches))
+    return epoch.run(asked.settings, asked.workdir, asked.epochs, asked.batches)
 
 
 @dataclass(frozen=True)

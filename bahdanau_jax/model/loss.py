@@ -1,8 +1,9 @@
 """Cross-entropy over a large vocabulary, a few words at a time.
 
-The logits [T, B, V] are never whole in memory: they are made, reduced and differentiated in chunks
-of words. Since the gradient of a sum of log-probabilities is known as soon as they are, the
-forward pass of a differentiated loss leaves finished gradients, which the backward one scales.
+The logits [T, B, V] of a large batch are never whole in memory: they are made, reduced and
+differentiated in chunks of words. Since the gradient of a sum of log-probabilities is known as soon
+as they are, the forward pass of a differentiated loss leaves finished gradients, which the backward
+one scales.
 
 T target positions, B sentences, M readout size, V vocabulary; N chunks of R words.
 """
@@ -24,7 +25,8 @@ from bahdanau_jax.model.parameters import Params, add_bias
 from bahdanau_jax.model.products import einsum, matmul
 
 CHUNK_BYTES = 32 * 2**20  # of logits in memory at a time: what a cache may hold
-CHUNK_WORDS = 512  # but so many at least, or W_o is read too often
+CHUNK_WORDS = 512  # but so many at least, or W_o is read too often,
+CHUNK_MOST = 4  # unless they take more than so many times these bytes
 
 
 class Sums(NamedTuple):
@@ -64,8 +66,10 @@ def _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight):
 def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
     """Words of all steps and sentences in equal chunks [N R ...], filled up with weight 0."""
     words = target.size
-    count = -(-words * vocabulary * 4 // CHUNK_BYTES)
-    count = max(1, min(count, words // CHUNK_WORDS))
+    wanted, needed = (
+        -(-words * vocabulary * 4 // most) for most in (CHUNK_BYTES, CHUNK_MOST * CHUNK_BYTES)
+    )
+    count = min(max(1, needed, min(wanted, words // CHUNK_WORDS)), max(words, 1))
     height = -(-words // count)
     fill = count * height - words
 

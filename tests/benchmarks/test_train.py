@@ -66,6 +66,15 @@ def test_without_one_of_its_parts_ours_is_another_program():
     assert len(set(programs.values())) == len(programs)
 
 
+def test_joeynmt_has_operations_of_its_own():
+    """At paper size 180 MFLOP a word for its output, 58.3 for its encoder, 18 each for keys with
+    queries and for the layer before the output, 47.2 for its decoder's GRU."""
+    size = sizes.SIZES["paper"][0]
+    words = size.B * size.T
+    expected = 180 + 58.32 + 18 + 18 + 47.16 + 0.54 + 0.4  # energies and contexts, bridge
+    assert sizes.joeynmt(size) / words / 1e6 == pytest.approx(expected, abs=0.05)
+
+
 def test_joeynmt_counts_as_many_words(torch_python):
     peer = train.PEERS["joeynmt"]
     settings = {"autocast": False, "threads": 1, "keep_memory": False}
@@ -97,6 +106,10 @@ def test_the_command_measures_what_it_says(quick, capfd):
         assert len(side["rounds"]) == 2
         assert side["seconds_per_update"] == pytest.approx(np.median(side["rounds"]), abs=1e-5)
         assert side["share_of_matrix_rate"] > 0 and side["target_words_per_second"] > 0
+    limit = max(ours["matrix_gflops"], peer["matrix_gflops"])
+    assert one["limit_gflops"] == limit
+    for side in (ours, peer):
+        assert side["share_of_limit"] == round(side["gflops"] / limit, 3)
     ratio = peer["seconds_per_update"] / peer["ours_beside_it"]["seconds_per_update"]
     assert peer["ours_over_it"] == pytest.approx(ratio, abs=1e-3)
     plan = ours["planned_mib"]
@@ -165,7 +178,7 @@ def test_settings_are_chosen_one_at_a_time(monkeypatch):
 
 def test_the_share_of_the_limit_is_of_medians():
     seconds = [train.Round(s, m) for s, m in ((1.0, 4e9), (9.0, 1e9), (2.0, 2e9))]
-    found = train.rates(seconds, SIZE)
+    found = train.rates(seconds, SIZE, sizes.flops(SIZE))
     assert found["seconds_per_update"] == 2.0 and found["matrix_gflops"] == 2.0
     assert found["target_words_per_second"] == 20.0
     assert found["share_of_matrix_rate"] == round(sizes.flops(SIZE) / 2.0 / 2e9, 3)

@@ -33,13 +33,15 @@ def chunked(request, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "vocabulary", "count"), [(2400, 30_000, 4), (1280, 8_000, 2), (1280, 100, 1)]
+    ("words", "vocabulary", "count"),
+    [(2400, 30_000, 4), (1280, 8_000, 2), (1280, 100, 1), (480, 250_000, 4), (80, 10**8, 80)],
 )
 def test_a_chunk_is_neither_large_nor_low(words, vocabulary, count):
     t = jax.ShapeDtypeStruct((words // 80, 80, SIZE), jnp.float32)
     one = jax.ShapeDtypeStruct(t.shape[:2], jnp.float32)
     chunks, *_ = jax.eval_shape(lambda *x: module._chunks(*x, vocabulary), t, one, one)
     assert chunks.shape == (count, words // count, SIZE)
+    assert count == words or chunks.shape[1] * vocabulary * 4 <= 4 * module.CHUNK_BYTES
 
 
 def problem():
