@@ -37,9 +37,10 @@ def replace_unknown(
     if UNK_SYMBOL not in hypothesis.tokens or not units:
         return hypothesis
     seen = hypothesis.alpha[:, : len(units)]
+    looks = zip(hypothesis.tokens, seen.argmax(1), seen.max(1), strict=True)
     symbols = [
-        _said(source, units[look], lexicon) if token == UNK_SYMBOL and found else token
-        for token, look, found in zip(hypothesis.tokens, seen.argmax(1), seen.any(1), strict=True)
+        _said(source, units[look], lexicon) if token == UNK_SYMBOL and weight > 0 else token
+        for token, look, weight in looks
         if token != EOS_SYMBOL
     ]
     return dataclasses.replace(hypothesis, text=codecs[1].write(symbols), original=hypothesis.text)
