@@ -94,8 +94,8 @@ def cross_entropy(
 ) -> tuple[Array, Array, Array]:
     """(loss, nll, correct): sums over time and batch, weighted, in nats.
 
-    loss = −Σ w [(1−ε) log p(y) + ε/V Σ_v log p(v)], p = softmax(W_o t + b_w); it alone has a
-    gradient.
+    loss = −Σ w [(1−ε) log p(y) + ε/V Σ_v log p(v)], p = softmax(W_o t + b_w). It has gradients of
+    t, W_o and b_w, once and backward; nll has them where ε = 0.
     """
 
     def body(sums, chunk):
@@ -135,7 +135,7 @@ def _forward(smoothing, products, t, W_o, b_w, target, weight):
 
 
 def _backward(smoothing, products, gradients, cotangent):
-    scale = cotangent[0]
+    scale = cotangent[0] if smoothing else cotangent[0] + cotangent[1]  # then the two are one
     return (*(g * scale.astype(g.dtype) for g in gradients), None, None)
 
 

@@ -105,6 +105,16 @@ def test_correct_words_and_ties(bias, target, correct):
     assert cross_entropy(0.0, t, W_o, bias, target, jnp.zeros((3, 1)))[2] == 0
 
 
+def test_without_smoothing_the_nll_has_the_gradient_of_the_loss():
+    def gradient(result):
+        return compiled(jax.grad(lambda *x: cross_entropy(0.0, *x)[result], (0, 1, 2)))(*problem())
+
+    with jax.enable_x64(True):
+        for loss, nll in zip(gradient(0), gradient(1), strict=True):
+            assert np.abs(loss).max() > 0
+            np.testing.assert_array_equal(loss, nll)
+
+
 def sizes(jaxpr):
     """The number of elements of every array in a program, those of its inner programs too."""
     inner = (jax.extend.core.Jaxpr, jax.extend.core.ClosedJaxpr)
