@@ -97,16 +97,17 @@ def test_a_line_without_a_token_is_blank(run):
     assert (found[0].text, found[0].tokens) == ("", ()) and found[1].tokens
 
 
-def test_scores_are_those_of_forced_decoding_on_any_scale(run):
-    settings = {"length_normalization": "average", "coverage": 0.3}
-    found = run.translate(LINES, **settings)
-    pairs = [(x, h) for x, h in zip(LINES, found, strict=True) if h.finished and h.tokens]
-    forced = run.force([x for x, _ in pairs], [h.text for _, h in pairs], **settings)
-    # A detokenised text may be tokenised otherwise.
-    same = [(h, f) for (_, h), f in zip(pairs, forced, strict=True) if h.tokens == f.tokens]
-    assert len(same) > len(pairs) / 2
-    for ours, theirs in same:
-        assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
+def test_forced_scores_are_on_the_scale_that_is_asked_for(run):
+    lines = [line for line in LINES if line]
+    short = ["No."] * len(lines)
+    plain = run.force(lines, short, length_normalization="none")
+    scaled = run.force(lines, short, length_normalization="average", coverage=0.3)
+    for ours, theirs in zip(plain, scaled, strict=True):
+        assert math.isclose(ours.score, sum(ours.log_probabilities), abs_tol=1e-4)
+        missed = np.log(np.clip(theirs.alpha[:, :-1].sum(0), 1e-6, 1)).sum()
+        expected = ours.score / len(ours.tokens) + 0.3 * missed
+        assert math.isclose(theirs.score, expected, abs_tol=1e-4)
+    assert any(one.alpha[:, :-1].sum(0).min() < 0.9 for one in scaled)  # so that coverage counts
 
 
 def test_an_ensemble_scores_as_it_translates(run, trained):

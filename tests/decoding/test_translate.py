@@ -274,7 +274,7 @@ def test_what_has_not_ended_at_the_limit_is_flagged(endless):
 
 
 def test_what_has_not_ended_is_sorted_by_its_score(endless):
-    settings = {"beam_size": 4, "coverage": 2.0, "max_ratio": 0.5}
+    settings = {"beam_size": 4, "coverage": 50.0, "max_ratio": 0.5}
     wide = translated(*endless, LINES, 4, **settings)
     for found, (best,) in zip(wide, translated(*endless, LINES, 1, **settings), strict=True):
         scores = [h.score for h in found]
