@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import statistics
 import time
@@ -28,11 +29,14 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     config, store = _prepared(config, workdir)
     plan = data.Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
     steps = min(batches, plan.steps()) if batches else plan.steps()
-    params, devices = updates.parameters(config.model), training.mesh()
-    program = updates.ours(config.model, params, config.optimizer)
+    settings, devices = config.training, training.mesh()
+    backend = training.BACKENDS[settings.parallel](devices, settings.shard)
+    multiple = devices.size * settings.accumulate
+    params = updates.parameters(config.model)
+    program = updates.ours(config.model, params, config.optimizer, backend, settings.accumulate)
     state, step, _ = program
     del params, program  # a donated state has no second owner
-    shapes = [training.shard(one, devices) for one in data.each_shape(store, plan, range(steps))]
+    shapes = [*map(backend.feed, data.each_shape(store, plan, range(steps), multiple))]
     start = time.perf_counter()
     with contextlib.closing(training.Ahead(step, state, shapes, data.cores())) as ahead:
         for shape in shapes:
@@ -46,9 +50,9 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
         }
         rounds = []
         for _ in range(epochs):
-            source = itertools.islice(data.train_batches(store, plan), steps)
-            state, timed = _epoch(ahead, state, source, devices)
-            state, alone = _on_device(ahead, state, store, plan, steps, devices)
+            batches_of = functools.partial(data.train_batches, store, plan, multiple=multiple)
+            state, timed = _epoch(ahead, state, itertools.islice(batches_of(), steps), backend)
+            state, alone = _on_device(ahead, state, itertools.islice(batches_of(), steps), backend)
             rounds.append(
                 {**timed, "device_seconds": alone, "host_share": 1 - alone / timed["seconds"]}
             )
@@ -66,7 +70,7 @@ def _prepared(config: Config, workdir: Path) -> tuple[Config, data.Store]:
     return dataclasses.replace(config, model=sized, data=settings), prepared.train
 
 
-def _epoch(step, state, source: Iterable[Batch], devices) -> tuple[Any, dict[str, float]]:
+def _epoch(step, state, source: Iterable[Batch], backend) -> tuple[Any, dict[str, float]]:
     """As the loop of training has it: the sums of a step are fetched while the next one runs."""
     start, waited, fed, words, pending = time.perf_counter(), 0.0, 0.0, 0.0, None
     batches = iter(source)
@@ -77,7 +81,7 @@ def _epoch(step, state, source: Iterable[Batch], devices) -> tuple[Any, dict[str
         waited += came - asked
         if batch is None:
             break
-        placed = training.shard(batch, devices)
+        placed = backend.feed(batch)
         fed += time.perf_counter() - came
         state, sums = step(state, placed)
         if pending is not None:
@@ -90,10 +94,9 @@ def _epoch(step, state, source: Iterable[Batch], devices) -> tuple[Any, dict[str
     return state, {"seconds": seconds, **rates, "next_seconds": waited, "placing_seconds": fed}
 
 
-def _on_device(step, state, store, plan, steps: int, devices) -> tuple[Any, float]:
+def _on_device(step, state, source: Iterable[Batch], backend) -> tuple[Any, float]:
     """Seconds of the same updates, their batches made and placed before."""
-    source = itertools.islice(data.train_batches(store, plan), steps)
-    placed = [training.shard(batch, devices) for batch in source]
+    placed = [*map(backend.feed, source)]
     jax.block_until_ready((placed, state))
     start = time.perf_counter()
     for batch in placed:

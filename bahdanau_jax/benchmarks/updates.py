@@ -44,17 +44,23 @@ def architecture(size: Size, **changes: Any) -> ModelConfig:
     return ModelConfig(**{**sizes, **layers, **changes})
 
 
-def ours(config: ModelConfig, params: Any, optimizer: OptimizerConfig = OPTIMIZER) -> Program:
-    """The project's own train_step, as `run.train` has it, on one device."""
-    network, devices = model.Seq2Seq(config), training.mesh()
+def ours(
+    config: ModelConfig,
+    params: Any,
+    optimizer: OptimizerConfig = OPTIMIZER,
+    backend: parallel.Backend | None = None,
+    accumulate: int = 1,
+) -> Program:
+    """The project's own train_step, as `run.train` has it, by `jit` over all devices or as told."""
+    network, backend = model.Seq2Seq(config), backend or training.Jit(training.mesh())
 
     def loss_fn(params, batch: Batch, key):
         return network.apply({"params": params}, batch, key, optimizer.label_smoothing)
 
     tx = training.make(optimizer, 1_000)
     state = training.init_state(params, tx, jax.random.key(1), optimizer)
-    step = training.train_step(loss_fn, tx, optimizer, training.Jit(devices), elementwise=True)
-    return Program(training.replicate(state, devices), step, lambda sums: sums.loss)
+    step = training.train_step(loss_fn, tx, optimizer, backend, accumulate, elementwise=True)
+    return Program(backend.place(state), step, lambda sums: sums.loss)
 
 
 def simple(config: ModelConfig, params: Any) -> Program:

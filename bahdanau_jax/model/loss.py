@@ -112,7 +112,7 @@ def _nothing(weight: Array) -> _Chunk:
 
 
 def _forward(smoothing, products, t, W_o, b_w, target, weight):
-    """The form of each line is what XLA makes fast on a CPU: docs/performance.md."""
+    """The form of each line is what XLA makes fast on a CPU: docs/decisions.md."""
     vocabulary = W_o.shape[-1]
     rows, *others = _chunks(t, target, weight, vocabulary)
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bahdanau_jax.benchmarks import scaling, sizes
+from bahdanau_jax.benchmarks import scaling, sizes, updates
 from bahdanau_jax.cli.main import main
 
 BASE = sizes.SIZES["tiny"][0]
@@ -48,7 +48,10 @@ def test_a_size_is_timed_and_its_memory_planned():
     assert seconds[BASE] > 0 and memory[BASE]["all"] > 0
 
 
-def test_an_epoch_is_timed_with_the_share_of_the_host(tmp_path, capfd):
+@pytest.mark.parametrize(
+    "way", [{}, {"--training.parallel": "pmap", "--training.accumulate": 2}], ids=["jit", "pmap"]
+)
+def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monkeypatch):
     settings = {
         "--data.train": "builtin:copy/train?pairs=60&min=3&max=9",
         "--data.batch-size": 20,
@@ -58,9 +61,17 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(tmp_path, capfd):
         "--model.alignment-size": 13,
         "--model.maxout-size": 7,
     }
-    given = [str(part) for pair in settings.items() for part in pair]
+    made, ours = [], updates.ours
+
+    def recorded(config, params, optimizer, backend, accumulate):
+        made.append((type(backend).__name__, accumulate))
+        return ours(config, params, optimizer, backend, accumulate)
+
+    monkeypatch.setattr(updates, "ours", recorded)
+    given = [str(part) for pair in (settings | way).items() for part in pair]
     command = ["bench", "epoch", "reverse", "--workdir", str(tmp_path), "--epochs", "2", *given]
     assert main(command) == 0
+    assert made == [("Pmap" if way else "Jit", 2 if way else 1)]
     found = json.loads(capfd.readouterr().out)
     assert found["steps"] == 3 and len(found["shapes"]) == 1 and len(found["epochs"]) == 2
     for one in found["epochs"]:

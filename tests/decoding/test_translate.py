@@ -319,9 +319,9 @@ def test_an_empty_line_is_the_end_of_a_sentence_alone():
 def test_a_long_line_is_split_and_joined():
     config, line = MODELS["paper"], "a b c d e f g a"
     params = weights(config)
-    pieces = ["a b c", "d e f", "g a"]
+    cuts = ["a b c", "d e f", "g a"]
     ((joined, second),) = translated(config, params, [line], n_best=2, max_source=3)
-    lists = translated(config, params, pieces, n_best=2, max_source=3)
+    lists = translated(config, params, cuts, n_best=2, max_source=3)
     parts = [best for best, _ in lists]
     words = [t for _, h in lists for t in h.tokens if t != "</s>"]
     assert second.tokens == (*words, "</s>") and all(h.finished for _, h in lists)
