@@ -5,6 +5,7 @@ the start of the program, its compilation and evaluations included.
 """
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -18,11 +19,11 @@ from typing import Any
 from bahdanau_jax import run as run_module
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.benchmarks import machine
-from bahdanau_jax.benchmarks.peers import failure, recipe, serving
+from bahdanau_jax.benchmarks.peers import Failure, recipe, serving
 from bahdanau_jax.config import Config
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.trained import Run, load
-from bahdanau_jax.training import METRICS
+from bahdanau_jax.training import read_metrics
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 ENDING_SECONDS = 120  # a program that saves before it ends may take so long
@@ -42,7 +43,7 @@ def run(
 
     BLEU is of greedy translations of the whole development set, tokenised and in the case of the
     vocabulary. `python` belongs to an environment with JoeyNMT. Raises ValueError where a folder
-    is there already, or where a program fails.
+    is there already, or where ours fails; where JoeyNMT does, `failed` has its last words.
     """
     ours, theirs = workdir / "ours", workdir / "joeynmt"
     for folder in (ours, theirs):
@@ -50,15 +51,19 @@ def run(
             raise ValueError(f"{folder} is there already: name another --workdir, or delete it")
     if python is not None and not shutil.which(python):
         raise ValueError(f"JoeyNMT does not start: {python} is no program")
+    if python is not None and (unequal := recipe.unequal(config)):
+        print(unequal, file=sys.stderr, flush=True)
     workdir.mkdir(parents=True, exist_ok=True)
     settings = workdir / "settings.json"
     config.save(settings)
     command = [sys.executable, "-m", __name__, str(settings), str(ours)]
     found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "target_bleu": target}
     log = workdir / "ours.log"
-    found["ours"] = watched("training", command, _told(ours / METRICS), target, minutes, log)
+    found["ours"] = watched(
+        "training", command, functools.partial(_told, ours), target, minutes, log
+    )
     if python is not None:
-        print(json.dumps(found["ours"]), file=sys.stderr, flush=True)  # whatever comes of JoeyNMT
+        print(json.dumps(found["ours"]), file=sys.stderr, flush=True)  # it may be killed
         trained = load(ours)
         every = trained.config.training.evaluate_every
         recipe.write_text(trained, theirs)
@@ -75,25 +80,19 @@ def run(
         settings.write_text(json.dumps(asked, indent=2), encoding="utf-8")
         command = [str(python), recipe.PROGRAM, "train", str(settings)]
         written, log = _written(trained, theirs), workdir / "joeynmt.log"
-        found["joeynmt"] = {
-            **recipe.sizes(trained.config),
-            "training": asked["training"],
-            **watched("JoeyNMT", command, written, target, minutes, log),
-        }
+        found["joeynmt"] = {**recipe.sizes(trained.config), "training": asked["training"]}
+        try:
+            found["joeynmt"] |= watched("JoeyNMT", command, written, target, minutes, log)
+        except Failure as error:  # ours is not lost with it
+            found["joeynmt"]["failed"] = str(error)
     return found
 
 
-def _told(file: Path) -> Bleus:
+def _told(folder: Path) -> Mapping[int, float]:
     """What a training of ours has said of its evaluations."""
 
-    def bleus() -> Mapping[int, float]:
-        if not file.exists():
-            return {}
-        whole, _, _ = file.read_text(encoding="utf-8").rpartition("\n")
-        lines = [json.loads(line) for line in whole.splitlines()]
-        return {line["step"]: line["dev_bleu"] for line in lines if "dev_bleu" in line}
-
-    return bleus
+    lines = read_metrics(folder)
+    return {line["step"]: line["dev_bleu"] for line in lines if "dev_bleu" in line}
 
 
 def _written(run: Run, folder: Path) -> Bleus:
@@ -143,7 +142,7 @@ def watched(
             process.kill()
     if code or not curve:
         what = f"ended with code {code}" if code else "came to no evaluation"
-        raise failure(name, what, log.read_text(encoding="utf-8", errors="replace"))
+        raise Failure(name, what, log.read_text(encoding="utf-8", errors="replace"))
     reached = next((point for point in curve if point["bleu"] >= target), None)
     return {"reached": reached, "curve": curve}
 

@@ -7,6 +7,7 @@ any library of the run reached.
 """
 
 import json
+import shutil
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 from bahdanau_jax import data, model
 from bahdanau_jax.benchmarks import machine, sizes, updates
-from bahdanau_jax.benchmarks.peers.process import Peer
+from bahdanau_jax.benchmarks.peers.process import Failure, Peer
 from bahdanau_jax.benchmarks.sizes import Size
 
 PROGRAMS = Path(__file__).parent / "peers"
@@ -51,6 +52,8 @@ def _there(file: str) -> Callable[[str, Path | None], list[str]]:
             raise ValueError(
                 f"the peer {name} needs --torch-python: the Python of an environment that has it"
             )
+        if not shutil.which(python):
+            raise ValueError(f"the peer {name} does not start: {python} is no program")
         return [str(python), str(PROGRAMS / file)]
 
     return command
@@ -114,7 +117,8 @@ def run(
     """Measure ours and each peer in the named size; `lengths` instead of its own S = T.
 
     `products` are those of ours; with bfloat16, PyTorch may round by autocast where it is faster.
-    Raises ValueError for unknown names, and where a peer's program fails, with its last words.
+    A peer that fails is left at that, and has `failed` with its last words.
+    Raises ValueError for unknown names, and where ours fails.
     """
     chosen = data.choose(sizes.SIZES, size, "size")
     data.choose(model.PRODUCTS, products, "products")
@@ -155,12 +159,18 @@ def _measure(
         every: list[Round] = []
         found["peers"] = {}
         for name, peer in contestants.items():
-            beside, beside_it = _beside(peer, name, size, python, ours, count, rounds)
+            try:
+                beside, beside_it = _beside(peer, name, size, python, ours, count, rounds)
+            except Failure as error:
+                if error.name == ours.name:
+                    raise
+                say(str(error))
+                beside, beside_it = {"what": peer.what, "failed": str(error)}, []
             found["peers"][name] = beside
             every += beside_it
         every = every or [turn(ours, count) for _ in range(rounds)]
     found["ours"] |= rates(every, size, mine.flops(size))
-    programs = [found["ours"], *found["peers"].values()]
+    programs = [one for one in (found["ours"], *found["peers"].values()) if "failed" not in one]
     limit = found["limit_gflops"] = max(one["matrix_gflops"] for one in programs)
     for one in programs:
         one["share_of_limit"] = round(one["gflops"] / limit, 3)

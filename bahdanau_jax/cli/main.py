@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "translate": "translate lines of text with a trained model",
         "align": "say which words of a translation belong to which of its source",
         "evaluate": "translate a file and score it against its reference",
+        "curves": "show how runs learned, side by side",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
         "bench": "measure the speed of this program on this machine",
     }

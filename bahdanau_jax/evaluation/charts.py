@@ -24,6 +24,7 @@ STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 Points = Mapping[float, float]  # length -> score
+Metrics = Sequence[Mapping[str, Any]]
 
 
 def bleu_by_length(
@@ -128,28 +129,33 @@ def lengths(histograms: Mapping[str, Sequence[Sequence[int]]]) -> Drawing:
     return drawing
 
 
-def curves(metrics: Sequence[Mapping[str, Any]]) -> Drawing:
+def curves(metrics: Metrics | Mapping[str, Metrics]) -> Drawing:
     """Training curves over updates: losses in one panel, each dev score in a panel below.
 
     `metrics` are the objects of metrics.jsonl: "step", and on some lines keys with "loss" in them
     (per token) and other keys that start with "dev". Values that are no finite number are left
-    out. Raises ValueError where there is none to draw.
+    out. Of several runs, by name, each key has a panel, and each run a line in it. Raises
+    ValueError where there is nothing to draw.
     """
-    keys = list(dict.fromkeys(itertools.chain.from_iterable(metrics)))
-    groups = {"loss per token": [key for key in keys if "loss" in key]}
+    runs = metrics if isinstance(metrics, Mapping) else {"": metrics}
+    lines = itertools.chain.from_iterable(runs.values())
+    keys = list(dict.fromkeys(itertools.chain.from_iterable(lines)))
+    losses = [key for key in keys if "loss" in key]
+    groups = {_words(key): [key] for key in losses} if len(runs) > 1 else {"loss per token": losses}
     groups |= {_words(key): [key] for key in keys if key.startswith("dev") and "loss" not in key}
     panels = {}
     for name, group in groups.items():
-        if lines := {key: points for key in group if (points := _points(metrics, key))}:
-            panels[name] = lines
+        lines = {run or _words(key): _points(runs[run], key) for key in group for run in runs}
+        if any(lines.values()):
+            panels[name] = {label: points for label, points in lines.items() if points}
     if not panels:
         raise ValueError("no metrics to draw: expected lines with step, and loss or dev scores")
     drawing = Drawing(6.4, 1 + 2.2 * len(panels))
     grid = drawing.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, lines) in zip(grid, panels.items(), strict=True):
-        for look, (key, points) in zip(_looks(), lines.items(), strict=False):
+        for look, (label, points) in zip(_looks(), lines.items(), strict=False):
             look["marker"] = look["marker"] if len(points) <= 30 else ""
-            axes.plot(*zip(*points, strict=True), label=_words(key), **look)
+            axes.plot(*zip(*points, strict=True), label=label, **look)
         axes.set_ylabel(name, **PLAIN)
         _finish(axes)
     grid[-1].set_xlabel("updates")

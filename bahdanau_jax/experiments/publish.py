@@ -50,14 +50,15 @@ def markdown(title: str, subtitle: str, parts: Sequence[Section]) -> Iterator[st
         for picture in part.pictures:
             yield from (f"![{_plain(picture.caption)}]({picture.name}.svg)", "")
         for table in part.tables:
-            yield from (*_rows(table), "")
+            yield from (*rows(table), "")
         for example in part.examples:
             yield from (f"**{_plain(example.title)}**", "")
             yield from (f"- {name}: {_plain(text)}" for name, text in example.lines)
             yield ""
 
 
-def _rows(table: Table) -> Iterator[str]:
+def rows(table: Table) -> Iterator[str]:
+    """A table's lines in Markdown."""
     yield f"| {' | '.join(map(_plain, table.header))} |"
     yield f"|---|{'---:|' * (len(table.header) - 1)}"
     for row in table.rows:

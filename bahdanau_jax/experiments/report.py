@@ -1,6 +1,5 @@
 """A run folder becomes its report: scores on unseen text, baselines, samples and pictures."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from bahdanau_jax.experiments.examples import most_reordered
 from bahdanau_jax.experiments.publish import publish
 from bahdanau_jax.experiments.sections import Picture, Section, Table, sections
 from bahdanau_jax.run import Run
-from bahdanau_jax.training import METRICS
+from bahdanau_jax.training import read_metrics
 
 SAMPLES = 10  # translations shown
 
@@ -78,7 +77,7 @@ def summary(run: Run, evaluated: Evaluated) -> str:
 
 def _training(run: Run) -> Section:
     caption = "Loss per word and scores on the dev pairs, over the updates."
-    curves = Picture("curves", figures.curves(_metrics(run)), caption)
+    curves = Picture("curves", figures.curves(read_metrics(run.folder)), caption)
     return Section("Training", pictures=(curves,))
 
 
@@ -90,11 +89,6 @@ def _corpus(scores: dict[str, float]) -> Section:
         if name in scores
     ]
     return Section("Gold alignments", tables=(Table(("", "value", ""), rows),))
-
-
-def _metrics(run: Run) -> list[dict[str, Any]]:
-    lines = (run.folder / METRICS).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def _gold(run: Run) -> list[AlignedPair]:

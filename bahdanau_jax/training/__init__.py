@@ -18,7 +18,7 @@ from bahdanau_jax.training.hosts import (
 from bahdanau_jax.training.inventory import Entry, inventory, prune
 from bahdanau_jax.training.kernels import attention_kernel
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
-from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock
+from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock, read_metrics
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
 from bahdanau_jax.training.parallel import BACKENDS, SHARDINGS, Backend, Jit, Pmap
 from bahdanau_jax.training.placement import gathered, memory, mesh, replicate, shard
@@ -81,6 +81,7 @@ __all__ = [
     "mesh",
     "parallel",
     "prune",
+    "read_metrics",
     "replicate",
     "run",
     "shard",

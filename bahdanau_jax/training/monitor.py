@@ -90,6 +90,13 @@ def cut(path: Path, step: int, lines: int) -> int:
     return len(kept)
 
 
+def read_metrics(workdir: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics.jsonl, also while it trains; none where it has said nothing."""
+    path = workdir / METRICS
+    whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n") if path.exists() else ("",) * 3
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 class Monitor:
     """Sums of updates in; lines, curves and a bar out.
 

@@ -71,13 +71,20 @@ def split(shape: tuple[int, ...], devices: Mesh) -> NamedSharding:
 
 
 def put(leaf: Any, sharding: NamedSharding) -> jax.Array:
-    """The whole array, that every process has, laid out by `sharding` over all processes."""
+    """The whole array, that every process has, laid out by `sharding` over all processes.
+
+    The result owns its memory: an update cannot reuse a view of another array's, and copies it.
+    """
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         whole = NamedSharding(sharding.mesh, PartitionSpec())
         data = put(jax.random.key_data(leaf), whole)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
-    host = np.asarray(leaf)
-    return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+    host, own = np.asarray(leaf), {"may_alias": False}  # which a NumPy array alone would not obey
+    parts = [
+        jax.device_put(jax.device_put(host[index], device), device, **own)
+        for device, index in sharding.addressable_devices_indices_map(host.shape).items()
+    ]
+    return jax.make_array_from_single_device_arrays(host.shape, sharding, parts)
 
 
 def replicate(tree: Tree, devices: Mesh) -> Tree:

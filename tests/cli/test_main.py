@@ -26,13 +26,13 @@ def bahdanau(*arguments, **options):
         (
             [],
             "no command given; one of train, launch, prepare, translate, align, evaluate, "
-            "checkpoints, bench, or --help",
+            "curves, checkpoints, bench, or --help",
         ),
         (["trian"], "no command 'trian'; did you mean train?"),
         (
             ["xyz"],
             "no command 'xyz'; the commands are train, launch, prepare, translate, align, "
-            "evaluate, checkpoints, bench",
+            "evaluate, curves, checkpoints, bench",
         ),
         (["translate"], "missing: --run (bahdanau translate --help)"),
         (["translate", "--rum", "x"], "no option --rum; did you mean --run?"),

@@ -51,3 +51,11 @@ def test_what_is_gathered_has_its_values():
     ):
         np.testing.assert_array_equal(ours, theirs)
     assert jnp.array_equal(jax.random.key_data(state.key), jax.random.key_data(jax.random.key(3)))
+
+
+def test_an_update_reuses_the_memory_of_a_placed_array():
+    array = jax.block_until_ready(jnp.ones((64, 64)))
+    placed = placement.put(array, placement.replicated(training.mesh()))
+    place = placed.unsafe_buffer_pointer()
+    assert jax.jit(jnp.square, donate_argnums=0)(placed).unsafe_buffer_pointer() == place
+    assert not array.is_deleted()

@@ -8,11 +8,18 @@ from contextlib import ExitStack
 from typing import IO, Any
 
 
+class Failure(ValueError):
+    """A program that went wrong, with its last words."""
+
+    def __init__(self, name: str, what: str, said: str):
+        super().__init__(f"{name} {what}; its last words: {last_words(said)}")
+        self.name = name
+
+
 class Peer:
     """A process that is asked and answers in turn; what it says first, unasked, is `greeting`.
 
-    Where it does not start, ends, or answers otherwise, a ValueError quotes its last words on
-    stderr.
+    Raises ValueError where it does not start, and a `Failure` where it ends or answers otherwise.
 
     >>> with Peer("JoeyNMT", ["/opt/joeynmt/bin/python", "joey.py", "serve", "peer.json"]) as peer:
     ...     peer.ask(lines=["3 4 5"], beam_size=5)["seconds"]
@@ -58,17 +65,17 @@ class Peer:
             raise self._failure(f"answered {line[:80].strip()!r}, which is no object of JSON")
         return answer
 
-    def _failure(self, what: str) -> ValueError:
+    def _failure(self, what: str) -> Failure:
         self._process.kill()
         self._process.wait()
         self._said.seek(0)
         said = self._said.read()
         self._stack.close()
-        return failure(self.name, what, said)
+        return Failure(self.name, what, said)
 
 
 def run(name: str, command: Sequence[str]) -> None:
-    """Run a peer's program to its end; a ValueError quotes its last words where it fails."""
+    """Run a peer's program to its end, or raise its `Failure`."""
     with _transcript() as said:
         process = _start(name, command, stdin=subprocess.DEVNULL, stderr=said)
         try:
@@ -77,7 +84,7 @@ def run(name: str, command: Sequence[str]) -> None:
             process.kill()  # where this one is interrupted
         if process.returncode:
             said.seek(0)
-            raise failure(name, f"ended with code {process.returncode}", said.read())
+            raise Failure(name, f"ended with code {process.returncode}", said.read())
 
 
 def _transcript() -> IO[str]:
@@ -91,11 +98,6 @@ def _start(name: str, command: Sequence[str], **streams: Any) -> subprocess.Pope
         )
     except OSError as error:
         raise ValueError(f"{name} does not start: {command[0]}: {error.strerror}") from error
-
-
-def failure(name: str, what: str, said: str) -> ValueError:
-    """What to raise, with the last words of a program that went wrong."""
-    return ValueError(f"{name} {what}; its last words: {last_words(said)}")
 
 
 def last_words(said: str) -> str:

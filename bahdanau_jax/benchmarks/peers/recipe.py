@@ -58,6 +58,17 @@ def sizes(config: Config) -> dict[str, Any]:
     }
 
 
+def unequal(config: Config) -> str:
+    """What of our sizes JoeyNMT's model cannot have, in a line; empty where it has them all."""
+    theirs = config.model.hidden_size
+    ours = {
+        f"--model.{name.replace('_', '-')}": getattr(config.model, name)
+        for name in ("alignment_size", "maxout_size")
+    }
+    options = " ".join(f"{name} {theirs}" for name, size in ours.items() if size != theirs)
+    return options and f"JoeyNMT's sizes differ from ours; for equal ones: {options}"
+
+
 def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict[str, Any]:
     """JoeyNMT's own; `training` takes the place of what is said here of it."""
     size = sizes(run.config)

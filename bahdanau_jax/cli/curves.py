@@ -1,0 +1,34 @@
+"""bahdanau curves --runs DIR,DIR,... [--output FILE]"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bahdanau_jax.cli import options
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Print the scores of training runs side by side, update after update, and draw them.
+
+    Also of runs that still train. A line has the last value of each score up to its evaluation.
+    """
+
+    runs: str  # the folders of runs, with commas between
+    output: Path | None = None  # a picture, .svg, .png or .pdf
+    scores: str = "loss,dev_loss,dev_bleu"  # fields of metrics.jsonl, with commas between
+
+
+def main(arguments: Sequence[str]) -> None:
+    asked = options.parse(Curves, arguments, "curves")
+    from bahdanau_jax.evaluation import figures
+    from bahdanau_jax.experiments import curves, publish
+
+    scores = asked.scores.split(",")
+    runs = curves.read([Path(folder) for folder in asked.runs.split(",") if folder])
+    drawn = curves.chosen(runs, scores)
+    print("\n".join(publish.rows(curves.table(runs, scores))))
+    if asked.output is not None:
+        figures.save(figures.curves(drawn), asked.output)
+        print(f"written: {asked.output}", file=sys.stderr)

@@ -1,0 +1,69 @@
+"""Training runs side by side: their metrics, and a table of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bahdanau_jax.data import choose
+from bahdanau_jax.experiments.sections import Table, number
+from bahdanau_jax.training import read_metrics
+
+Runs = Mapping[str, Sequence[Mapping[str, Any]]]  # by name: the lines of metrics.jsonl
+
+
+def read(folders: Iterable[Path]) -> Runs:
+    """The metrics of runs, each by as much of its path as tells it from the others.
+
+    Raises ValueError where a folder is named twice or has none.
+    """
+    paths = [folder.resolve() for folder in folders]
+    if len(set(paths)) < max(len(paths), 1):
+        raise ValueError("name the folder of one run or of several, each of them once")
+    runs = {}
+    for path in paths:
+        others = [other for other in paths if other != path]
+        parts = range(1, len(path.parts))
+        ends = ["/".join(path.parts[-n:]) for n in parts]
+        alone = [end for end in ends if not any(f"{o}".endswith(f"/{end}") for o in others)]
+        metrics = read_metrics(path)
+        if not metrics:
+            raise ValueError(f"{path} holds no metrics of a training: name the folder of a run")
+        runs[alone[0] if alone else str(path)] = metrics
+    return runs
+
+
+def chosen(runs: Runs, scores: Sequence[str]) -> Runs:
+    """The lines with these scores alone. Raises ValueError for one that no line has."""
+    known = dict.fromkeys(key for lines in runs.values() for line in lines for key in line)
+    kept = {"step", *scores}
+    for score in scores:
+        choose(known, score, "score")
+    return {
+        run: [{key: value for key, value in line.items() if key in kept} for line in lines]
+        for run, lines in runs.items()
+    }
+
+
+def table(runs: Runs, scores: Sequence[str]) -> Table:
+    """The last value of each score at every evaluation, and at the end where there was none."""
+    columns = {f"{run}: {score}": _last(runs[run], score) for score in scores for run in runs}
+    evaluated = {
+        line["step"]
+        for lines in runs.values()
+        for line in lines
+        if line is lines[-1] or any(key.startswith("dev") for key in line)
+    }
+    rows = [
+        (f"{step:,}", *(number(column.get(step), ".3f") for column in columns.values()))
+        for step in sorted(evaluated)
+    ]
+    return Table(("updates", *columns), rows)
+
+
+def _last(lines: Sequence[Mapping[str, Any]], score: str) -> dict[int, float | None]:
+    """At each step of a run: the newest value of the score by then."""
+    newest, values = None, {}
+    for line in lines:
+        newest = line.get(score, newest)
+        values[line["step"]] = newest
+    return values
