@@ -13,6 +13,8 @@ class Asked(Protocol):
     """What the command line says of it."""
 
     @property
+    def input(self) -> Path | None: ...
+    @property
     def replace_unk(self) -> bool: ...
     @property
     def lexicon(self) -> Path | None: ...
@@ -35,6 +37,15 @@ class Known:
             text = lines.read_all(asked.lexicon)
             self._lexicon = decoding.read_lexicon(text, str(asked.lexicon))
         self._best: list[Hypothesis] = []  # of each line, kept only beside a reference
+        if asked.reference is not None and asked.input is not None and asked.input.is_file():
+            self._compare(lines.count(asked.reference), lines.count(asked.input))
+
+    def _compare(self, references: int, sources: int) -> None:
+        if references != sources:
+            raise ValueError(
+                f"{self._asked.reference} has {references} lines, but the input {sources}; line i "
+                "of one should translate line i of the other"
+            )
 
     def __call__(
         self, sources: Sequence[str], ranked: list[list[Hypothesis]]
@@ -58,11 +69,7 @@ class Known:
         if self._asked.reference is None:
             return
         references = lines.read_all(self._asked.reference)
-        if len(references) != len(self._best):
-            raise ValueError(
-                f"{self._asked.reference} has {len(references)} lines, but {len(self._best)} were "
-                "translated; line i of one should translate line i of the other"
-            )
+        self._compare(len(references), len(self._best))
         effect = evaluation.unknown_effect(
             self._best, references, self._run.codecs[1].tokenizer.tokenize
         )

@@ -57,9 +57,10 @@ def translate(
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each line, best first, in the order of the lines.
 
-    Fewer where there are no more. A line above `decoding.max_source` tokens is split; its pieces
-    are translated and joined, rank by rank, and scored together. With method `sample`, so many
-    samples, in the order drawn. Several configurations and parameters, as tuples, are an ensemble.
+    Fewer where there are no more, or where several write one text: the best of them stays. A
+    line above `decoding.max_source` tokens is split; its pieces are translated and joined, rank by
+    rank, and scored together. With method `sample`, so many samples, in the order drawn. Several
+    configurations and parameters, as tuples, are an ensemble.
 
     Args:
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
@@ -95,15 +96,18 @@ def translate(
 def _answer(parts: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hypothesis]:
     """The hypotheses of a line. Of one that was split, the best of all parts joined, then the
     second of all, and so on; a part that has no more gives its last."""
-    if len(parts) == 1:
-        return parts[0]
-    ranking = Ranking.of(decoding)
-    joined = [
-        join([ranked[min(rank, len(ranked) - 1)] for ranked in parts], ranking)
-        for rank in range(max(map(len, parts)))
-    ]
-    by_chance = METHODS[decoding.method].by_chance
-    return joined if by_chance else sorted(joined, key=lambda found: -found.score)
+    (found, *others), ranking = parts, Ranking.of(decoding)
+    if others:
+        found = [
+            join([ranked[min(rank, len(ranked) - 1)] for ranked in parts], ranking)
+            for rank in range(max(map(len, parts)))
+        ]
+    if METHODS[decoding.method].by_chance:
+        return found
+    best: dict[str, Hypothesis] = {}
+    for each in sorted(found, key=lambda each: -each.score):
+        best.setdefault(each.text, each)
+    return [*best.values()]
 
 
 def _searched(

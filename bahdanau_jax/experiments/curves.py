@@ -1,6 +1,6 @@
 """Training runs side by side: their metrics, and a table of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,24 @@ Runs = Mapping[str, Sequence[Mapping[str, Any]]]  # by name: the lines of metric
 
 
 def read(folders: Iterable[Path]) -> Runs:
-    """The metrics of runs, each by as much of its path as tells it from the others.
+    """The metrics of runs by name, which is as much of the path as tells it from the others.
 
-    Raises ValueError where a folder is named twice or has none.
+    Raises ValueError where a folder is named twice or has no metrics.
     """
     paths = [folder.resolve() for folder in folders]
     if len(set(paths)) < max(len(paths), 1):
         raise ValueError("name the folder of one run or of several, each of them once")
-    runs = {}
-    for path in paths:
-        others = [other for other in paths if other != path]
-        parts = range(1, len(path.parts))
-        ends = ["/".join(path.parts[-n:]) for n in parts]
-        alone = [end for end in ends if not any(f"{o}".endswith(f"/{end}") for o in others)]
-        metrics = read_metrics(path)
+    runs = {_name(path, {*paths} - {path}): read_metrics(path) for path in paths}
+    for path, metrics in zip(paths, runs.values(), strict=True):
         if not metrics:
             raise ValueError(f"{path} holds no metrics of a training: name the folder of a run")
-        runs[alone[0] if alone else str(path)] = metrics
     return runs
+
+
+def _name(path: Path, others: Collection[Path]) -> str:
+    ends = ("/".join(path.parts[-n:]) for n in range(1, len(path.parts)))
+    alone = (end for end in ends if not any(f"{other}".endswith(f"/{end}") for other in others))
+    return next(alone, str(path))
 
 
 def chosen(runs: Runs, scores: Sequence[str]) -> Runs:

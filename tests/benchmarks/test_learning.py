@@ -38,10 +38,8 @@ def learn(tmp_path, command_line):
 def test_both_train_until_they_reach_the_target(learn):
     code, out, err = learn(f"{WORSE}\n{RIGHT}\ntime.sleep(600)", "--target", "0")
     found = json.loads(out)
-    assert (
-        code == 0 and json.loads(err.splitlines()[-1]) == found["ours"]
-    )  # said before JoeyNMT begins
     ours, theirs = found["ours"], found["joeynmt"]
+    assert code == 0 and json.loads(err.splitlines()[-1]) == ours  # said before JoeyNMT begins
     assert ours["reached"] == ours["curve"][0] and ours["reached"]["updates"] == 10
     assert ours["reached"]["cpu_seconds"] > 1 and 1 < ours["reached"]["seconds"] < 120
     assert theirs["reached"]["updates"] in (7, 14)

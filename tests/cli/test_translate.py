@@ -38,6 +38,16 @@ def test_blank_lines_give_empty_ones(call, run, stdin):
     assert call("translate", "--run", "x") == (0, "\nA\n\n\nB\n\n", "")
 
 
+def test_a_reference_of_another_length_is_refused_before_any_work(call, run, tmp_path):
+    source, reference = tmp_path / "source", tmp_path / "reference.gz"
+    source.write_text("a\nb\nc")
+    reference.write_bytes(gzip.compress(b"a\nb\n"))
+    given = ("--replace-unk", "True", "--input", source, "--reference", reference)
+    code, out, err = call("translate", "--run", "x", *given)
+    assert (code, out, run.model.windows) == (2, "", [])
+    assert f"{reference} has 2 lines, but the input 3; " in err
+
+
 def test_nothing_in_nothing_out(call, run, stdin):
     stdin(b"")
     assert call("translate", "--run", "x") == (0, "", "")

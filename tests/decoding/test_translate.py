@@ -13,6 +13,7 @@ from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import below_greedy, force, pieces, replace_unknown, translate
+from bahdanau_jax.decoding.translate import _answer
 from bahdanau_jax.hypothesis import Hypothesis
 from tests.model import worlds
 
@@ -83,6 +84,18 @@ def test_n_best_lists_are_sorted_and_repeat_nothing(world):
             assert h.finished == (h.tokens[-1] == "</s>")
             np.testing.assert_allclose(h.alpha.sum(1), 1, atol=1e-5)
     assert translated(*world, LINES, 1) == [row[:1] for row in translated(*world, LINES, 3)]
+
+
+def test_of_several_ways_to_write_a_text_the_likeliest_stays():
+    def found(text, tokens, score):
+        tokens = (*tokens, "</s>")
+        alpha = np.ones((len(tokens), 1), np.float32)
+        return Hypothesis(text, tokens, (0.0,) * len(tokens), score, True, ("</s>",), alpha)
+
+    one, other, again = found("ab", "ab", -1.0), found("c", "c", -2.0), found("ab", ["ab"], -3.0)
+    samples = dataclasses.replace(DECODING, method="sample")
+    assert _answer([[one, other, again]], DECODING) == [one, other]
+    assert _answer([[one, other, again]], samples) == [one, other, again]
 
 
 def test_forced_decoding_gives_the_same_score_and_alignment(world):
