@@ -1,7 +1,8 @@
-"""What an update costs as batch, lengths and vocabulary grow: time, memory, and lines through them.
+"""What an update costs as batch, lengths, vocabulary and units grow: time, memory, and their laws.
 
 Every equation is linear in B, in T and in V; only the energies and the contexts of the attention
-are made for each pair of positions, S·T (`sizes.products`).
+are made for each pair of positions, S·T, and only products of units with units, n², grow faster
+(`sizes.products`).
 """
 
 import statistics
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -22,7 +24,8 @@ from bahdanau_jax.evaluation import Drawing, save
 
 PACKAGES = ("jax", "jaxlib", "numpy")
 DOUBLINGS = (0.5, 1, 2, 4)
-LETTERS = ("B", "V", "S", "T")
+TERMS = ("at_0", "each", "squared")
+DEGREES: Mapping[str, int] = MappingProxyType({"B": 1, "V": 1, "S": 1, "T": 1, "n": 2})
 
 
 def sweep(base: Size, letter: str, times: Sequence[float] = DOUBLINGS) -> list[Size]:
@@ -41,19 +44,20 @@ def run(
 ) -> dict[str, Any]:
     """Time the sweeps of the named size in turn; `output` is the folder of a figure, scaling.svg.
 
-    `lines` are least squares: seconds = at_0 + each·x, and the share of variance that they explain.
-    `plane` is seconds = a + b S + c T + d S T, with the share of d S T at the base and at the end.
+    `lines` are least squares: seconds = at_0 + each·x, of the units n also + squared·x², and the
+    share of variance that they explain. `plane` is seconds = a + b S + c T + d S T, with the share
+    of d S T at the base and at the end.
     """
     base = choose(sizes.SIZES, size, "size")[0]
-    sweeps = {letter: sweep(base, letter, times) for letter in (*LETTERS, "ST")}
+    sweeps = {letter: sweep(base, letter, times) for letter in (*DEGREES, "ST")}
     seconds, memory = _measure(sorted({one for sweep in sweeps.values() for one in sweep}), rounds)
-    lines = {letter: _line(sweeps[letter], letter, seconds) for letter in LETTERS}
+    lines = {letter: _line(sweeps[letter], letter, seconds) for letter in DEGREES}
     temporaries = {one: plan["temporaries"] for one, plan in memory.items()}
     found = {
         "machine": machine.describe(PACKAGES),
         "base": base._asdict(),
         "lines": lines,
-        "memory_lines": {letter: _line(sweeps[letter], letter, temporaries) for letter in LETTERS},
+        "memory_lines": {letter: _line(sweeps[letter], letter, temporaries) for letter in DEGREES},
         "plane": plane(
             {one: seconds[one] for letter in ("S", "T", "ST") for one in sweeps[letter]},
             base,
@@ -98,13 +102,14 @@ def _step(held: list) -> float:
 
 
 def _line(points: Sequence[Size], letter: str, of: Mapping[Size, float]) -> dict[str, float]:
-    return line([getattr(one, letter) for one in points], [of[one] for one in points])
+    x, y = [getattr(one, letter) for one in points], [of[one] for one in points]
+    return line(x, y, DEGREES[letter])
 
 
-def line(x: Sequence[float], y: Sequence[float]) -> dict[str, float]:
-    """The least squares of a line, and its R²."""
-    (at_0, each), r2 = _fit(np.stack([np.ones(len(x)), np.asarray(x, float)], 1), np.asarray(y))
-    return {"at_0": float(at_0), "each": float(each), "r2": round(r2, 4)}
+def line(x: Sequence[float], y: Sequence[float], degree: int = 1) -> dict[str, float]:
+    """The least squares of a line, or of a parabola, and its R²."""
+    terms, r2 = _fit(np.vander(np.asarray(x, float), degree + 1, increasing=True), np.asarray(y))
+    return dict(zip(TERMS, map(float, terms), strict=False)) | {"r2": round(r2, 4)}
 
 
 def plane(seconds: Mapping[Size, float], base: Size, end: Size) -> dict[str, float]:
@@ -135,12 +140,14 @@ def draw(
     lines: Mapping[str, Mapping[str, float]],
 ) -> Drawing:
     """A panel a letter: the measured points, and the line through them."""
-    drawing = Drawing(10, 2.6)
-    for axes, letter in zip(drawing.subplots(1, len(LETTERS)), LETTERS, strict=True):
+    drawing = Drawing(12, 2.6)
+    for axes, letter in zip(drawing.subplots(1, len(DEGREES)), DEGREES, strict=True):
         x = [getattr(one, letter) for one in sweeps[letter]]
         fit = lines[letter]
         axes.plot(x, [1e3 * seconds[one] for one in sweeps[letter]], "o")
-        axes.plot([0, x[-1]], [1e3 * (fit["at_0"] + fit["each"] * at) for at in (0, x[-1])], "-")
+        way = np.linspace(0, x[-1])
+        milliseconds = 1e3 * sum(fit[name] * way**i for i, name in enumerate(TERMS) if name in fit)
+        axes.plot(way, milliseconds, "-")
         axes.set(xlabel=letter, xlim=(0, None), ylim=(0, None), title=f"R² {fit['r2']:.3f}")
     drawing.axes[0].set_ylabel("ms an update")
     return drawing

@@ -24,13 +24,16 @@ def test_a_line_and_a_plane_are_found_again():
 
 
 def test_a_curve_is_no_line():
-    assert scaling.line([1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0])["r2"] < 0.97
+    x, y = [1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0]
+    assert scaling.line(x, y)["r2"] < 0.97
+    parabola = {"at_0": 0.0, "each": 0.0, "squared": 1.0, "r2": 1.0}
+    assert scaling.line(x, y, 2) == pytest.approx(parabola, abs=1e-9)
 
 
 def test_sweeps_are_measured_fitted_and_drawn(tmp_path, monkeypatch):
     def measured(points, rounds):
-        assert len(points) == len(set(points)) == 16 and rounds == 2
-        made = {one: 1e-3 * (one.B + one.V / 100 + one.S + one.T) for one in points}
+        assert len(points) == len(set(points)) == 19 and rounds == 2
+        made = {one: 1e-3 * (one.B + one.V / 100 + one.S + one.T + one.n**2) for one in points}
         return made, {one: {"temporaries": float(one.B)} for one in points}
 
     monkeypatch.setattr(scaling, "_measure", measured)
