@@ -1,11 +1,12 @@
 """How fast an update is, beside other people's programs and beside the limit of the machine.
 
-Every program has a process of its own and is asked in turn: ours, a peer, ours, the peer, and so
-on. Rates are medians over the rounds, and a ratio is of medians. The limit is the rate of a product
-of two large float32 matrices, measured in the same processes in the same rounds: the highest that
-any library of the run reached.
+Every program has a process of its own, ours a new one beside each peer, and the two are asked in
+turn: ours, the peer, ours, the peer, and so on. Rates are medians over the rounds, and a ratio is
+of medians. The limit is the rate of a product of two large float32 matrices, measured in the same
+processes in the same rounds: the highest that any library of the run reached.
 """
 
+import functools
 import json
 import shutil
 import statistics
@@ -66,6 +67,7 @@ def _threads() -> tuple[int, ...]:
 _PRODUCTS = {"products": ("float32",)}
 _EAGER = {"compile": (False,), "compile_update": (False,)}
 _ALLOCATOR = {"autocast": (False,), "threads": _threads(), "keep_memory": (True, False)}
+OURS_NAME = "ours"
 OURS = Contestant("the project's train_step", _here, _PRODUCTS)
 PEERS: Mapping[str, Contestant] = MappingProxyType(
     {
@@ -153,22 +155,24 @@ def _measure(
         "mflop_per_word": round(sizes.flops(size) / words / 1e6, 1),
     }
     settings = {field: values[0] for field, values in mine.choices.items()}
-    with start(mine, "ours", size, settings, None) as ours:
+    begin = functools.partial(start, mine, OURS_NAME, size, settings, None)
+    with begin() as ours:
         found["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
         count = _updates_in_a_round(ours)
-        every: list[Round] = []
-        found["peers"] = {}
-        for name, peer in contestants.items():
-            try:
-                beside, beside_it = _beside(peer, name, size, python, ours, count, rounds)
-            except Failure as error:
-                if error.name == ours.name:
-                    raise
-                say(str(error))
-                beside, beside_it = {"what": peer.what, "failed": str(error)}, []
-            found["peers"][name] = beside
-            every += beside_it
-        every = every or [turn(ours, count) for _ in range(rounds)]
+    found["peers"], every = {}, []
+    for name, peer in contestants.items():
+        try:
+            beside, beside_it = _beside(peer, name, size, python, begin, count, rounds)
+        except Failure as error:
+            if error.name == OURS_NAME:
+                raise
+            say(str(error))
+            beside, beside_it = {"what": peer.what, "failed": str(error)}, []
+        found["peers"][name] = beside
+        every += beside_it
+    if not every:
+        with begin() as ours:
+            every = [turn(ours, count) for _ in range(rounds)]
     found["ours"] |= rates(every, size, mine.flops(size))
     programs = [one for one in (found["ours"], *found["peers"].values()) if "failed" not in one]
     limit = found["limit_gflops"] = max(one["matrix_gflops"] for one in programs)
@@ -182,13 +186,17 @@ def _beside(
     name: str,
     size: Size,
     python: Path | None,
-    ours: Peer,
+    begin: Callable[[], Peer],
     count: int,
     n: int,
 ) -> tuple[dict[str, Any], list[Round]]:
-    """What a peer did, ratios included, and our rounds beside it."""
+    """What a peer did, ratios included, and our rounds beside it.
+
+    Ours begins anew beside each peer: where the memory of a process comes to lie makes it some
+    percent faster or slower for good.
+    """
     tuned = tune(contestant, name, size, python)
-    with start(contestant, name, size, tuned["settings"], python) as peer:
+    with begin() as ours, start(contestant, name, size, tuned["settings"], python) as peer:
         found = {"what": contestant.what, **peer.greeting, **tuned}
         found["memory"] = peer.ask(do="memory")
         pairs = []
