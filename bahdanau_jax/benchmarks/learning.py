@@ -90,7 +90,6 @@ def run(
 
 def _told(folder: Path) -> Mapping[int, float]:
     """What a training of ours has said of its evaluations."""
-
     lines = read_metrics(folder)
     return {line["step"]: line["dev_bleu"] for line in lines if "dev_bleu" in line}
 

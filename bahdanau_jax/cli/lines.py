@@ -39,17 +39,14 @@ def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
     """
     name = "stdin" if path is None else str(path)
     number, warned = 0, False
-    try:
-        with opened(path) as stream:
-            for lines in _windows(_chunks(path, stream), window, name):
-                wrong = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
-                if wrong:
-                    warned = True
-                    _warn(name, number + wrong[0] + 1)
-                number += len(lines)
-                yield [line.decode("utf-8", "replace") for line in lines]
-    except data.DAMAGE as error:
-        raise ValueError(f"{name}: cannot be unpacked: {error}") from error
+    with _told_of_damage(name), opened(path) as stream:
+        for lines in _windows(_chunks(path, stream), window, name):
+            wrong = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
+            if wrong:
+                warned = True
+                _warn(name, number + wrong[0] + 1)
+            number += len(lines)
+            yield [line.decode("utf-8", "replace") for line in lines]
 
 
 def read_all(path: Path) -> list[str]:
@@ -58,10 +55,17 @@ def read_all(path: Path) -> list[str]:
 
 
 def count(path: Path) -> int:
-    """How many lines a file has; damage in it is for those who read it."""
-    with opened(path) as stream, contextlib.suppress(*data.DAMAGE):
+    """How many lines a file has. Raises as `read` does."""
+    with _told_of_damage(str(path)), opened(path) as stream:
         return sum(map(len, _windows(_chunks(path, stream), WINDOW, str(path))))
-    return 0
+
+
+@contextlib.contextmanager
+def _told_of_damage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except data.DAMAGE as error:
+        raise ValueError(f"{name}: cannot be unpacked: {error}") from error
 
 
 def _windows(

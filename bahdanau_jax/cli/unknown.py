@@ -37,8 +37,9 @@ class Known:
             text = lines.read_all(asked.lexicon)
             self._lexicon = decoding.read_lexicon(text, str(asked.lexicon))
         self._best: list[Hypothesis] = []  # of each line, kept only beside a reference
-        if asked.reference is not None and asked.input is not None and asked.input.is_file():
-            self._compare(lines.count(asked.reference), lines.count(asked.input))
+        sides = [path for path in (asked.reference, asked.input) if path and path.is_file()]
+        if len(sides) == 2:  # both can be read again
+            self._compare(*map(lines.count, sides))
 
     def _compare(self, references: int, sources: int) -> None:
         if references != sources:

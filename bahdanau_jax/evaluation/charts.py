@@ -134,14 +134,15 @@ def curves(metrics: Metrics | Mapping[str, Metrics]) -> Drawing:
 
     `metrics` are the objects of metrics.jsonl: "step", and on some lines keys with "loss" in them
     (per token) and other keys that start with "dev". Values that are no finite number are left
-    out. Of several runs, by name, each key has a panel, and each run a line in it. Raises
+    out. Of runs by name, each key has a panel, and each run a line in it. Raises
     ValueError where there is nothing to draw.
     """
-    runs = metrics if isinstance(metrics, Mapping) else {"": metrics}
+    named = isinstance(metrics, Mapping)
+    runs = metrics if named else {"": metrics}
     lines = itertools.chain.from_iterable(runs.values())
     keys = list(dict.fromkeys(itertools.chain.from_iterable(lines)))
     losses = [key for key in keys if "loss" in key]
-    groups = {_words(key): [key] for key in losses} if len(runs) > 1 else {"loss per token": losses}
+    groups = {_words(key): [key] for key in losses} if named else {"loss per token": losses}
     groups |= {_words(key): [key] for key in keys if key.startswith("dev") and "loss" not in key}
     panels = {}
     for name, group in groups.items():

@@ -341,6 +341,19 @@ def test_curves_draws_losses_together_and_each_dev_score_apart():
         figures.curves([{"step": 1}])
 
 
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]])
+def test_curves_of_named_runs_have_a_panel_a_score_and_a_line_a_run(names):
+    metrics = [{"step": 10, "loss": 5.0}, {"step": 20, "dev_loss": 4.0, "dev_bleu": 11.0}]
+    figure = figures.curves(dict.fromkeys(names, metrics))
+    drawn = {
+        axes.get_ylabel(): [(x.get_label(), list(x.get_ydata())) for x in axes.lines]
+        for axes in figure.axes
+    }
+    each = {"loss": 5.0, "dev loss": 4.0, "dev bleu": 11.0}
+    assert drawn == {key: [(name, [value]) for name in names] for key, value in each.items()}
+    rendered(figure)
+
+
 def test_no_pyplot_is_imported_for_a_figure():
     assert "matplotlib.pyplot" not in sys.modules
 
