@@ -23,8 +23,9 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
 def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dict[str, Any]:
     """Train for so many epochs, or for so many batches of each, after all shapes were compiled.
 
-    `workdir` keeps the prepared corpus. The share of the host is what an epoch takes longer than
-    the same updates of batches that lie on the device already.
+    `workdir` keeps the prepared corpus. The share of the host is the time that training waits for
+    batches and places them; `device_seconds` are those of the same updates with batches that lie on
+    the device already.
     """
     config, store = _prepared(config, workdir)
     plan = data.Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
@@ -46,6 +47,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
         found: dict[str, Any] = {
             "machine": machine.describe(PACKAGES),
             "attention_kernel": network.attention_kernel,
+            "products": network.products,
             "steps": steps,
             "shapes": plan.cells,
             "padding": round(plan.padding(), 4),
@@ -56,9 +58,8 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
             batches_of = functools.partial(data.train_batches, store, plan, multiple=multiple)
             state, timed = _epoch(ahead, state, itertools.islice(batches_of(), steps), backend)
             state, alone = _on_device(ahead, state, itertools.islice(batches_of(), steps), backend)
-            rounds.append(
-                {**timed, "device_seconds": alone, "host_share": 1 - alone / timed["seconds"]}
-            )
+            host = (timed["next_seconds"] + timed["placing_seconds"]) / timed["seconds"]
+            rounds.append({**timed, "device_seconds": alone, "host_share": host})
     middle = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
     return {**found, **_rounded(middle), "epochs": [_rounded(one) for one in rounds]}
 

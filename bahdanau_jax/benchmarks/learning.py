@@ -8,7 +8,6 @@ import contextlib
 import functools
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ from typing import Any
 from bahdanau_jax import run as run_module
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.benchmarks import machine
-from bahdanau_jax.benchmarks.peers import Failure, recipe, serving
+from bahdanau_jax.benchmarks.peers import Failure, process, recipe, serving
 from bahdanau_jax.config import Config
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.trained import Run, load
@@ -49,10 +48,9 @@ def run(
     for folder in (ours, theirs):
         if folder.exists():
             raise ValueError(f"{folder} is there already: name another --workdir, or delete it")
-    if python is not None and not shutil.which(python):
-        raise ValueError(f"JoeyNMT does not start: {python} is no program")
-    if python is not None and (unequal := recipe.unequal(config)):
-        print(unequal, file=sys.stderr, flush=True)
+    if python is not None:
+        python = process.located("JoeyNMT", python)
+        print(recipe.unequal(config), end="", file=sys.stderr, flush=True)
     workdir.mkdir(parents=True, exist_ok=True)
     settings = workdir / "settings.json"
     config.save(settings)
@@ -62,6 +60,8 @@ def run(
     found["ours"] = watched(
         "training", command, functools.partial(_told, ours), target, minutes, log
     )
+    if "failed" in found["ours"]:
+        raise ValueError(found["ours"]["failed"])
     if python is not None:
         print(json.dumps(found["ours"]), file=sys.stderr, flush=True)  # it may be killed
         trained = load(ours)
@@ -80,11 +80,11 @@ def run(
         settings.write_text(json.dumps(asked, indent=2), encoding="utf-8")
         command = [str(python), recipe.PROGRAM, "train", str(settings)]
         written, log = _written(trained, theirs), workdir / "joeynmt.log"
-        found["joeynmt"] = {**recipe.sizes(trained.config), "training": asked["training"]}
-        try:
-            found["joeynmt"] |= watched("JoeyNMT", command, written, target, minutes, log)
-        except Failure as error:  # ours is not lost with it
-            found["joeynmt"]["failed"] = str(error)
+        found["joeynmt"] = {
+            **recipe.sizes(trained.config),
+            "training": asked["training"],
+            **watched("JoeyNMT", command, written, target, minutes, log),
+        }
     return found
 
 
@@ -116,16 +116,41 @@ def _written(run: Run, folder: Path) -> Bleus:
 def watched(
     name: str, command: Sequence[str], bleus: Bleus, target: float, minutes: float, log: Path
 ) -> dict[str, Any]:
-    """The program's evaluations until one reaches the target, or it ends, or the time is over."""
+    """The program's evaluations until one reaches the target, or it ends, or the time is over.
+
+    Where it fails, or comes to no evaluation, `failed` has its last words.
+    """
     curve: list[dict[str, float]] = []
+    try:
+        code = _followed(name, command, bleus, target, minutes, log, curve)
+    except Failure as error:
+        return {"reached": None, "curve": [], "failed": str(error)}
+    found = {"reached": next((p for p in curve if p["bleu"] >= target), None), "curve": curve}
+    if code or not curve:
+        what = f"ended with code {code}" if code else "came to no evaluation"
+        said = log.read_text(encoding="utf-8", errors="replace")
+        found["failed"] = str(Failure(name, what, said))
+    return found
+
+
+def _followed(
+    name: str,
+    command: Sequence[str],
+    bleus: Bleus,
+    target: float,
+    minutes: float,
+    log: Path,
+    curve: list[dict[str, float]],
+) -> int | None:
+    """Its evaluations into the curve; the code it ended with, or None where it was stopped."""
     start = time.monotonic()
-    with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+    with log.open("wb") as said, process.begin(name, command, stdout=said, stderr=said) as running:
         try:
             ended = False
             while not ended and time.monotonic() < start + 60 * minutes:
                 time.sleep(1)
-                spent = _cpu_seconds(process.pid)  # known until an ended process is polled
-                ended = process.poll() is not None
+                spent = _cpu_seconds(running.pid)  # known until an ended process is polled
+                ended = running.poll() is not None
                 seconds = round(time.monotonic() - start, 1)
                 new = sorted(bleus().items())[len(curve) :]
                 curve += [
@@ -133,17 +158,13 @@ def watched(
                     for at, b in new
                 ]
                 ended = ended or any(point["bleu"] >= target for point in curve)
-            code = process.poll()
-            process.terminate()
+            code = running.poll()
+            running.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(ENDING_SECONDS)
+                running.wait(ENDING_SECONDS)
         finally:
-            process.kill()
-    if code or not curve:
-        what = f"ended with code {code}" if code else "came to no evaluation"
-        raise Failure(name, what, log.read_text(encoding="utf-8", errors="replace"))
-    reached = next((point for point in curve if point["bleu"] >= target), None)
-    return {"reached": reached, "curve": curve}
+            running.kill()
+    return code
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -49,6 +49,8 @@ def run(
     of d S T at the base and at the end.
     """
     base = choose(sizes.SIZES, size, "size")[0]
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)  # what is wrong with it is said before any work
     sweeps = {letter: sweep(base, letter, times) for letter in (*DEGREES, "ST")}
     seconds, memory = _measure(sorted({one for sweep in sweeps.values() for one in sweep}), rounds)
     lines = {letter: _line(sweeps[letter], letter, seconds) for letter in DEGREES}

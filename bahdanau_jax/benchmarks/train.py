@@ -8,7 +8,6 @@ processes in the same rounds: the highest that any library of the run reached.
 
 import functools
 import json
-import shutil
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 from bahdanau_jax import data, model
 from bahdanau_jax.benchmarks import machine, sizes, updates
+from bahdanau_jax.benchmarks.peers import process
 from bahdanau_jax.benchmarks.peers.process import Failure, Peer
 from bahdanau_jax.benchmarks.sizes import Size
 
@@ -53,9 +53,7 @@ def _there(file: str) -> Callable[[str, Path | None], list[str]]:
             raise ValueError(
                 f"the peer {name} needs --torch-python: the Python of an environment that has it"
             )
-        if not shutil.which(python):
-            raise ValueError(f"the peer {name} does not start: {python} is no program")
-        return [str(python), str(PROGRAMS / file)]
+        return [str(process.located(f"the peer {name}", python)), str(PROGRAMS / file)]
 
     return command
 

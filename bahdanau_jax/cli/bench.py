@@ -131,7 +131,7 @@ def _epoch(arguments: Sequence[str]) -> dict:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Time updates as batch, lengths and vocabulary grow, and lay lines through the times."""
+    """Time updates as batch, lengths, vocabulary and units grow, with lines through the times."""
 
     size: str = "small"  # where the sweeps start: small, paper or tiny
     rounds: int = 5  # through all sizes; medians count

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from bahdanau_jax.cli import options
 
+USUAL = ("loss", "dev_loss", "dev_bleu")
+
 
 @dataclass(frozen=True)
 class Curves:
@@ -17,7 +19,7 @@ class Curves:
 
     runs: str  # the folders of runs, with commas between
     output: Path | None = None  # a picture, .svg, .png or .pdf
-    scores: str = "loss,dev_loss,dev_bleu"  # fields of metrics.jsonl, with commas between
+    scores: str = ""  # fields of metrics.jsonl, commas between; loss, dev_loss and dev_bleu
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -25,8 +27,9 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax.evaluation import figures
     from bahdanau_jax.experiments import curves, publish
 
-    scores = asked.scores.split(",")
     runs = curves.read([Path(folder) for folder in asked.runs.split(",") if folder])
+    usual = [score for score in USUAL if score in curves.known(runs)]
+    scores = asked.scores.split(",") if asked.scores else usual
     drawn = curves.chosen(runs, scores)
     print("\n".join(publish.rows(curves.table(runs, scores))))
     if asked.output is not None:

@@ -22,9 +22,10 @@ from bahdanau_jax.hypothesis import Hypothesis
 class Translate:
     """Translate text, one sentence a line: each line in gives exactly one line out.
 
-    An empty line gives an empty one. With --n-best, a line gives as many as asked for, in the form
-    'number ||| text ||| score', where number counts the lines read from 0. jsonl is one object a
-    hypothesis: text, score, tokens with their probabilities, and where the model looked.
+    An empty line gives an empty one. With --n-best, a line gives at most as many as asked for, no
+    text twice, in the form 'number ||| text ||| score', where number counts the lines read from 0.
+    jsonl is one object a hypothesis: text, score, tokens with their probabilities, and where the
+    model looked.
 
     Settings of the search default to those of the run; several runs translate together.
     """

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bahdanau_jax.cli import lines
+from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.hypothesis import Hypothesis
 
 
@@ -20,6 +21,8 @@ class Asked(Protocol):
     def lexicon(self) -> Path | None: ...
     @property
     def reference(self) -> Path | None: ...
+    @property
+    def settings(self) -> DecodingConfig: ...
 
 
 class Known:
@@ -59,6 +62,8 @@ class Known:
             [decoding.replace_unknown(h, self._run.codecs, line, self._lexicon) for h in each]
             for line, each in zip(sources, ranked, strict=True)
         ]
+        if not decoding.METHODS[self._asked.settings.method].by_chance:
+            found = [decoding.distinct(each) for each in found]
         if self._asked.reference is not None:
             self._best += [each[0] for each in found]
         return found

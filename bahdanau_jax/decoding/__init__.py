@@ -8,7 +8,7 @@ from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Normalization, Ranking
 from bahdanau_jax.decoding.rules import Rules
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import beam, greedy
-from bahdanau_jax.decoding.translate import PRODUCTS, translate
+from bahdanau_jax.decoding.translate import PRODUCTS, distinct, translate
 from bahdanau_jax.decoding.unknown import LexiconCounts, read_lexicon, replace_unknown
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Rules",
     "beam",
     "below_greedy",
+    "distinct",
     "force",
     "greedy",
     "program",

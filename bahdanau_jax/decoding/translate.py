@@ -104,8 +104,13 @@ def _answer(parts: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hyp
         ]
     if METHODS[decoding.method].by_chance:
         return found
+    return distinct(found)
+
+
+def distinct(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The best first, and of those with one text the best alone."""
     best: dict[str, Hypothesis] = {}
-    for each in sorted(found, key=lambda each: -each.score):
+    for each in sorted(hypotheses, key=lambda each: -each.score):
         best.setdefault(each.text, each)
     return [*best.values()]
 

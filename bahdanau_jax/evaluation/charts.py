@@ -141,24 +141,28 @@ def curves(metrics: Metrics | Mapping[str, Metrics]) -> Drawing:
     runs = metrics if named else {"": metrics}
     lines = itertools.chain.from_iterable(runs.values())
     keys = list(dict.fromkeys(itertools.chain.from_iterable(lines)))
-    losses = [key for key in keys if "loss" in key]
-    groups = {_words(key): [key] for key in losses} if named else {"loss per token": losses}
-    groups |= {_words(key): [key] for key in keys if key.startswith("dev") and "loss" not in key}
+    if named:
+        groups = {_words(key): [key] for key in keys if key != "step"}
+    else:
+        groups = {"loss per token": [key for key in keys if "loss" in key]}
+        others = [key for key in keys if key.startswith("dev") and "loss" not in key]
+        groups |= {_words(key): [key] for key in others}
     panels = {}
     for name, group in groups.items():
         lines = {run or _words(key): _points(runs[run], key) for key in group for run in runs}
         if any(lines.values()):
-            panels[name] = {label: points for label, points in lines.items() if points}
+            panels[name] = lines
     if not panels:
         raise ValueError("no metrics to draw: expected lines with step, and loss or dev scores")
     drawing = Drawing(6.4, 1 + 2.2 * len(panels))
     grid = drawing.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, lines) in zip(grid, panels.items(), strict=True):
         for look, (label, points) in zip(_looks(), lines.items(), strict=False):
-            look["marker"] = look["marker"] if len(points) <= 30 else ""
-            axes.plot(*zip(*points, strict=True), label=label, **look)
+            if points:  # of a run without them, the look is left out, too
+                look["marker"] = look["marker"] if len(points) <= 30 else ""
+                axes.plot(*zip(*points, strict=True), label=label, **look)
         axes.set_ylabel(name, **PLAIN)
-        _finish(axes)
+        _finish(axes, len(lines) > 1)
     grid[-1].set_xlabel("updates")
     return drawing
 
@@ -186,12 +190,13 @@ def _looks() -> Iterator[dict[str, Any]]:
         }
 
 
-def _finish(axes: Axes) -> None:
-    """No box around the lines, and a legend where there are several."""
+def _finish(axes: Axes, several: bool | None = None) -> None:
+    """No box around the lines, and a legend where there are several, here or beside it."""
     bare(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
-    if len(axes.lines) > 1:
-        for text in axes.legend(frameon=False).get_texts():
+    if len(axes.lines) > 1 if several is None else several:
+        labels = [str(line.get_label()) for line in axes.lines]
+        for text in axes.legend(axes.lines, labels, frameon=False).get_texts():
             text.set(**PLAIN)
 
 

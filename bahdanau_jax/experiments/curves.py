@@ -32,12 +32,16 @@ def _name(path: Path, others: Collection[Path]) -> str:
     return next(alone, str(path))
 
 
+def known(runs: Runs) -> Mapping[str, None]:
+    """The names of all that the lines have."""
+    return dict.fromkeys(key for lines in runs.values() for line in lines for key in line)
+
+
 def chosen(runs: Runs, scores: Sequence[str]) -> Runs:
     """The lines with these scores alone. Raises ValueError for one that no line has."""
-    known = dict.fromkeys(key for lines in runs.values() for line in lines for key in line)
     kept = {"step", *scores}
     for score in scores:
-        choose(known, score, "score")
+        choose(known(runs), score, "score")
     return {
         run: [{key: value for key, value in line.items() if key in kept} for line in lines]
         for run, lines in runs.items()
@@ -45,8 +49,8 @@ def chosen(runs: Runs, scores: Sequence[str]) -> Runs:
 
 
 def table(runs: Runs, scores: Sequence[str]) -> Table:
-    """The last value of each score at every evaluation, and at the end where there was none."""
-    columns = {f"{run}: {score}": _last(runs[run], score) for score in scores for run in runs}
+    """The newest value of each score at every evaluation of a run, and at the end of each run."""
+    columns = {f"{run}: {score}": _values(runs[run], score) for score in scores for run in runs}
     evaluated = {
         line["step"]
         for lines in runs.values()
@@ -54,13 +58,19 @@ def table(runs: Runs, scores: Sequence[str]) -> Table:
         if line is lines[-1] or any(key.startswith("dev") for key in line)
     }
     rows = [
-        (f"{step:,}", *(number(column.get(step), ".3f") for column in columns.values()))
+        (f"{step:,}", *(number(_newest(column, step), ".3f") for column in columns.values()))
         for step in sorted(evaluated)
     ]
     return Table(("updates", *columns), rows)
 
 
-def _last(lines: Sequence[Mapping[str, Any]], score: str) -> dict[int, float | None]:
+def _newest(column: Mapping[int, float | None], step: int) -> float | None:
+    """The value by a step; None before the first and after the run's last line."""
+    last = max((at for at in column if at <= step), default=None)
+    return None if last is None or step > max(column) else column[last]
+
+
+def _values(lines: Sequence[Mapping[str, Any]], score: str) -> dict[int, float | None]:
     """At each step of a run: the newest value of the score by then."""
     newest, values = None, {}
     for line in lines:

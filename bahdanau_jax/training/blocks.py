@@ -12,7 +12,7 @@ import jax
 from jax import lax
 from jaxtyping import Array, Bool
 
-BLOCKS: Mapping[str, int] = MappingProxyType({"cpu": 2**22})  # platform -> numbers at a time
+BLOCKS: Mapping[str, int] = MappingProxyType({"cpu": 2**26})  # platform -> numbers at a time
 
 Change = Callable[[Any, Any], Any]  # (gradients, state) -> new state, of any part of the parameters
 

@@ -91,10 +91,22 @@ def cut(path: Path, step: int, lines: int) -> int:
 
 
 def read_metrics(workdir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics.jsonl, also while it trains; none where it has said nothing."""
+    """The lines of a run's metrics.jsonl, also while it trains; none where it has said nothing.
+
+    Raises ValueError, with the number of the line, where one is no line of a training.
+    """
     path = workdir / METRICS
-    whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n") if path.exists() else ("",) * 3
-    return [json.loads(line) for line in whole.splitlines()]
+    whole = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
+    found = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            read = json.loads(line)
+        except ValueError:
+            read = None
+        if not (isinstance(read, dict) and isinstance(read.get("step"), int)):
+            raise ValueError(f"{path}:{number}: no line of a training: {line[:80]!r}")
+        found.append(read)
+    return found
 
 
 class Monitor:

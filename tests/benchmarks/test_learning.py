@@ -62,8 +62,16 @@ def test_a_peer_that_fails_is_told_and_a_folder_is_used_once(learn):
     found, said = json.loads(out), "JoeyNMT ended with code 1; its last words: OSError: no cake"
     assert code == 0 and found["ours"]["reached"] and found["joeynmt"]["failed"] == said
     assert "for equal ones: --model.alignment-size" in err
+    assert found["joeynmt"]["curve"] == []
     code, _, err = learn(RIGHT)
     assert code == 2 and "ours is there already" in err
+
+
+def test_a_peer_that_fails_late_keeps_its_curve(learn):
+    code, out, _ = learn(f"{WORSE}\ntime.sleep(3)\nraise OSError('no cake')", "--target", "100.1")
+    theirs = json.loads(out)["joeynmt"]
+    assert code == 0 and "no cake" in theirs["failed"] and theirs["reached"] is None
+    assert [point["updates"] for point in theirs["curve"]] == [7]
 
 
 def test_what_cannot_be_is_said_before_any_work(learn):

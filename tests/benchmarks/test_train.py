@@ -119,17 +119,23 @@ def test_the_command_measures_what_it_says(quick, capfd):
 
 
 @pytest.mark.slow
-def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path):
+def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path, monkeypatch):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'OSError: no cake' >&2\nexit 1\n", encoding="utf-8")
     python.chmod(0o755)
     options = ["--size", "tiny", "--rounds", "1", "--peers", "torch,jax", "--torch-python"]
-    assert main(["bench", "train", *options, str(python)]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", "train", *options, "./python"]) == 0  # and not the one of PATH
     out, err = capfd.readouterr()
     (one,) = json.loads(out)["sizes"]
     said = "torch ended; its last words: OSError: no cake"
     assert one["peers"]["torch"]["failed"] == said and said in err
     assert one["peers"]["jax"]["ours_over_it"] > 0 and one["ours"]["share_of_limit"] > 0
+    python.write_text("#!/nowhere/sh\n", encoding="utf-8")
+    assert main(["bench", "train", *options, "python"]) == 0
+    (one,) = json.loads(capfd.readouterr().out)["sizes"]
+    assert one["peers"]["torch"]["failed"].startswith("torch does not start; its last words: ")
+    assert "jax" in one["peers"]
 
 
 @pytest.mark.slow

@@ -354,6 +354,17 @@ def test_curves_of_named_runs_have_a_panel_a_score_and_a_line_a_run(names):
     rendered(figure)
 
 
+def test_a_run_has_one_look_in_all_panels_and_its_name_beside_it():
+    metrics = [{"step": 10, "loss": 5.0, "gradient_norm": 1.0}]
+    figure = figures.curves({"_a": metrics, "b": [*metrics, {"step": 20, "dev_bleu": 3.0}]})
+    assert [axes.get_ylabel() for axes in figure.axes] == ["loss", "gradient norm", "dev bleu"]
+    loss, _, bleu = figure.axes
+    assert bleu.lines[0].get_color() == loss.lines[1].get_color() != loss.lines[0].get_color()
+    legends = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
+    assert legends == [["_a", "b"], ["_a", "b"], ["b"]]
+    rendered(figure)
+
+
 def test_no_pyplot_is_imported_for_a_figure():
     assert "matplotlib.pyplot" not in sys.modules
 

@@ -41,6 +41,9 @@ def test_the_table_has_the_newest_value_of_each_score(folders):
         ("8", "4.000", "6.000", "3.500", "–"),
         ("12", "2.000", "–", "3.500", "–"),
     ]
+    between = {"a": [{"step": 4, "loss": 2.0}, {"step": 9, "loss": 1.0}]}
+    both = curves.table({**between, "b": [{"step": 3}, {"step": 6, "dev_bleu": 1.0}]}, ["loss"])
+    assert both.rows == [("6", "2.000", "–"), ("9", "1.000", "–")]
 
 
 def test_the_command_prints_and_draws(command_line, folders, tmp_path):
@@ -55,6 +58,12 @@ def test_the_command_prints_and_draws(command_line, folders, tmp_path):
     assert "dev bleu" in texts and "a/run" in texts and "dev loss" not in texts
 
 
+def test_scores_that_are_not_there_yet_are_left_out(command_line, tmp_path):
+    tmp_path.joinpath("metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    code, out, _ = command_line("curves", "--runs", tmp_path)
+    assert code == 0 and out.splitlines()[-1] == "| 1 | 2.000 |"
+
+
 def test_what_cannot_be_shown_is_one_line(command_line, folders, tmp_path):
     def said(*arguments):
         code, out, err = command_line("curves", *arguments)
@@ -62,6 +71,9 @@ def test_what_cannot_be_shown_is_one_line(command_line, folders, tmp_path):
         return err
 
     assert "holds no metrics of a training" in said("--runs", tmp_path)
+    for line in (b"nonsense", b"5", b'{"loss": 1}', b"\xff"):
+        tmp_path.joinpath("metrics.jsonl").write_bytes(b'{"step": 1}\n' + line + b"\n")
+        assert f"{tmp_path}/metrics.jsonl:2: no line of a training" in said("--runs", tmp_path)
     assert "each of them once" in said("--runs", f"{folders[0]},{folders[0]}")
     assert "each of them once" in said("--runs", ",")
     assert "did you mean 'dev_bleu'" in said("--runs", folders[0], "--scores", "dev_blue")

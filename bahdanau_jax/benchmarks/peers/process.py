@@ -1,10 +1,12 @@
 """A program that answers each line of JSON with another one."""
 
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import IO, Any
 
 
@@ -19,7 +21,7 @@ class Failure(ValueError):
 class Peer:
     """A process that is asked and answers in turn; what it says first, unasked, is `greeting`.
 
-    Raises ValueError where it does not start, and a `Failure` where it ends or answers otherwise.
+    Raises a `Failure` where it does not start, ends, or answers otherwise.
 
     >>> with Peer("JoeyNMT", ["/opt/joeynmt/bin/python", "joey.py", "serve", "peer.json"]) as peer:
     ...     peer.ask(lines=["3 4 5"], beam_size=5)["seconds"]
@@ -29,7 +31,9 @@ class Peer:
         self.name = name
         with ExitStack() as stack:
             self._said = stack.enter_context(_transcript())
-            self._process = _start(name, command, stdin=subprocess.PIPE, stderr=self._said)
+            self._process = begin(
+                name, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
+            )
             self._stack = stack.pop_all()
         self._stack.callback(self._end)
         self.greeting = self._answer()
@@ -77,7 +81,8 @@ class Peer:
 def run(name: str, command: Sequence[str]) -> None:
     """Run a peer's program to its end, or raise its `Failure`."""
     with _transcript() as said:
-        process = _start(name, command, stdin=subprocess.DEVNULL, stderr=said)
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        process = begin(name, command, **streams, stderr=said)
         try:
             process.communicate()
         finally:
@@ -91,13 +96,23 @@ def _transcript() -> IO[str]:
     return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
-def _start(name: str, command: Sequence[str], **streams: Any) -> subprocess.Popen:
+def begin(name: str, command: Sequence[str], **streams: Any) -> subprocess.Popen:
+    """The program's process, text its pipes; or its `Failure`, where it cannot be started."""
     try:
-        return subprocess.Popen(
-            list(command), stdout=subprocess.PIPE, text=True, encoding="utf-8", **streams
-        )
+        return subprocess.Popen(list(command), text=True, encoding="utf-8", **streams)
     except OSError as error:
-        raise ValueError(f"{name} does not start: {command[0]}: {error.strerror}") from error
+        raise Failure(name, "does not start", f"{command[0]}: {error.strerror}") from error
+
+
+def located(name: str, program: Path) -> Path:
+    """Where a program lies: the file of that path, or else what PATH has by that name.
+
+    Raises ValueError where there is none.
+    """
+    found = shutil.which(program.absolute()) or shutil.which(program)
+    if found is None:
+        raise ValueError(f"{name} does not start: {program} is no program")
+    return Path(found)
 
 
 def last_words(said: str) -> str:

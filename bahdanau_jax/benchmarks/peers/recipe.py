@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ def joeynmt(run: Run, python: Path, folder: Path, updates: int) -> process.Peer:
     `python` belongs to an environment that has JoeyNMT. Raises ValueError where the folder holds
     another model, or where JoeyNMT fails.
     """
+    python = process.located("JoeyNMT", python)
+    print(unequal(run.config), end="", file=sys.stderr, flush=True)
     name, config = f"JoeyNMT ({python})", folder / "config.json"
     wanted = json.dumps(configuration(run, folder, updates), indent=2) + "\n"
     if config.exists():
@@ -59,14 +62,14 @@ def sizes(config: Config) -> dict[str, Any]:
 
 
 def unequal(config: Config) -> str:
-    """What of our sizes JoeyNMT's model cannot have, in a line; empty where it has them all."""
+    """What of our sizes JoeyNMT's model cannot have, as a line; empty where it has them all."""
     theirs = config.model.hidden_size
     ours = {
         f"--model.{name.replace('_', '-')}": getattr(config.model, name)
         for name in ("alignment_size", "maxout_size")
     }
     options = " ".join(f"{name} {theirs}" for name, size in ours.items() if size != theirs)
-    return options and f"JoeyNMT's sizes differ from ours; for equal ones: {options}"
+    return options and f"JoeyNMT's sizes differ from ours; for equal ones: {options}\n"
 
 
 def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict[str, Any]:
