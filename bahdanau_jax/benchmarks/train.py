@@ -113,8 +113,10 @@ def run(
     torch_python: Path | None = None,
     lengths: Sequence[int] = (),
     products: str = "float32",
+    batches: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Measure ours and each peer in the named size; `lengths` instead of its own S = T.
+    """Measure ours and each peer in the named size; `lengths` instead of its own S = T, and each
+    of `batches` instead of its own B.
 
     `products` are those of ours; with bfloat16, PyTorch may round by autocast where it is faster.
     A peer that fails is left at that, and has `failed` with its last words.
@@ -127,6 +129,7 @@ def run(
         peer.command(name, torch_python)  # what is missing is said before any work
     if lengths:
         chosen = [chosen[0]._replace(S=length, T=length) for length in lengths]
+    chosen = [one._replace(B=rows or one.B) for one in chosen for rows in batches or [0]]
     return {
         "machine": machine.describe(PACKAGES),
         "rounds": rounds,

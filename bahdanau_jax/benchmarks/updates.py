@@ -185,7 +185,7 @@ def main(given: dict[str, Any]) -> None:
     held, batch = [state], jax.device_put(random_batch(size))
     greeting: dict[str, Any] = {name: metadata.version(name) for name in ("jax", "jaxlib")}
     greeting = {"versions": greeting, "parameters": model.count(params)}
-    greeting["attention_kernel"] = config.attention_kernel
+    greeting |= {"attention_kernel": config.attention_kernel, "device": jax.default_backend()}
     del params, state  # a donated state has no second owner
     start = time.perf_counter()
     compiled = step.lower(held[0], batch).compile()

@@ -93,17 +93,21 @@ class Train:
     rounds: int = 5  # of each pair of programs; medians count
     torch_python: Path | None = None  # the Python of an environment with torch, NumPy and joeynmt
     lengths: str = ""  # S = T instead of those of the size, as 30,50
+    batches: str = ""  # sentences in a batch instead of those of the size, as 80,320,1280
     products: str = "float32"  # of ours; beside bfloat16, PyTorch may round by autocast
 
 
 def _train(arguments: Sequence[str]) -> dict:
     asked = options.parse(Train, arguments, "bench train")
     lengths = numbers("lengths", asked.lengths) if asked.lengths else []
+    batches = numbers("batches", asked.batches) if asked.batches else []
     _at_least_one("rounds", asked.rounds)
     from bahdanau_jax.benchmarks import train
 
     peers = [name for name in asked.peers.split(",") if name]
-    return train.run(asked.size, peers, asked.rounds, asked.torch_python, lengths, asked.products)
+    return train.run(
+        asked.size, peers, asked.rounds, asked.torch_python, lengths, asked.products, batches
+    )
 
 
 @dataclass(frozen=True)

@@ -140,9 +140,10 @@ def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path, mo
 
 @pytest.mark.slow
 def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
-    options = ["--rounds", "1", "--peers", "jax", "--products", "bfloat16"]
+    options = ["--rounds", "1", "--peers", "jax", "--products", "bfloat16", "--batches", "4"]
     assert main(["bench", "train", "--size", "tiny", *options]) == 0
     found = json.loads(capfd.readouterr().out)
+    assert [one["size"]["B"] for one in found["sizes"]] == [4]
     ours, plain = found["sizes"][0]["ours"], found["sizes"][0]["peers"]["jax"]
     assert found["products"] == "bfloat16" and ours["first_loss"] != plain["first_loss"]
     assert ours["first_loss"] == pytest.approx(plain["first_loss"], rel=1e-3)
@@ -213,6 +214,7 @@ def test_the_share_of_the_limit_is_of_medians():
         (["--products", "float16"], "no products 'float16'; known: bfloat16, float32"),
         (["--rounds", "0"], "--rounds is 0, but at least 1 is needed"),
         (["--lengths", "30,x"], "--lengths is '30,x', but should be like"),
+        (["--batches", "0"], "--batches is '0', but should be like"),
         (["--peers", "torch", "--torch-python", "/no/python"], "/no/python"),
     ],
 )

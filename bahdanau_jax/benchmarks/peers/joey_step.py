@@ -18,6 +18,7 @@ import serving  # pyright: ignore[reportMissingImports]
 import torch  # pyright: ignore[reportMissingImports]
 from joeynmt import batch, builders, model, vocabulary  # pyright: ignore[reportMissingImports]
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SYMBOLS = {"unk": 0, "pad": 1, "bos": 2, "eos": 3}
 
 
@@ -47,7 +48,7 @@ def make_model(size: dict[str, int]):
     }
     made = model.build_model(config, src_vocab=words, trg_vocab=words)
     made.loss_function = ("crossentropy", 0.0)
-    return made.train()
+    return made.to(DEVICE).train()
 
 
 def make_batch(size: dict[str, int]):
@@ -64,7 +65,7 @@ def make_batch(size: dict[str, int]):
         trg=target,
         trg_prompt_mask=None,
         indices=torch.arange(rows),
-        device=torch.device("cpu"),
+        device=torch.device(DEVICE),
         pad_index=SYMBOLS["pad"],
         eos_index=SYMBOLS["eos"],
         is_train=True,
@@ -76,6 +77,8 @@ def main(given: dict) -> None:
     if settings["keep_memory"]:
         serving.keep_memory()
     torch.set_num_threads(settings["threads"])
+    if DEVICE == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32, which JAX's default is there
     for name in logging.root.manager.loggerDict:
         logging.getLogger(name).setLevel(logging.ERROR)
     torch.manual_seed(1)
@@ -84,7 +87,7 @@ def main(given: dict) -> None:
     recipe = {"optimizer": "adadelta", "learning_rate": 1.0}
     optimizer = builders.build_optimizer(recipe, network.parameters())
 
-    rounding = torch.autocast("cpu", torch.bfloat16, enabled=settings["autocast"])
+    rounding = torch.autocast(DEVICE, torch.bfloat16, enabled=settings["autocast"])
 
     def step() -> float:
         with rounding:
@@ -96,14 +99,21 @@ def main(given: dict) -> None:
         return loss.item()
 
     def matrix(size: int, repeats: int) -> dict[str, float]:
-        a, b = torch.randn(2, size, size)
-        return serving.matrix_rate(lambda: torch.mm(a, b), size, repeats)
+        a, b = torch.randn(2, size, size, device=DEVICE)
+
+        def product() -> None:
+            torch.mm(a, b)
+            if DEVICE == "cuda":
+                torch.cuda.synchronize()
+
+        return serving.matrix_rate(product, size, repeats)
 
     start = time.perf_counter()
     first = step()
     answers.give(
         {
             "versions": {name: metadata.version(name) for name in ("joeynmt", "torch")},
+            "device": DEVICE,
             "parameters": sum(value.numel() for value in network.parameters()),
             "target_words": int(words.ntokens),
             "first_step_seconds": time.perf_counter() - start,

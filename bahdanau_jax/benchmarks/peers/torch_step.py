@@ -22,6 +22,7 @@ import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
 
 GATES, SIDES = ("_z", "_r", ""), ("source", "target")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def shapes(m: int, n: int, a: int, l: int, V: int) -> dict[str, tuple[int, ...]]:  # noqa: E741
@@ -62,7 +63,7 @@ def make_parameters(size: dict[str, int], weights: str) -> dict[str, torch.Tenso
     else:
         torch.manual_seed(1)
         values = {name: 0.01 * torch.randn(shape) for name, shape in wanted.items()}
-    return {name: value.requires_grad_() for name, value in values.items()}
+    return {name: value.to(DEVICE).requires_grad_() for name, value in values.items()}
 
 
 def side_by_side(p: dict[str, torch.Tensor], name: str) -> torch.Tensor:
@@ -134,7 +135,7 @@ def make_batch(size: dict[str, int]) -> tuple[torch.Tensor, ...]:
     """Random ids of full length; the same in every peer."""
     rng, found = np.random.default_rng(1), []
     for length in (size["S"], size["T"]):
-        ids = torch.from_numpy(rng.integers(2, size["V"], (size["B"], length)))
+        ids = torch.from_numpy(rng.integers(2, size["V"], (size["B"], length))).to(DEVICE)
         found += [ids, torch.ones_like(ids, dtype=torch.bool)]
     return tuple(found)
 
@@ -144,13 +145,15 @@ def main(given: dict) -> None:
     if settings["keep_memory"]:
         serving.keep_memory()
     torch.set_num_threads(settings["threads"])
+    if DEVICE == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32, which JAX's default is there
     p, batch = make_parameters(given["size"], given["weights"]), make_batch(given["size"])
     weights = list(p.values())
     optimizer = torch.optim.Adadelta(
         weights, lr=1.0, rho=0.95, eps=1e-6, foreach=settings["foreach"]
     )
     loss_of = torch.compile(compute_loss) if settings["compile"] else compute_loss
-    rounding = torch.autocast("cpu", torch.bfloat16, enabled=settings["autocast"])
+    rounding = torch.autocast(DEVICE, torch.bfloat16, enabled=settings["autocast"])
     update = torch.compile(optimizer.step) if settings["compile_update"] else optimizer.step
 
     def step() -> float:
@@ -171,14 +174,21 @@ def main(given: dict) -> None:
         return {"flops": counter.get_total_flops()}
 
     def matrix(size: int, repeats: int) -> dict[str, float]:
-        a, b = torch.randn(2, size, size)
-        return serving.matrix_rate(lambda: torch.mm(a, b), size, repeats)
+        a, b = torch.randn(2, size, size, device=DEVICE)
+
+        def product() -> None:
+            torch.mm(a, b)
+            if DEVICE == "cuda":
+                torch.cuda.synchronize()
+
+        return serving.matrix_rate(product, size, repeats)
 
     start = time.perf_counter()
     first = step()
     answers.give(
         {
             "versions": {"torch": torch.__version__},
+            "device": DEVICE,
             "parameters": sum(value.numel() for value in weights),
             "first_step_seconds": time.perf_counter() - start,
             "first_loss": first,
