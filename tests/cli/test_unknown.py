@@ -1,0 +1,29 @@
+"""UNK replacement as the command line offers it."""
+
+import types
+
+import numpy as np
+import pytest
+
+from bahdanau_jax import data
+from bahdanau_jax.cli.unknown import Known
+from bahdanau_jax.config import DataConfig, DecodingConfig
+from bahdanau_jax.hypothesis import Hypothesis
+
+CODECS = data.learn(DataConfig(tokenizer="none"), [data.Pair("a b", "p q")])
+
+
+@pytest.mark.parametrize(("method", "left"), [("beam", ["p", "q"]), ("sample", ["p", "q", "p"])])
+def test_texts_that_replacement_made_equal_come_once(method, left, tmp_path):
+    def found(word, score):
+        look = np.array([[1, 0], [0, 1]], np.float32)
+        text = CODECS[1].write([word])
+        return Hypothesis(text, (word, "</s>"), (-1.0, 0.0), score, True, ("x", "</s>"), look)
+
+    lexicon = tmp_path / "lexicon"
+    lexicon.write_text("x\tp\n")
+    asked = types.SimpleNamespace(replace_unk=True, lexicon=lexicon, reference=None, input=None)
+    asked.settings = DecodingConfig(method=method)
+    known = Known(asked, types.SimpleNamespace(codecs=CODECS))
+    ((*ranked,),) = known(["x"], [[found("<unk>", -1.0), found("q", -2.0), found("p", -3.0)]])
+    assert [each.text for each in ranked] == left
