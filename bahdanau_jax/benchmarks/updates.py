@@ -23,7 +23,7 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.benchmarks.peers import plain, serving
 from bahdanau_jax.benchmarks.sizes import Size
 from bahdanau_jax.config import ModelConfig, OptimizerConfig
-from bahdanau_jax.model import decoder
+from bahdanau_jax.model import decoder, recurrence
 from bahdanau_jax.trained import example
 from bahdanau_jax.training import parallel
 
@@ -117,6 +117,12 @@ def counted_ties(config: ModelConfig, params: Any) -> Program:
     return ours(config, params)
 
 
+def unrolled(config: ModelConfig, params: Any) -> Program:
+    """Four steps of a recurrence in each turn of its loops."""
+    recurrence.UNROLL = 4
+    return ours(config, params)
+
+
 WITHOUT: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(
     {
         "summed-in-loops": summed_in_loops,
@@ -124,6 +130,7 @@ WITHOUT: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(
         "whole-update": whole_update,
         "default-order": default_order,
         "counted-ties": counted_ties,
+        "unrolled": unrolled,
     }
 )
 PROGRAMS: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(

@@ -85,7 +85,7 @@ class Train:
     Peers: jax (plain JAX), bfloat16 (ours with model.products=bfloat16), torch (hand-written
     PyTorch), torch-compiled, joeynmt (2.3). The last three run in an environment of their own. And
     ours without one of its parts: summed-in-loops, whole-logits, whole-update, default-order,
-    counted-ties.
+    counted-ties. Or with something more: unrolled.
     """
 
     size: str = "small"  # small, paper or tiny

@@ -18,6 +18,8 @@ from jaxtyping import Array
 
 from bahdanau_jax.model.products import einsum, matmul, rounded
 
+UNROLL = 1  # steps in one turn of a loop: more of them gained nothing (docs/performance.md)
+
 
 @runtime_checkable
 class Operator(Protocol):
@@ -103,7 +105,7 @@ def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any,
         carry, output = step(dot, rest, carry, x)
         return carry, (carry, output, results)
 
-    _, (carries, outputs, results) = lax.scan(body, carry, inputs)
+    _, (carries, outputs, results) = lax.scan(body, carry, inputs, unroll=UNROLL)
     return (carries, outputs), (weights, rest, carry, inputs, carries, results)
 
 
@@ -173,7 +175,7 @@ def _backward(step: Step, products: str, residuals, cotangent):
     operands = jax.tree.map(lambda leaf: jnp.zeros((steps, *leaf.shape), leaf.dtype), found)
     nothing = jax.tree.map(jnp.zeros_like, (start, rest))
     d_start, d_rest, d_inputs, d_results, operands = lax.fori_loop(
-        0, steps, body, (*nothing, inputs, results, operands)
+        0, steps, body, (*nothing, inputs, results, operands), unroll=UNROLL
     )
     shifted = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:-1]]), start, carries)
     history = {"before": jax.tree.leaves(shifted), "after": jax.tree.leaves(carries)}

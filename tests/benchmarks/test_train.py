@@ -11,7 +11,7 @@ import pytest
 from bahdanau_jax import model
 from bahdanau_jax.benchmarks import sizes, train, updates
 from bahdanau_jax.cli.main import main
-from bahdanau_jax.model import decoder
+from bahdanau_jax.model import decoder, recurrence
 from bahdanau_jax.training import parallel
 
 SIZE = sizes.SIZES["tiny"][0]
@@ -59,7 +59,8 @@ def test_without_one_of_its_parts_ours_is_another_program():
             patch.setattr(model.loss, "CHUNK_BYTES", 4096)
             patch.setattr(model.loss, "CHUNK_WORDS", 1)
             patch.setattr(parallel, "BLOCKS", {"cpu": 64})
-            for owner, constant in ((parallel, "COMPILER"), (decoder, "READOUTS")):
+            own = (parallel, "COMPILER"), (decoder, "READOUTS"), (recurrence, "UNROLL")
+            for owner, constant in own:
                 patch.setattr(owner, constant, getattr(owner, constant))
             state, step, _ = make(config, params)
             programs[name] = step.lower(state, batch).as_text(), str(parallel.COMPILER)
