@@ -42,7 +42,7 @@ SHARDINGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 
 # Platform -> options of its compiler. A CPU's default order of operations keeps more arrays alive,
-# for operations side by side, and gains no time by it: docs/performance.md.
+# for operations side by side, and gains little time by it: docs/performance.md.
 COMPILER: Mapping[str, dict[str, Any]] = MappingProxyType(
     {"cpu": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}}
 )
