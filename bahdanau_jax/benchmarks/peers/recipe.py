@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ def joeynmt(run: Run, python: Path, folder: Path, updates: int) -> process.Peer:
     another model, or where JoeyNMT fails.
     """
     python = process.located("JoeyNMT", python)
-    print(unequal(run.config), end="", file=sys.stderr, flush=True)
     name, config = f"JoeyNMT ({python})", folder / "config.json"
     wanted = json.dumps(configuration(run, folder, updates), indent=2) + "\n"
     if config.exists():
