@@ -1,6 +1,6 @@
 """The network as pure functions of (parameters, arrays)."""
 
-from bahdanau_jax.model import attention, decoder, groundhog, loss
+from bahdanau_jax.model import attention, decoder, groundhog, loss, recurrence
 from bahdanau_jax.model.attending import KERNELS
 from bahdanau_jax.model.attention import (
     SCORES,
@@ -48,6 +48,7 @@ __all__ = [
     "forced",
     "groundhog",
     "loss",
+    "recurrence",
     "score_named",
     "start",
     "stepper",

@@ -16,9 +16,10 @@ from types import SimpleNamespace
 
 import serving  # pyright: ignore[reportMissingImports]
 import torch  # pyright: ignore[reportMissingImports]
+import torch_device  # pyright: ignore[reportMissingImports]
 from joeynmt import batch, builders, model, vocabulary  # pyright: ignore[reportMissingImports]
+from torch_device import DEVICE  # pyright: ignore[reportMissingImports]
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SYMBOLS = {"unk": 0, "pad": 1, "bos": 2, "eos": 3}
 
 
@@ -74,11 +75,7 @@ def make_batch(size: dict[str, int]):
 
 def main(given: dict) -> None:
     answers, settings, before = serving.Answers(), given["settings"], serving.resident()
-    if settings["keep_memory"]:
-        serving.keep_memory()
-    torch.set_num_threads(settings["threads"])
-    if DEVICE == "cuda":
-        torch.set_float32_matmul_precision("high")  # TF32, which JAX's default is there
+    rounding = torch_device.prepare(settings)
     for name in logging.root.manager.loggerDict:
         logging.getLogger(name).setLevel(logging.ERROR)
     torch.manual_seed(1)
@@ -86,8 +83,6 @@ def main(given: dict) -> None:
     clip = builders.build_gradient_clipper({"clip_grad_norm": 1.0, "clip_grad_val": None})
     recipe = {"optimizer": "adadelta", "learning_rate": 1.0}
     optimizer = builders.build_optimizer(recipe, network.parameters())
-
-    rounding = torch.autocast(DEVICE, torch.bfloat16, enabled=settings["autocast"])
 
     def step() -> float:
         with rounding:
@@ -97,16 +92,6 @@ def main(given: dict) -> None:
         optimizer.step()
         optimizer.zero_grad()
         return loss.item()
-
-    def matrix(size: int, repeats: int) -> dict[str, float]:
-        a, b = torch.randn(2, size, size, device=DEVICE)
-
-        def product() -> None:
-            torch.mm(a, b)
-            if DEVICE == "cuda":
-                torch.cuda.synchronize()
-
-        return serving.matrix_rate(product, size, repeats)
 
     start = time.perf_counter()
     first = step()
@@ -122,7 +107,7 @@ def main(given: dict) -> None:
     )
     stepping = serving.Stepping(step)
     memory = lambda: stepping.memory(before)  # noqa: E731
-    answers.serve({"step": stepping.step, "memory": memory, "matrix": matrix})
+    answers.serve({"step": stepping.step, "memory": memory, "matrix": torch_device.matrix})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The same model by hand in PyTorch, as someone would write it who knows PyTorch well.
 
 The Python of an environment with torch and NumPy runs this file by its path; nothing of this
-package is imported here but its neighbour `serving`.
+package is imported here but its neighbours `serving` and `torch_device`.
 
     python torch_step.py '{"size": {...}, "settings": {...}, "weights": "weights.npz"}'
 
@@ -20,9 +20,10 @@ import numpy as np
 import serving  # pyright: ignore[reportMissingImports]
 import torch  # pyright: ignore[reportMissingImports]
 import torch.nn.functional as F  # pyright: ignore[reportMissingImports]
+import torch_device  # pyright: ignore[reportMissingImports]
+from torch_device import DEVICE  # pyright: ignore[reportMissingImports]
 
 GATES, SIDES = ("_z", "_r", ""), ("source", "target")
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def shapes(m: int, n: int, a: int, l: int, V: int) -> dict[str, tuple[int, ...]]:  # noqa: E741
@@ -142,18 +143,13 @@ def make_batch(size: dict[str, int]) -> tuple[torch.Tensor, ...]:
 
 def main(given: dict) -> None:
     answers, settings, before = serving.Answers(), given["settings"], serving.resident()
-    if settings["keep_memory"]:
-        serving.keep_memory()
-    torch.set_num_threads(settings["threads"])
-    if DEVICE == "cuda":
-        torch.set_float32_matmul_precision("high")  # TF32, which JAX's default is there
+    rounding = torch_device.prepare(settings)
     p, batch = make_parameters(given["size"], given["weights"]), make_batch(given["size"])
     weights = list(p.values())
     optimizer = torch.optim.Adadelta(
         weights, lr=1.0, rho=0.95, eps=1e-6, foreach=settings["foreach"]
     )
     loss_of = torch.compile(compute_loss) if settings["compile"] else compute_loss
-    rounding = torch.autocast(DEVICE, torch.bfloat16, enabled=settings["autocast"])
     update = torch.compile(optimizer.step) if settings["compile_update"] else optimizer.step
 
     def step() -> float:
@@ -173,16 +169,6 @@ def main(given: dict) -> None:
             compute_loss(p, *batch).backward()
         return {"flops": counter.get_total_flops()}
 
-    def matrix(size: int, repeats: int) -> dict[str, float]:
-        a, b = torch.randn(2, size, size, device=DEVICE)
-
-        def product() -> None:
-            torch.mm(a, b)
-            if DEVICE == "cuda":
-                torch.cuda.synchronize()
-
-        return serving.matrix_rate(product, size, repeats)
-
     start = time.perf_counter()
     first = step()
     answers.give(
@@ -196,7 +182,9 @@ def main(given: dict) -> None:
     )
     stepping = serving.Stepping(step)
     memory = lambda: stepping.memory(before)  # noqa: E731
-    answers.serve({"step": stepping.step, "memory": memory, "matrix": matrix, "count": count})
+    answers.serve(
+        {"step": stepping.step, "memory": memory, "matrix": torch_device.matrix, "count": count}
+    )
 
 
 if __name__ == "__main__":

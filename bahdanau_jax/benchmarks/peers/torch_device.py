@@ -1,0 +1,33 @@
+"""What PyTorch's programs have in common: their device, its settings, and its matrix rate.
+
+A program that is run by its path imports this file from its folder.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import serving  # pyright: ignore[reportMissingImports]
+import torch  # pyright: ignore[reportMissingImports]
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def prepare(settings: Mapping[str, Any]) -> Any:
+    """Obey the settings `keep_memory` and `threads`; the context of `autocast`."""
+    if settings["keep_memory"]:
+        serving.keep_memory()
+    torch.set_num_threads(settings["threads"])
+    if DEVICE == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32, which JAX's default is there
+    return torch.autocast(DEVICE, torch.bfloat16, enabled=settings["autocast"])
+
+
+def matrix(size: int, repeats: int) -> dict[str, float]:
+    a, b = torch.randn(2, size, size, device=DEVICE)
+
+    def product() -> None:
+        torch.mm(a, b)
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+
+    return serving.matrix_rate(product, size, repeats)
