@@ -93,9 +93,12 @@ def run(
         }
         if python is not None:
             there = (peer_folder or folder / "peer-joeynmt").absolute()
-            peer = stack.enter_context(peers.joeynmt(ours, python, there, peer_updates))
-            sides["joeynmt"] = _joeynmt(peer, ours, text, batch_sizes)
-            found["peer"] = {**peer.greeting, "updates": peer_updates, **recipe.sizes(ours.config)}
+            asked = ours, python, there, peer_updates
+            for name, keep in (("joeynmt", True), ("joeynmt as it comes", False)):
+                peer = stack.enter_context(peers.joeynmt(*asked, keep))
+                sides[name] = _joeynmt(peer, ours, text, batch_sizes, keep)
+                described = {"updates": peer_updates, **recipe.sizes(ours.config)}
+                found["peer"] = {**peer.greeting, **described}
         found["text"] = _measured(ours, text)
         found["search"] = dict(SEARCH)
         found["counted"] = {name: side.counted for name, side in sides.items()}
@@ -214,7 +217,9 @@ def _timed(
     return found, (time.perf_counter() - start, time.process_time() - cpu)
 
 
-def _joeynmt(peer: peers.Peer, run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:
+def _joeynmt(
+    peer: peers.Peer, run: Run, text: Text, batch_sizes: Sequence[int], keep: bool
+) -> Side:
     source, target = run.codecs
     words = [recipe.to_words(source, line) for line in text.sources]
     orders = {
@@ -243,6 +248,8 @@ def _joeynmt(peer: peers.Peer, run: Run, text: Text, batch_sizes: Sequence[int])
         "joeynmt.prediction.predict in torch.inference_mode: tokens in, batches, search without "
         "alignments, tokens out; cutting text into tokens and joining them is not counted"
     )
+    if keep:
+        counted += "; its process keeps the memory that it frees, as ours does"
     choices = {"batch_size": batch_sizes, "threads": threads, "order": list(orders)}
     return Side(translate, {**choices, "precision": ["float32", "bfloat16"]}, counted)
 

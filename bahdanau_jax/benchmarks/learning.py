@@ -78,7 +78,7 @@ def run(
         )
         settings = theirs / "config.json"
         settings.write_text(json.dumps(asked, indent=2), encoding="utf-8")
-        command = [str(python), recipe.PROGRAM, "train", str(settings)]
+        command = recipe.command(python, "train", settings)
         written, log = _written(trained, theirs), workdir / "joeynmt.log"
         found["joeynmt"] = {
             **recipe.sizes(trained.config),

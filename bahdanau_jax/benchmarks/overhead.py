@@ -13,12 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import jax
 import numpy as np
 
 from bahdanau_jax import model, training
 from bahdanau_jax.batch import Batch, pad
-from bahdanau_jax.benchmarks import machine
+from bahdanau_jax.benchmarks import machine, updates
 from bahdanau_jax.config import Config
 
 WARM = 10  # updates at the beginning that are not looked at
@@ -71,17 +70,13 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     saves = list(events(checkpoint_every, SAVE, steps))
     for some, others in ((lines, saves), (saves, lines)):
         apart(some, others, steps - 1)  # now rather than after the training
-    network = model.Seq2Seq(config.model)
-    smoothing, rows = config.optimizer.label_smoothing, config.data.batch_size
-
-    def loss_fn(params, batch, key):
-        return network.apply({"params": params}, batch, key, smoothing)
-
-    tx = training.make(config.optimizer, steps)
-    update = training.train_step(loss_fn, tx, config.optimizer, elementwise=True)
+    rows = config.data.batch_size
+    network = updates.with_kernel(config.model, lambda: (rows, length, length))
+    params = updates.parameters(network)
+    parameters = model.count(params)
+    state, update, _ = updates.ours(network, params, config.optimizer)
+    del params  # a donated state has no second owner
     batches = [batch(config, rows, length, seed) for seed in range(4)]
-    params = jax.jit(network.init)(jax.random.key(0), batches[0])["params"]
-    state = training.init_state(params, tx, jax.random.key(1), config.optimizer)
     settings = dataclasses.replace(config.training, steps=steps, checkpoint_every=checkpoint_every)
     begun: list[Spent] = []
 
@@ -113,7 +108,7 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     found = {clock: costs(spent, lines, saves) for clock, spent in each.items()}
     return {
         "machine": machine.describe(["jax", "jaxlib", "orbax-checkpoint"]),
-        "parameters": model.count(params),
+        "parameters": parameters,
         "batch": [rows, length],
         "updates": steps,
         "log_every": settings.log_every,

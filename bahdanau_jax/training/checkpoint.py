@@ -32,6 +32,7 @@ from bahdanau_jax.training.digest import (
     unflatten,
 )
 from bahdanau_jax.training.hosts import Lost, is_lost
+from bahdanau_jax.training.placement import owned
 from bahdanau_jax.training.preservation import NewestAndBest, ordered
 
 log = logging.getLogger(__name__)
@@ -248,7 +249,7 @@ class Checkpointer:
                 f"{self.folder / str(step)} is of another model: {fault}; use the "
                 "configuration it was trained with, or another folder"
             )
-        return unflatten(template, self._read(step, note, wanted))
+        return owned(unflatten(template, self._read(step, note, wanted)))  # Orbax's are views
 
     def _read(self, step: int, note: dict, wanted: Flat) -> Flat:
         """Arrays like those `wanted`. Raises Damaged, on every process or on none."""

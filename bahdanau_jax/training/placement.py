@@ -87,6 +87,11 @@ def put(leaf: Any, sharding: NamedSharding) -> jax.Array:
     return jax.make_array_from_single_device_arrays(host.shape, sharding, parts)
 
 
+def owned(tree: Tree) -> Tree:
+    """The same arrays, each in memory of its own, which an update can reuse; all processes ask."""
+    return jax.tree.map(jnp.copy, tree)
+
+
 def replicate(tree: Tree, devices: Mesh) -> Tree:
     """The same values on every device."""
     return jax.tree.map(lambda leaf: put(leaf, replicated(devices)), tree)

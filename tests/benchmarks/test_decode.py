@@ -16,7 +16,7 @@ from bahdanau_jax.trained import load
 # What stands at the place of JoeyNMT's Python: it is given the program, a command and a file.
 PEER = """#!{python}
 import json, pathlib, sys
-_, command, config = sys.argv[1:]
+_, command, config, *keep = sys.argv[1:]
 if command == "train":
     {train}
     sys.exit()
@@ -25,7 +25,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     {serve}
     lines, slow = asked["lines"], (asked["batch_size"] == 4) + (asked["threads"] == 1)
-    slow += asked["precision"] == "float32"
+    slow += (asked["precision"] == "float32") + (not keep)
     answer = {{"seconds": 1.0 + slow, "cpu_seconds": 0.5, "lines": lines}}
     print(json.dumps(answer), flush=True)
 """
@@ -65,6 +65,7 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     assert beam["joeynmt"]["first_call_seconds"] == 1.0
     assert beam["joeynmt"]["seconds"] == [1.0, 1.0, 1.0]
     assert beam["joeynmt"]["sentences_per_second"] == 6.0
+    assert beam["joeynmt as it comes"]["seconds"] == [2.0, 2.0, 2.0]
     tokens = found["text"]["source_tokens_per_sentence"]
     assert beam["joeynmt"]["tokens_per_sentence"] == tokens  # this peer repeats
     ours = beam["ours"]
@@ -74,7 +75,8 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     assert beam["ours over joeynmt"]["ratio"] == pytest.approx(sorted(ratios)[1], rel=1e-3)
     assert found["peer"]["versions"] == {"joeynmt": "2.3.0"}
     assert found["peer"]["hidden_size"] == load(trained[0]).config.model.hidden_size
-    assert set(found["counted"]) == {"ours", "ours in bfloat16", "ours from text", "joeynmt"}
+    sides = {"ours", "ours in bfloat16", "ours from text", "joeynmt", "joeynmt as it comes"}
+    assert set(found["counted"]) == sides
     for name in ("tokens_per_sentence", "bleu_lowercased"):  # both are the same translations
         assert beam["ours"][name] == beam["ours from text"][name]
     assert found["text"]["sentences"] == 6

@@ -71,6 +71,15 @@ def test_newest_and_best_are_kept(states, tmp_path):
     assert bits(restored(tmp_path, best=True)) == bits(states[1])
 
 
+def test_an_update_reuses_the_memory_of_what_is_restored(states, tmp_path):
+    fill(tmp_path, states)
+    state = restored(tmp_path)
+    again = jax.jit(lambda state: state.replace(step=state.step + 1), donate_argnums=0)
+    before = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(state.params)]
+    after = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(again(state).params)]
+    assert after == before
+
+
 def test_of_equal_scores_the_last_is_best(states, tmp_path):
     """A score that stays at 0 for long would otherwise leave the first checkpoint the best."""
     fill(tmp_path, states, (3.0, 9.0, 9.0, 1.0), keep=1)

@@ -2,13 +2,13 @@
 nothing of this package is imported here but its neighbour `serving`, and nothing there imports
 this.
 
-    python joey.py train CONFIG     trains the model of a JoeyNMT configuration
-    python joey.py serve CONFIG     translates: a line of stdin asks, a line of stdout answers
+    python joey.py train CONFIG [keep]  trains the model of a JoeyNMT configuration
+    python joey.py serve CONFIG [keep]  translates: a line of stdin asks, a line of stdout answers
 
 The first answer, unasked, is {"versions", "parameters"}. A request holds "lines" (tokens with
 spaces between), "beam_size", "batch_size", "threads", "precision" (of autocast) and "alpha"; its
-answer holds "seconds", "cpu_seconds" and "lines". What JoeyNMT logs goes to stderr. It keeps the
-memory that it frees, as ours does, which makes it faster.
+answer holds "seconds", "cpu_seconds" and "lines". What JoeyNMT logs goes to stderr. With `keep` it
+keeps the memory that it frees, as ours does, which makes it faster.
 """
 
 import json
@@ -76,8 +76,9 @@ def translate(settings, model, stream, request: dict) -> dict:
 
 
 if __name__ == "__main__":
-    command, file = sys.argv[1:]
-    serving.keep_memory()
+    command, file, *keep = sys.argv[1:]
+    if keep:
+        serving.keep_memory()
     if command == "serve":  # it would log each call
         for name in logging.root.manager.loggerDict:
             if name.startswith("joeynmt"):

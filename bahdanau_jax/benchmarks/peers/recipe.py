@@ -23,11 +23,11 @@ SIDES = ("src", "trg")
 DEV_PAIRS = 200
 
 
-def joeynmt(run: Run, python: Path, folder: Path, updates: int) -> process.Peer:
+def joeynmt(run: Run, python: Path, folder: Path, updates: int, keep: bool = True) -> process.Peer:
     """A JoeyNMT of the run's sizes, trained on the run's pairs in `folder`, or found trained there.
 
-    `python` belongs to an environment that has JoeyNMT. Raises ValueError where the folder holds
-    another model, or where JoeyNMT fails.
+    `python` belongs to an environment that has JoeyNMT. With `keep` it keeps the memory that it
+    frees. Raises ValueError where the folder holds another model, or where JoeyNMT fails.
     """
     python = process.located("JoeyNMT", python)
     name, config = f"JoeyNMT ({python})", folder / "config.json"
@@ -41,9 +41,14 @@ def joeynmt(run: Run, python: Path, folder: Path, updates: int) -> process.Peer:
         write_text(run, folder, DEV_PAIRS)
         draft = folder / "draft.json"
         draft.write_text(wanted, encoding="utf-8")
-        process.run(name, [str(python), PROGRAM, "train", str(draft)])
+        process.run(name, command(python, "train", draft))
         draft.replace(config)  # only a model that is trained has a configuration
-    return process.Peer(name, [str(python), PROGRAM, "serve", str(config)])
+    return process.Peer(name, command(python, "serve", config, keep))
+
+
+def command(python: Path, what: str, config: Path, keep: bool = True) -> list[str]:
+    """How JoeyNMT is made to train a configuration, or to serve it."""
+    return [str(python), PROGRAM, what, str(config), *(["keep"] if keep else [])]
 
 
 def sizes(config: Config) -> dict[str, Any]:
