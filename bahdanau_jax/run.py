@@ -93,8 +93,7 @@ def _with_kernel(config: Config, prepared: Prepared, workdir: Path) -> Config:
     before = Config.load(workdir / CONFIG).model.attention_kernel if known else ""
 
     def sizes() -> tuple[int, int, int]:
-        plan, parts = _plan(config, prepared), config.training.accumulate * training.mesh().size
-        return -(-plan.heights[-1] // parts), *plan.cells[-1]
+        return _plan(config, prepared).largest(config.training.accumulate * training.mesh().size)
 
     note = functools.partial(print, file=sys.stderr, flush=True)
     kernel = training.attention_kernel(config.model, before, sizes, note)

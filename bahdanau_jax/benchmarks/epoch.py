@@ -33,8 +33,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     settings, devices = config.training, training.mesh()
     backend = training.BACKENDS[settings.parallel](devices, settings.shard)
     multiple = devices.size * settings.accumulate
-    largest = -(-plan.heights[-1] // multiple), *plan.cells[-1]
-    network = updates.with_kernel(config.model, lambda: largest)
+    network = updates.with_kernel(config.model, lambda: plan.largest(multiple))
     params = updates.parameters(network)
     program = updates.ours(network, params, config.optimizer, backend, settings.accumulate)
     state, step, _ = program

@@ -10,8 +10,11 @@ import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.benchmarks import updates
 from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.training import parallel
 from bahdanau_jax.training import step as stepping
+from tests.model import worlds
 from tests.training import toy
 
 
@@ -50,6 +53,20 @@ def test_loss_scale(scale, limit):
         *map(jax.tree.leaves, (before, state.params, whole)), strict=True
     ):
         np.testing.assert_allclose(old - new, gradient * factor / divisor, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["xla", "pallas"])
+def test_an_accelerator_never_asks_the_host_within_an_update(kernel, monkeypatch):
+    """No branch, no call back, and only loops of a known length: a CUDA graph can hold it."""
+    monkeypatch.setattr(parallel, "BLOCKS", {})  # as on all but a CPU
+    config = dataclasses.replace(
+        worlds.CONFIGS["paper"], attention_kernel=kernel, readout_dropout=0.5
+    )
+    state, step, _ = updates.ours(config, updates.parameters(config), accumulate=2)
+    program = step.trace(state, worlds.batch(worlds.pairs(count=4))).jaxpr
+    found = {equation.primitive.name for equation in worlds.equations(program)}
+    assert "scan" in found and ("pallas_call" in found) == (kernel == "pallas")
+    assert not [name for name in found if name in ("cond", "while") or "callback" in name]
 
 
 def test_dropout_changes_from_step_to_step():
