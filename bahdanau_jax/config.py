@@ -236,7 +236,7 @@ _SHARES = (
     "data.subword_sampling "
     "optimizer.label_smoothing optimizer.rho optimizer.beta1 optimizer.beta2 optimizer.ema"
 )
-_POSITIVE = "optimizer.learning_rate optimizer.epsilon decoding.max_ratio"
+_POSITIVE = "optimizer.learning_rate optimizer.epsilon"
 
 
 def faults(config: Config) -> list[str]:
@@ -264,6 +264,8 @@ def faults(config: Config) -> list[str]:
         lambda value: 0 <= value < float("inf"),
         "at least 0 and finite",
     )
+    # Of so many steps the buffers of a search would be mostly empty.
+    expect("decoding.max_ratio", lambda value: 0 < value <= 100, "above 0 and at most 100")
     # Outside, log-probabilities over it leave float32, and every word is as good as any.
     expect(
         "decoding.temperature",

@@ -210,15 +210,16 @@ class Run:
         return found if n_best else [hypotheses[0] for hypotheses in found]
 
     def force(
-        self, sources: Sequence[str], targets: Sequence[str], **settings: Any
+        self, sources: Sequence[str], targets: Sequence[str | Hypothesis], **settings: Any
     ) -> list[Hypothesis]:
         """Forced decoding: each target with the model's probabilities and alignment.
 
-        The score is on the scale of the run's search, or of these settings of it. A target is
-        tokenised first, so of a translation only one that this gives back as it was found, without
-        UNK, has the same score.
+        The score is on the scale of the run's search, or of these settings of it. A text is
+        tokenised first, which need not give the tokens back that a translation was written with; a
+        hypothesis is scored in its own tokens.
 
         >>> run.force(["The man sleeps ."], ["L' homme dort ."], coverage=0.2)[0].score
+        >>> run.force(lines, run.translate(lines))  # the same scores again
         """
         searching = self.searching(**settings)
         return decoding.force(*self._models(), self.codecs, searching, sources, targets)

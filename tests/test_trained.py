@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import bahdanau_jax as bj
 from bahdanau_jax import training
-from bahdanau_jax.decoding import below_greedy
+from bahdanau_jax.decoding import below
 from bahdanau_jax.trained import CHECKPOINTS
 
 LINES = ["We sleep.", "", "I am tired in Canada.", "The man saw a house.", "He sleeps.", "No."]
@@ -112,11 +112,30 @@ def test_forced_scores_are_on_the_scale_that_is_asked_for(run):
 
 def test_an_ensemble_scores_as_it_translates(run, trained):
     both = bj.ensemble([run, bj.load(trained[0], average=2)])
-    found = [h for h in both.translate(LINES) if h.finished and h.tokens]
-    sources = [line for line, h in zip(LINES, both.translate(LINES), strict=True) if h in found]
-    for ours, theirs in zip(found, both.force(sources, [h.text for h in found]), strict=True):
-        if ours.tokens == theirs.tokens:  # a detokenised text may be tokenised otherwise
+    found = both.translate(LINES)
+    assert sum(len(h.tokens) > 1 for h in found) >= 2
+    _alike(found, both.force(LINES, found))
+
+
+@pytest.mark.parametrize("how", [{}, {"method": "sample", "temperature": 2.0, "max_ratio": 2.0}])
+def test_hypotheses_are_forced_in_their_own_tokens(run, how):
+    """Also where their text would be tokenised otherwise, and where they have no end."""
+    ranked = run.translate(LINES, n_best=3, **how)
+    pairs = [(line, h) for line, each in zip(LINES, ranked, strict=True) for h in each]
+    found = [h for _, h in pairs]
+    if how:
+        assert not all(h.finished for h in found)
+        assert any(run.codecs[1].units(h.text)[: len(h.tokens)] != h.tokens for h in found)
+    _alike(found, run.force([line for line, _ in pairs], found, **how))
+
+
+def _alike(found, forced):
+    for ours, theirs in zip(found, forced, strict=True):
+        assert (ours.text, ours.finished) == (theirs.text, theirs.finished)
+        if ours.tokens:  # a blank line has no scores
+            assert ours.tokens == theirs.tokens and ours.source_tokens == theirs.source_tokens
             assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
+            np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, atol=1e-4)
             np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
 
 
@@ -197,10 +216,10 @@ def test_prefixes_and_samples_skip_blank_lines(run):
     ]
 
 
-def test_a_wider_beam_is_seldom_below_greedy(run):
+def test_a_wider_beam_is_seldom_below(run):
     """Reported, not forbidden; a beam that is often worse would be a fault."""
     wide, narrow = run.translate(LINES, beam_size=12), run.translate(LINES, beam_size=1)
-    assert len(below_greedy(wide, narrow)) <= 1
+    assert len(below(wide, narrow)) <= 1
 
 
 def test_config_files_of_before_are_read(run, trained, tmp_path):

@@ -19,7 +19,7 @@ from bahdanau_jax.batch import EOS
 from bahdanau_jax.benchmarks import machine, peers
 from bahdanau_jax.benchmarks.memory import memory
 from bahdanau_jax.benchmarks.peers import recipe
-from bahdanau_jax.decoding import below_greedy
+from bahdanau_jax.decoding import below
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.trained import Run, load
@@ -103,19 +103,20 @@ def run(
         found["search"] = dict(SEARCH)
         found["counted"] = {name: side.counted for name, side in sides.items()}
         found["beams"] = {str(beam): compare(sides, beam, rounds, text) for beam in beams}
-    found["below_greedy"] = _below_greedy(ours, text, beams)
+    found["below"] = _below(ours, text, beams)
     if with_memory:
         found["memory"] = memory()
     return found
 
 
-def _below_greedy(run: Run, text: Text, beams: Sequence[int]) -> dict[str, int]:
-    """Of each beam, the sentences whose best scores worse than what greedy search found."""
-    greedy = run.translate(text.sources, beam_size=1, **SEARCH)
+def _below(run: Run, text: Text, beams: Sequence[int]) -> dict[str, int]:
+    """"5 than 1": for how many sentences a beam of 5 found something worse than greedy search."""
+    found = {
+        beam: run.translate(text.sources, beam_size=beam, **SEARCH) for beam in sorted({1, *beams})
+    }
     return {
-        str(beam): len(below_greedy(run.translate(text.sources, beam_size=beam, **SEARCH), greedy))
-        for beam in beams
-        if beam > 1
+        f"{wide} than {narrow}": len(below(found[wide], found[narrow]))
+        for narrow, wide in itertools.combinations(found, 2)
     }
 
 

@@ -45,7 +45,7 @@ class Translate:
     progress: bool | None = None  # on stderr; by default where that is a terminal
     replace_unk: bool = False  # write for each UNK the source word that it looked at
     lexicon: Path | None = None  # what to write instead: lines of source word, tab, target word
-    reference: Path | None = None  # with --replace-unk: say on stderr what it does to BLEU
+    reference: Path | None = None  # say on stderr what BLEU is, and what --replace-unk does to it
     settings: Annotated[DecodingConfig, tyro.conf.arg(name="")] = field(
         default_factory=DecodingConfig
     )
@@ -137,8 +137,8 @@ def _check(chosen: Translate) -> None:
             f"--beam-size is {chosen.settings.beam_size}, but should be at least {chosen.n_best}"
             " (the number of translations wanted)"
         )
-    if not chosen.replace_unk and (chosen.lexicon or chosen.reference):
-        raise ValueError("--lexicon and --reference are about --replace-unk True, which is missing")
+    if chosen.lexicon and not chosen.replace_unk:
+        raise ValueError("--lexicon is about --replace-unk True, which is missing")
     for option in ("input", "prefix", "lexicon", "reference"):
         path = getattr(chosen, option)
         if path is not None and not path.exists():

@@ -28,7 +28,7 @@ class Asked(Protocol):
 class Known:
     """Hypotheses without UNK, window by window, and what that does to BLEU.
 
-    Where it was not asked for, hypotheses pass as they are.
+    Where it was not asked for, hypotheses pass as they are, and have one BLEU.
     """
 
     def __init__(self, asked: Asked, run):
@@ -54,22 +54,26 @@ class Known:
     def __call__(
         self, sources: Sequence[str], ranked: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
-        from bahdanau_jax import decoding
-
-        if not self._asked.replace_unk:
-            return ranked
-        found = [
-            [decoding.replace_unknown(h, self._run.codecs, line, self._lexicon) for h in each]
-            for line, each in zip(sources, ranked, strict=True)
-        ]
-        if not decoding.METHODS[self._asked.settings.method].by_chance:
-            found = [decoding.distinct(each) for each in found]
+        found = self._replaced(sources, ranked) if self._asked.replace_unk else ranked
         if self._asked.reference is not None:
             self._best += [each[0] for each in found]
         return found
 
+    def _replaced(
+        self, sources: Sequence[str], ranked: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        from bahdanau_jax import decoding
+
+        found = [
+            [decoding.replace_unknown(h, self._run.codecs, line, self._lexicon) for h in each]
+            for line, each in zip(sources, ranked, strict=True)
+        ]
+        if decoding.METHODS[self._asked.settings.method].by_chance:
+            return found
+        return [decoding.distinct(each) for each in found]
+
     def report(self) -> None:
-        """On stderr: BLEU with and without, on ordinary text and on tokens in lower case."""
+        """On stderr: BLEU on ordinary text and on tokens in lower case, with and without UNK."""
         from bahdanau_jax import evaluation
 
         if self._asked.reference is None:
@@ -79,6 +83,9 @@ class Known:
         effect = evaluation.unknown_effect(
             self._best, references, self._run.codecs[1].tokenizer.tokenize
         )
+        if not self._asked.replace_unk:
+            for name in ("BLEU", "BLEU-tokenized-lowercased"):
+                effect[name] = effect.pop(f"{name}-with-UNK")
         for name, value in effect.items():
             shown = f"{value:.1f}" if isinstance(value, float) else value
             print(f"{name} {shown}", file=sys.stderr)

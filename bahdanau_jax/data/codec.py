@@ -68,6 +68,10 @@ class Codec:
     def encode_tokenised(self, tokenised: str) -> list[int]:
         return [*self.vocabulary.encode(tokenised), EOS]
 
+    def ids(self, symbols: Sequence[str]) -> list[int]:
+        """The ids that `tokens` wrote as these symbols; UNK for any other, and for `</s>`."""
+        return self.vocabulary.ids(symbols)
+
     def units(self, text: str) -> tuple[str, ...]:
         """What each id of `encode(text)` was written as: `tokens` without unknown ones."""
         return (*self.vocabulary.units(self.tokenize(text)), EOS_SYMBOL)

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from sacremoses import MosesDetokenizer, MosesTokenizer
 
+from bahdanau_jax.batch import UNK_SYMBOL
+
 
 class Tokenizer(Protocol):
     def tokenize(self, text: str) -> str:
@@ -25,6 +27,7 @@ class Moses:
     """The rules of the Moses tokeniser for a language; one it does not know gets the English ones.
 
     No escaping (`&` stays `&`), no splitting at hyphens. Control characters vanish, as in Moses.
+    `<unk>` is one token, so that a translation can be read again.
 
     >>> Moses("fr").tokenize("L'homme n'a pas vu, hier.")
     "L' homme n' a pas vu , hier ."
@@ -35,7 +38,8 @@ class Moses:
         self._detokenizer = MosesDetokenizer(language)
 
     def tokenize(self, text: str) -> str:
-        return " ".join(self._tokenizer.tokenize(text, escape=False))
+        whole = [UNK_SYMBOL] if UNK_SYMBOL in text else None
+        return " ".join(self._tokenizer.tokenize(text, escape=False, protected_patterns=whole))
 
     def detokenize(self, tokenised: str) -> str:
         return str(self._detokenizer.detokenize(tokenised.split(), unescape=False))

@@ -39,6 +39,10 @@ class Vocabulary(Protocol):
 
     def encode(self, tokenised: str) -> list[int]: ...
 
+    def ids(self, symbols: Sequence[str]) -> list[int]:
+        """The ids that `tokens` wrote as these symbols; UNK for any other, and for `</s>`."""
+        ...
+
     def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
         """Many sentences; with `draw`, each in one of several ways."""
         ...
@@ -100,8 +104,11 @@ class Words:
         return [(a, b - len(self.between)) for a, b in itertools.pairwise(starts)]
 
     def encode(self, tokenised: str) -> list[int]:
+        return self.ids(self._split(tokenised))
+
+    def ids(self, symbols: Sequence[str]) -> list[int]:
         index: dict[str, int] = self._index  # type: ignore[attr-defined]
-        return [index.get(unit, UNK) for unit in self._split(tokenised)]
+        return [index.get(symbol, UNK) for symbol in symbols]
 
     def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
         del draw  # there is one way to write a sentence in words
@@ -199,6 +206,10 @@ class SentencePiece:
 
     def encode(self, tokenised: str) -> list[int]:
         return self._processor.encode(tokenised)
+
+    def ids(self, symbols: Sequence[str]) -> list[int]:
+        found = (self._processor.piece_to_id(symbol) for symbol in symbols)
+        return [UNK if i == EOS else i for i in found]
 
     def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
         if draw is not None:

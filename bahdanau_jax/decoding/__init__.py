@@ -1,7 +1,7 @@
 """Search over any model's step function, and translation of text with it."""
 
 from bahdanau_jax.decoding import program
-from bahdanau_jax.decoding.forced import below_greedy, force
+from bahdanau_jax.decoding.forced import below, force
 from bahdanau_jax.decoding.history import Found
 from bahdanau_jax.decoding.program import METHODS
 from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Normalization, Ranking
@@ -21,7 +21,7 @@ __all__ = [
     "Ranking",
     "Rules",
     "beam",
-    "below_greedy",
+    "below",
     "distinct",
     "force",
     "greedy",

@@ -4,12 +4,13 @@ B sentences, S source and T target positions.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from bahdanau_jax.batch import Batch, pad
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, Batch, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.grid import grouped, height
@@ -28,17 +29,18 @@ def force(
     codecs: tuple[Codec, Codec],
     decoding: DecodingConfig,
     sources: Sequence[str],
-    targets: Sequence[str],
+    targets: Sequence[str | Hypothesis],
 ) -> list[Hypothesis]:
     """Each target as a hypothesis, with its probabilities, its alignment and its score.
 
-    On the scale of the search `decoding`, so that it can be compared with what that finds. Nothing
-    is split or cut. Raises ValueError where there are not as many targets as sources.
+    On the scale of the search `decoding`, so that it can be compared with what that finds. A text
+    is tokenised, and ends; a hypothesis is taken token by token. Nothing is split or cut. Raises
+    ValueError where there are not as many targets as sources.
     """
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources)} sources but {len(targets)} targets: one each, please")
     x = [codecs[0].encode(line) for line in sources]
-    y = [codecs[1].encode(line) for line in targets]
+    y = [_ids(codecs[1], target) for target in targets]
     many, ranking = members(config, params, decoding.products), Ranking.of(decoding)
     hypotheses: dict[int, Hypothesis] = {}
     longer = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
@@ -53,14 +55,22 @@ def force(
         alpha = np.asarray(mean([one.alpha for one in made]))
         for i, row in enumerate(rows):
             hypotheses[row] = _forced(
-                codecs, (sources[row], targets[row]), (x[row], y[row]), log_p[i], alpha[i], ranking
+                codecs, sources[row], targets[row], (x[row], y[row]), log_p[i], alpha[i], ranking
             )
     return [hypotheses[row] for row in range(len(sources))]
 
 
+def _ids(codec: Codec, target: str | Hypothesis) -> list[int]:
+    if isinstance(target, str):
+        return codec.encode(target)
+    ids = codec.ids(target.tokens)
+    return [*ids[:-1], EOS] if target.finished else ids
+
+
 def _forced(
     codecs: tuple[Codec, Codec],
-    texts: tuple[str, str],
+    source: str,
+    target: str | Hypothesis,
     ids: tuple[list[int], list[int]],
     log_p: Float[np.ndarray, " T"],
     alpha: Float[np.ndarray, "T S"],
@@ -68,27 +78,28 @@ def _forced(
 ) -> Hypothesis:
     size, width = len(ids[1]), len(ids[0])
     log_p, alpha = log_p[:size], alpha[:size, :width]
-    return Hypothesis(
-        text=texts[1],
-        tokens=codecs[1].units(texts[1]),
+    if isinstance(target, str):
+        target = Hypothesis(target, codecs[1].units(target), (), 0.0, True, (), alpha)
+    return replace(
+        target,
+        tokens=target.tokens or (EOS_SYMBOL,),  # of a blank line
         log_probabilities=tuple(log_p.tolist()),
         score=ranking.score(log_p, alpha),
-        finished=True,
-        source_tokens=codecs[0].units(texts[0]),
+        source_tokens=codecs[0].units(source),
         alpha=alpha.copy(),
     )
 
 
-def below_greedy(beam: Sequence[Hypothesis], greedy: Sequence[Hypothesis]) -> list[int]:
-    """The sentences for which a beam found something that scores worse than greedy search did.
+def below(wider: Sequence[Hypothesis], narrower: Sequence[Hypothesis]) -> list[int]:
+    """The sentences for which a wider beam found something worse than a narrower, or greedy search.
 
-    It can happen: greedy's way may leave a beam before it ends. Both on one scale; where one has
-    not finished, its score says nothing, and the sentence does not count.
+    It can happen: the narrower one's way may leave the beam before it ends. Both on one scale;
+    where one has not finished, its score says nothing, and the sentence does not count.
 
-    >>> len(below_greedy(run.translate(lines), run.translate(lines, beam_size=1)))
+    >>> len(below(run.translate(lines), run.translate(lines, beam_size=1)))
     """
     return [
         row
-        for row, (wide, narrow) in enumerate(zip(beam, greedy, strict=True))
+        for row, (wide, narrow) in enumerate(zip(wider, narrower, strict=True))
         if wide.finished and narrow.finished and wide.score < narrow.score - 1e-4
     ]

@@ -80,7 +80,7 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     for name in ("tokens_per_sentence", "bleu_lowercased"):  # both are the same translations
         assert beam["ours"][name] == beam["ours from text"][name]
     assert found["text"]["sentences"] == 6
-    assert set(found["below_greedy"]) == {"2"} and 0 <= found["below_greedy"]["2"] <= 6
+    assert set(found["below"]) == {"2 than 1"} and 0 <= found["below"]["2 than 1"] <= 6
 
 
 def test_without_a_peer_ours_is_measured_alone(bench):

@@ -13,6 +13,25 @@ from bahdanau_jax.hypothesis import Hypothesis
 CODECS = data.learn(DataConfig(tokenizer="none"), [data.Pair("a b", "p q")])
 
 
+def test_without_replacement_a_reference_gives_one_bleu(tmp_path, capsys):
+    reference = tmp_path / "reference"
+    reference.write_text("p q p q p <unk>\n")
+    asked = types.SimpleNamespace(replace_unk=False, lexicon=None, reference=reference, input=None)
+    known = Known(asked, types.SimpleNamespace(codecs=CODECS))
+    tokens = (*"p q p q p <unk>".split(), "</s>")
+    look = np.full((7, 2), 0.5, np.float32)
+    ranked = [[Hypothesis(" ".join(tokens[:-1]), tokens, (-1.0,) * 7, -7.0, True, ("x", ""), look)]]
+    assert known(["x"], ranked) == ranked
+    known.report()
+    said = dict(line.rsplit(" ", 1) for line in capsys.readouterr().err.splitlines())
+    assert (said["sentences"], said["UNK"], said["sentences-with-UNK"]) == ("1", "1", "1")
+    assert float(said["BLEU"]) < 100  # an unknown word is a wrong one, whatever stands there
+    assert set(said) == {"sentences", "UNK", "sentences-with-UNK"} | {
+        "BLEU",
+        "BLEU-tokenized-lowercased",
+    }
+
+
 @pytest.mark.parametrize(("method", "left"), [("beam", ["p", "q"]), ("sample", ["p", "q", "p"])])
 def test_texts_that_replacement_made_equal_come_once(method, left, tmp_path):
     def found(word, score):

@@ -175,7 +175,9 @@ def test_any_tokenised_text_round_trips(name, texts):
     vocabulary = VOCABULARIES[name].learn(sentences, DataConfig(), 1 << 20, "")
     vocabulary = VOCABULARIES[name].from_bytes(vocabulary.to_bytes())
     for sentence in sentences:
-        back = vocabulary.decode(vocabulary.encode(sentence))
+        ids = vocabulary.encode(sentence)
+        assert vocabulary.ids(vocabulary.tokens(ids)) == ids
+        back = vocabulary.decode(ids)
         if name == "words":  # a word that reads like EOS is an unknown one
             sentence = " ".join("<unk>" if w == "</s>" else w for w in sentence.split(" "))
         assert back == sentence
@@ -189,7 +191,24 @@ def test_sentencepiece_takes_any_text(codecs, text):
         ids = one.encode(text)
         assert ids[-1] == EOS and EOS not in ids[:-1]
         assert all(0 <= i < len(one.vocabulary) for i in ids)
+        assert one.ids(one.tokens(ids[:-1])) == ids[:-1]
         assert "\n" not in one.decode(ids)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_symbol_of_no_word_is_unknown(codecs, name):
+    for one in codecs[name]:
+        assert one.ids(["</s>", "<unk>", "no such symbol"]) == [UNK] * 3
+
+
+@pytest.mark.parametrize(
+    "text", ["Un <unk> dort.", "L'<unk>, l'autre <unk>.", "<unk>", "<unk> <unk> !"]
+)
+def test_what_was_written_for_an_unknown_word_is_one_token(text):
+    moses = Moses("fr")
+    tokens = moses.tokenize(text).split()
+    assert tokens.count("<unk>") == text.count("<unk>") and not {"<", "unk", ">"} & set(tokens)
+    assert moses.tokenize(moses.detokenize(" ".join(tokens))).split() == tokens
 
 
 def test_sentencepiece_is_the_same_to_the_byte():

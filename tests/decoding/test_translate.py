@@ -12,7 +12,7 @@ import pytest
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
-from bahdanau_jax.decoding import below_greedy, force, pieces, replace_unknown, translate
+from bahdanau_jax.decoding import below, force, pieces, replace_unknown, translate
 from bahdanau_jax.decoding.translate import _answer
 from bahdanau_jax.hypothesis import Hypothesis
 from tests.model import worlds
@@ -215,13 +215,13 @@ def test_samples_go_by_seed_and_line_whatever_they_are_drawn_with():
     ]
 
 
-def test_how_often_a_beam_ends_below_greedy():
+def test_how_often_a_beam_ends_below():
     def scored(score, finished=True):
         return Hypothesis("", (), (), score, finished, (), np.zeros((0, 0), np.float32))
 
     wide = [scored(-1.0), scored(-3.0), scored(-2.00001), scored(-9.0, False), scored(-9.0)]
     narrow = [scored(-2.0), scored(-2.0), scored(-2.0), scored(-1.0), scored(-1.0, False)]
-    assert below_greedy(wide, narrow) == [1]
+    assert below(wide, narrow) == [1]
 
 
 def greedy(config, params, line):
