@@ -110,7 +110,7 @@ def run(
 
 
 def _below(run: Run, text: Text, beams: Sequence[int]) -> dict[str, int]:
-    """"5 than 1": for how many sentences a beam of 5 found something worse than greedy search."""
+    """ "5 than 1": for how many sentences a beam of 5 found something worse than greedy search."""
     found = {
         beam: run.translate(text.sources, beam_size=beam, **SEARCH) for beam in sorted({1, *beams})
     }

@@ -18,7 +18,7 @@ def test_without_replacement_a_reference_gives_one_bleu(tmp_path, capsys):
     reference.write_text("p q p q p <unk>\n")
     asked = types.SimpleNamespace(replace_unk=False, lexicon=None, reference=reference, input=None)
     known = Known(asked, types.SimpleNamespace(codecs=CODECS))
-    tokens = (*"p q p q p <unk>".split(), "</s>")
+    tokens = (*["p", "q", "p", "q", "p", "<unk>"], "</s>")
     look = np.full((7, 2), 0.5, np.float32)
     ranked = [[Hypothesis(" ".join(tokens[:-1]), tokens, (-1.0,) * 7, -7.0, True, ("x", ""), look)]]
     assert known(["x"], ranked) == ranked
