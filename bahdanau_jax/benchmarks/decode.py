@@ -97,8 +97,8 @@ def run(
             for name, keep in (("joeynmt", True), ("joeynmt as it comes", False)):
                 peer = stack.enter_context(peers.joeynmt(*asked, keep))
                 sides[name] = _joeynmt(peer, ours, text, batch_sizes, keep)
-                described = {"updates": peer_updates, **recipe.sizes(ours.config)}
-                found["peer"] = {**peer.greeting, **described}
+                found.setdefault("peer", peer.greeting)
+            found["peer"] |= {"updates": peer_updates, **recipe.sizes(ours.config)}
         found["text"] = _measured(ours, text)
         found["search"] = dict(SEARCH)
         found["counted"] = {name: side.counted for name, side in sides.items()}
@@ -110,7 +110,7 @@ def run(
 
 
 def _below(run: Run, text: Text, beams: Sequence[int]) -> dict[str, int]:
-    """ "5 than 1": for how many sentences a beam of 5 found something worse than greedy search."""
+    """For how many sentences a beam found something worse than a narrower one, as "5 than 1"."""
     found = {
         beam: run.translate(text.sources, beam_size=beam, **SEARCH) for beam in sorted({1, *beams})
     }
