@@ -10,12 +10,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "bahdanau_jax"
 
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
-BASE = {"config", "batch", "hypothesis"}
+BASE = {"config", "batch", "hypothesis", "distribution"}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
 WHOLE = {"variants", "aligner", "trained", "exchange", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
 ALLOWED = {
-    **{part: BASE for part in ("config", "batch", "hypothesis", "model", "data", "evaluation")},
+    **{part: BASE for part in (*BASE, "model", "data", "evaluation")},
     "training": BASE | {"model", "data"},
     "decoding": BASE | {"model", "data"},
     "variants": BASE | STAGES,

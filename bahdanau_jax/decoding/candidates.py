@@ -10,8 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from bahdanau_jax.batch import EOS
-
-WINDOW = 64  # words
+from bahdanau_jax.distribution import WINDOW, Distribution
 
 
 class Candidates(NamedTuple):
@@ -23,29 +22,25 @@ class Candidates(NamedTuple):
     parent: Int[Array, "B J"]  # int32 index of the hypothesis that it continues
 
 
-def best(
-    totals: Float[Array, "B K"], log_probabilities: Float[Array, "B K V"], count: int
-) -> Candidates:
+def best(totals: Float[Array, "B K"], next_word: Distribution, count: int) -> Candidates:
     """The `count` best continuations of the beam; ties to the lower (place, word).
 
     The best words lie in the `count` windows of the highest maxima, so that only those are sorted.
     Beam 12, V 30,000, 64 sentences, two CPU cores: 6 ms; `top_k` of all K·V 60 ms, and likewise
     of each place first.
     """
-    B, K, V = log_probabilities.shape
-    windows = max(-(-V // WINDOW), -(-count // (K * WINDOW)))  # enough of them for `count` words
-    tail = windows * WINDOW - V
-    size = (1, 1, WINDOW)
-    highest = lax.reduce_window(
-        log_probabilities, -jnp.inf, lax.max, size, size, ((0, 0), (0, 0), (0, tail))
-    )
+    B, K, windows = next_word.highest.shape
+    totals = totals - next_word.normalizer
+    more = max(0, -(-count // (K * WINDOW)) - windows)  # where there are too few words: of fillers
+    highest = jnp.pad(next_word.highest, ((0, 0), (0, 0), (0, more)), constant_values=-jnp.inf)
+    windows += more
     highest = (totals[:, :, None] + highest).reshape(B, K * windows)
     chosen = jnp.sort(lax.top_k(highest, min(count, K * windows))[1])  # in order: ties stay right
     place = (chosen // windows)[:, :, None]
     word = chosen % windows * WINDOW
     word = word[:, :, None] + jnp.arange(WINDOW, dtype=jnp.int32)[None, None]
     row = jnp.arange(B)[:, None, None]
-    values = log_probabilities.at[row, place, word].get(mode="fill", fill_value=-jnp.inf)
+    values = next_word.logits.at[row, place, word].get(mode="fill", fill_value=-jnp.inf)
     extended = jnp.take_along_axis(totals, place[:, :, 0], 1)[:, :, None] + values
     total, index = lax.top_k(extended.reshape(B, -1), count)
     parent, token, value = (
@@ -53,4 +48,5 @@ def best(
         for x in (place, word, values)
     )
     token = jnp.where(total > -jnp.inf, token, EOS)  # a filler's word may lie beyond V
+    value = value - jnp.take_along_axis(next_word.normalizer, parent, 1)
     return Candidates(total, token, value, parent)

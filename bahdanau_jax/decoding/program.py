@@ -21,7 +21,7 @@ from bahdanau_jax.decoding.ranking import Ranking, source_words
 from bahdanau_jax.decoding.rules import Rules
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import State, Step, beam
-from bahdanau_jax.model import Params, Seq2Seq, encode, fold, start, stepper
+from bahdanau_jax.model import Params, Seq2Seq, encode, fold, predictor, start
 
 Configs = tuple[ModelConfig, ...]  # of the members of an ensemble; most have one
 Weights = tuple[Params, ...]  # likewise
@@ -157,12 +157,15 @@ def together(
 
     def stepping(rows: Int[Array, " b"] | None) -> Step:
         mine = memories if rows is None else jax.tree.map(lambda leaf: leaf[rows], memories)
-        steps = [stepper(*member) for member in zip(configs, weights, mine, strict=True)]
+        steps = [predictor(*member) for member in zip(configs, weights, mine, strict=True)]
 
         def step(tokens, states):
             made = [one(tokens, state) for one, state in zip(steps, states, strict=True)]
-            log_p, states, alpha = zip(*made, strict=True)
-            return mean(log_p), states, mean(alpha)
+            next_words, states, alpha = zip(*made, strict=True)
+            next_word = jax.tree.map(lambda *leaves: mean(leaves), *next_words)
+            if len(made) > 1:  # the highest of a mean are not the mean of the highest
+                next_word = next_word.changed(next_word.logits)
+            return next_word, states, mean(alpha)
 
         return step
 

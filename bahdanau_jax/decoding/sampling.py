@@ -17,6 +17,7 @@ from bahdanau_jax.decoding.history import Found
 from bahdanau_jax.decoding.ranking import PLAIN, Ranking
 from bahdanau_jax.decoding.rules import Rules, constrain
 from bahdanau_jax.decoding.search import State, Step
+from bahdanau_jax.distribution import given
 
 
 class _Drawn(NamedTuple):
@@ -75,7 +76,8 @@ def sample(
 
     def advance(now: _Sampling) -> _Sampling:
         log_p, state, aux = step(now.token, now.state)
-        allowed = constrain(rules, ban_unk, now.time, log_p.astype(jnp.float32))
+        log_p = given(log_p).log_p.astype(jnp.float32)
+        allowed = constrain(rules, ban_unk, now.time, log_p)
         token = _draw(keys, now.time, likeliest(allowed / temperature, top_k, top_p))
         value = jnp.take_along_axis(allowed, token[..., None], 2)[..., 0]
         going = ~now.ended & (now.time < limits)

@@ -20,10 +20,12 @@ from bahdanau_jax.decoding.candidates import best
 from bahdanau_jax.decoding.history import Found, Record, Tips, pick
 from bahdanau_jax.decoding.ranking import PLAIN, Ranking
 from bahdanau_jax.decoding.rules import Rules, constrain
+from bahdanau_jax.distribution import Distribution, given
 
 State = Any  # a pytree of arrays [B, K, ...]
 Aux = Any  # a pytree of arrays [B, K, ...] that leave search with the hypothesis; () for none
-Step = Callable[[Int[Array, "B K"], State], tuple[Float[Array, "B K V"], State, Aux]]
+# (tokens, state) -> (log-probabilities, state, aux)
+Step = Callable[[Int[Array, "B K"], State], tuple[Float[Array, "B K V"] | Distribution, State, Aux]]
 
 
 class _Search(NamedTuple):
@@ -79,7 +81,7 @@ def beam(
 
     Args:
         step: (tokens [B, K], state) -> (log-probabilities [B, K, V], state, aux); START is first,
-            in one place [B, 1].
+            in one place [B, 1]. A `Distribution` in place of log-probabilities is faster.
         state: arrays [B, 1, ...], before the first word.
         rules: what each sentence may be; limits are at most max_length, and 0 gives fillers.
         max_length: T, a Python int: the size of the buffers.
@@ -133,12 +135,15 @@ def _advance(settings: _Settings, step: Step, rules: Rules, words: Any, search: 
     """One word more."""
     ranking = settings.ranking
     log_p, state, aux = step(search.live.token, search.state)
-    log_p = constrain(rules, settings.ban_unk, search.time, log_p.astype(jnp.float32))
+    next_word = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), given(log_p))
+    allowed = constrain(rules, settings.ban_unk, search.time, next_word.logits)
+    if allowed is not next_word.logits:
+        next_word = next_word.changed(allowed)
     seen, covered = search.seen, jnp.zeros_like(search.live.total)
     if ranking.coverage != 0:
         seen = seen + aux.astype(jnp.float32)
         covered = ranking.covered(seen, words[:, None])
-    live, finished, width = _extend(search, log_p, covered, settings)
+    live, finished, width = _extend(search, next_word, covered, settings)
     new = Record(live.token, live.log_probability, live.parent, aux)
     record = history.write(search.record, search.time, new)
     state, seen = pick((state, seen), live.parent)
@@ -206,7 +211,7 @@ def _start(
 
 def _extend(
     search: _Search,
-    log_p: Float[Array, "B J V"],
+    next_word: Distribution,  # [B, J, V]
     covered: Float[Array, "B J"],
     settings: _Settings,
 ) -> tuple[Tips, Tips, Int[Array, " B"]]:
@@ -216,7 +221,7 @@ def _extend(
     """
     K, N, ranking = settings.beam_size, search.finished.total.shape[1], settings.ranking
     # At most one continuation of each hypothesis is EOS: among 2K, at least K are not.
-    found = best(search.live.total, log_p, 2 * K)
+    found = best(search.live.total, next_word, 2 * K)
     length = jnp.broadcast_to(search.live.length[:, :1] + 1, found.total.shape)
     covered = jnp.take_along_axis(covered, found.parent, 1)
     tips = Tips(found.total, length, *found[1:], covered)

@@ -10,7 +10,16 @@ from bahdanau_jax.model.attention import (
     score_named,
 )
 from bahdanau_jax.model.attention_kernels import ACTIVATIONS
-from bahdanau_jax.model.decoder import ORDERS, READOUTS, State, fold, start, stepper, teacher_force
+from bahdanau_jax.model.decoder import (
+    ORDERS,
+    READOUTS,
+    State,
+    fold,
+    predictor,
+    start,
+    stepper,
+    teacher_force,
+)
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.forcing import Forced, forced
 from bahdanau_jax.model.gru import CELLS
@@ -49,6 +58,7 @@ __all__ = [
     "groundhog",
     "loss",
     "recurrence",
+    "predictor",
     "score_named",
     "start",
     "stepper",

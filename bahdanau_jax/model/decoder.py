@@ -17,13 +17,14 @@ from jaxtyping import Array, Float, Int
 
 from bahdanau_jax.batch import START
 from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.distribution import Distribution, softmax
 from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attending import KERNELS, Attended, Given
 from bahdanau_jax.model.attention import Folded, Memory, annotation_size, score_named
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
-from bahdanau_jax.model.products import matmul, rounded
+from bahdanau_jax.model.products import matmul, rounded, with_bias, with_ones
 
 
 class State(NamedTuple):
@@ -233,6 +234,9 @@ def teacher_force(
 Stepper = Callable[
     [Int[Array, "B ..."], State], tuple[Float[Array, "B ... V"], State, Float[Array, "B ... S"]]
 ]
+Predictor = Callable[
+    [Int[Array, "B ..."], State], tuple[Distribution, State, Float[Array, "B ... S"]]
+]
 
 
 def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Stepper:
@@ -243,25 +247,34 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
     >>> step = stepper(config, params, memory)
     >>> log_p, state, alpha = step(jnp.full(B, START), start(memory))
     """
+    predict = predictor(config, params, memory)
+
+    def step(tokens, state):
+        next_word, state, alpha = predict(tokens, state)
+        return next_word.log_p, state, alpha
+
+    return step
+
+
+def predictor(config: ModelConfig, params: Params, memory: Memory | Folded) -> Predictor:
+    """`stepper` for a search that takes a few words of each distribution: faster."""
     config = dataclasses.replace(config, attention_kernel="xla")
     (weights, rest), output = _given(config, params, memory), params["output"]
     move = _step(config, "W_a" in weights)
-    factors = {**weights, **_factors(config, params), "W_o": output["W_o"]}
+    W_o = with_bias(config.products, output["W_o"], output["b_w"])
+    factors = {**weights, **_factors(config, params), "W_o": W_o}
     dot = recurrence.times(rounded(config.products, factors), config.products)
     if isinstance(memory, Folded):
         dot = _unfolding(dot, weights["C"].shape[-1])
 
-    def step(tokens, state):
+    def predict(tokens, state):
         y = embed(params["target_embedding"], tokens)
         state, alpha = move(dot, rest, state, _inputs(config, dot, params, y, tokens))
         t = project(config, params, readout(config, dot, params, state, y))
-        # In two axes, and not by log_softmax, which writes logits less their maximum as well.
-        logits = add_bias(dot("W_o", t.reshape(-1, t.shape[-1])), output["b_w"])
-        logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
-        log_p = logits - jax.nn.logsumexp(logits, -1, keepdims=True)
-        return log_p.reshape(*tokens.shape, -1), state, alpha
+        logits = dot("W_o", with_ones(t.reshape(-1, t.shape[-1]), len(W_o)))  # in two axes
+        return softmax(logits.reshape(*tokens.shape, -1)), state, alpha
 
-    return step
+    return predict
 
 
 def _unfolding(dot: recurrence.Dot, width: int) -> recurrence.Dot:

@@ -15,6 +15,7 @@ from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import program
 from bahdanau_jax.decoding.program import Inputs, search
 from bahdanau_jax.decoding.rules import FREE, Rules
+from bahdanau_jax.decoding.search import beam
 from tests.model import worlds
 
 PAIRS = worlds.pairs(seed=3, count=5)
@@ -72,6 +73,32 @@ def test_an_ensemble_averages_log_probabilities_and_alignments():
         )
     )
     agree(forced(configs, weights, PAIRS), log_p, alpha, PAIRS)
+
+
+def test_an_ensemble_takes_the_words_that_are_best_for_all():
+    """A model's own best words lie elsewhere, in other windows of a vocabulary of several."""
+    config = dataclasses.replace(worlds.CONFIGS["default"], target_vocabulary=300)
+    weights = tuple(jax.tree.map(jnp.asarray, worlds.parameters(config, seed=i)) for i in (0, 1))
+    bias = np.random.default_rng(1).normal(0, 3, (2, 300)).astype(np.float32)
+    bias[:, EOS] = -30
+    for params, own in zip(weights, bias, strict=True):
+        params["output"]["b_w"] = jnp.asarray(own)
+    source, mask = pad([x for x, _ in PAIRS], 7)
+    rules = Rules(np.full(len(PAIRS), 5, np.int32))
+    inputs = Inputs(source, mask, rules, np.zeros((len(PAIRS), 2), np.int32), np.int32(1))
+    found = search((config,) * 2, weights, inputs, 5, DecodingConfig(beam_size=3), 3)
+
+    memories = [model.encode(config, each, *map(jnp.asarray, (source, mask))) for each in weights]
+    steps = [model.stepper(config, *each) for each in zip(weights, memories, strict=True)]
+
+    def step(tokens, states):
+        made = [one(tokens, state) for one, state in zip(steps, states, strict=True)]
+        return (made[0][0] + made[1][0]) / 2, [state for _, state, _ in made], ()
+
+    states = jax.tree.map(lambda leaf: leaf[:, None], [*map(model.start, memories)])
+    expected = jax.jit(lambda: beam(step, states, rules, 5, 3))()
+    np.testing.assert_array_equal(found.tokens, expected.tokens)
+    np.testing.assert_allclose(found.score, expected.score, atol=1e-4)
 
 
 def intermediates(jaxpr, inside=False):
@@ -213,7 +240,6 @@ def test_sentences_that_are_searched_on_alone_find_the_same(monkeypatch, beam_si
     whole = found()
     monkeypatch.setattr(program, "FEWEST", 1)
     widths = []
-    beam = program.beam
     monkeypatch.setattr(
         program, "beam", lambda *args, **more: widths.append(more["widths"]) or beam(*args, **more)
     )
