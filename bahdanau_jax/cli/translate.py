@@ -75,6 +75,16 @@ FORMATS: Mapping[tuple[str, bool], Callable[[int, Hypothesis], str]] = MappingPr
 )
 
 
+# Settings that count only where another has this value.
+ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "alpha": ("length_normalization", "wu"),
+        **dict.fromkeys(("beam_size", "shrink"), ("method", "beam")),
+        **dict.fromkeys(("temperature", "top_k", "top_p", "seed"), ("method", "sample")),
+    }
+)
+
+
 def main(arguments: Sequence[str]) -> None:
     chosen = _parse(arguments)
     _check(chosen)
@@ -104,12 +114,16 @@ def _parse(arguments: Sequence[str]) -> Translate:
         first = options.parse(Translate, plain, "translate")
         if not first.run:
             raise ValueError("missing: --run (bahdanau translate --help)")
-        settings = SEARCHES[first.preset] if first.preset in SEARCHES else _configured(first)
-        default = Translate(run=tyro.MISSING, settings=settings)
+        default = Translate(run=tyro.MISSING, settings=_defaults(first))
     except ValueError:
         if len(plain) == len(arguments):
             raise
     return options.parse(Translate, arguments, "translate", default)
+
+
+def _defaults(chosen: Translate) -> DecodingConfig:
+    """What the settings are where the command line does not say."""
+    return SEARCHES[chosen.preset] if chosen.preset in SEARCHES else _configured(chosen)
 
 
 def _configured(chosen: Translate) -> DecodingConfig:
@@ -132,6 +146,11 @@ def _check(chosen: Translate) -> None:
         raise ValueError(f"no --preset {chosen.preset}; known: {', '.join(SEARCHES)}")
     if wrong := faults(Config(decoding=chosen.settings)):
         raise ValueError("\n".join(wrong))
+    for name in _differences(chosen.settings, _defaults(chosen)):
+        other, value = ONLY_WITH.get(name, ("", ""))
+        if other and getattr(chosen.settings, other) != value:
+            option, needed = (f"--{each.replace('_', '-')}" for each in (name, other))
+            raise ValueError(f"{option} is about {needed} {value}, which is missing")
     if chosen.settings.method == "beam" and chosen.settings.beam_size < chosen.n_best:
         raise ValueError(
             f"--beam-size is {chosen.settings.beam_size}, but should be at least {chosen.n_best}"

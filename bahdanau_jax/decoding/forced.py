@@ -16,6 +16,7 @@ from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.grid import grouped, height
 from bahdanau_jax.decoding.program import Configs, Weights, mean
 from bahdanau_jax.decoding.ranking import Ranking
+from bahdanau_jax.decoding.side_by_side import side_by_side
 from bahdanau_jax.decoding.translate import members
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params, forced
@@ -44,15 +45,20 @@ def force(
     many, ranking = members(config, params, decoding.products), Ranking.of(decoding)
     hypotheses: dict[int, Hypothesis] = {}
     longer = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
-    for rows, length in grouped(longer, decoding.batch_size):
+    batches = [*grouped(longer, decoding.batch_size)]
+
+    def ask(chosen: tuple[list[int], int]) -> tuple[np.ndarray, np.ndarray]:
+        rows, length = chosen
         size = height(len(rows), decoding.batch_size)
         fillers = [[]] * (size - len(rows))
         source = pad([*(x[row] for row in rows), *fillers], length)
         target = pad([*(y[row] for row in rows), *fillers], length)
         batch = Batch(*source, *target, np.ones(size, np.float32))
         made = [forcing(*member, batch) for member in zip(*many, strict=True)]
-        log_p = np.asarray(mean([one.log_p for one in made]))
-        alpha = np.asarray(mean([one.alpha for one in made]))
+        log_p, alpha = mean([one.log_p for one in made]), mean([one.alpha for one in made])
+        return np.asarray(log_p), np.asarray(alpha)
+
+    for (rows, _), (log_p, alpha) in zip(batches, side_by_side(ask, batches), strict=True):
         for i, row in enumerate(rows):
             hypotheses[row] = _forced(
                 codecs, sources[row], targets[row], (x[row], y[row]), log_p[i], alpha[i], ranking

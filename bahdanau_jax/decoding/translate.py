@@ -17,10 +17,11 @@ from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.grid import grouped, height, padded
 from bahdanau_jax.decoding.history import Found
-from bahdanau_jax.decoding.pieces import Piece, Prefix, cut, join
+from bahdanau_jax.decoding.pieces import NO_PREFIX, Piece, Prefix, cut, join
 from bahdanau_jax.decoding.program import METHODS, Configs, Inputs, Weights, search
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.rules import FREE, Rules
+from bahdanau_jax.decoding.side_by_side import side_by_side
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params
 
@@ -77,7 +78,9 @@ def translate(
         )
     if prefixes is not None and len(prefixes) != len(lines):
         raise ValueError(f"{len(lines)} lines but {len(prefixes)} prefixes: one each, please")
-    begun = [Prefix.of(codecs[1], text) for text in prefixes or [""] * len(lines)]
+    begun = [
+        Prefix.of(codecs[1], text) if text else NO_PREFIX for text in prefixes or [""] * len(lines)
+    ]
     numbered = range(len(lines)) if numbers is None else numbers
     parts = [
         cut(codecs[0], line, decoding.max_source, prefix, number)
@@ -96,8 +99,9 @@ def translate(
 def _answer(parts: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hypothesis]:
     """The hypotheses of a line. Of one that was split, the best of all parts joined, then the
     second of all, and so on; a part that has no more gives its last."""
-    (found, *others), ranking = parts, Ranking.of(decoding)
+    found, *others = parts
     if others:
+        ranking = Ranking.of(decoding)
         found = [
             join([ranked[min(rank, len(ranked) - 1)] for ranked in parts], ranking)
             for rank in range(max(map(len, parts)))
@@ -122,32 +126,24 @@ def _searched(
     pieces: Sequence[Piece],
     n_best: int,
 ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
-    """Rows of `pieces`, and the n-best list of each; a batch is read while the next is searched."""
+    """Rows of `pieces`, and the n-best list of each."""
 
-    def begin(rows: list[int], length: int):
-        chosen = [pieces[row] for row in rows]
-        inputs, steps = _inputs(decoding, chosen, length)
+    def find(batch: tuple[list[int], int]) -> Found:
+        rows, length = batch
+        inputs, steps = _inputs(decoding, [pieces[row] for row in rows], length)
 
-        def find(settings: DecodingConfig) -> Found:
-            return search(*many, inputs, steps, settings, n_best)
+        def searched(settings: DecodingConfig) -> Found:
+            return jax.tree.map(np.asarray, search(*many, inputs, steps, settings, n_best))
 
-        return rows, chosen, find, find(decoding)
-
-    def end(rows, chosen, find: Callable[[DecodingConfig], Found], begun: Found):
-        found = jax.tree.map(np.asarray, begun)
+        found = searched(decoding)
         ended = found.finished[: len(rows), 0]
         if decoding.ban_unk and not (METHODS[decoding.method].by_chance or ended.all()):
-            found = _either(found, find(dataclasses.replace(decoding, ban_unk=False)))
-        return rows, [_hypotheses(codec, piece, found, row) for row, piece in enumerate(chosen)]
+            found = _either(found, searched(dataclasses.replace(decoding, ban_unk=False)))
+        return found
 
-    before = None
-    for batch in grouped([len(piece.ids) for piece in pieces], decoding.batch_size):
-        now = begin(*batch)
-        if before is not None:
-            yield end(*before)
-        before = now
-    if before is not None:
-        yield end(*before)
+    batches = [*grouped([len(piece.ids) for piece in pieces], decoding.batch_size)]
+    for (rows, _), found in zip(batches, side_by_side(find, batches), strict=True):
+        yield rows, [_hypotheses(codec, pieces[row], found, i) for i, row in enumerate(rows)]
 
 
 def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> tuple[Inputs, int]:
@@ -179,7 +175,7 @@ def _either(found: Found, free: Found) -> Found:
     """Where the ban on UNK leaves nothing that ends, what ends without it."""
     use = ~found.finished[:, 0] & free.finished[:, 0]
     return jax.tree.map(
-        lambda a, b: np.where(use.reshape(-1, *[1] * (a.ndim - 1)), np.asarray(b), a), found, free
+        lambda a, b: np.where(use.reshape(-1, *[1] * (a.ndim - 1)), b, a), found, free
     )
 
 

@@ -209,6 +209,10 @@ def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
         ("--max-ratio", "1e9"): "decoding.max_ratio is 1000000000.0, but should be above 0 and at "
         "most 100",
         ("--lexicon", missing): "--lexicon is about --replace-unk True, which is missing",
+        ("--alpha", "0.3"): "--alpha is about --length-normalization wu, which is missing",
+        ("--top-k", "3"): "--top-k is about --method sample, which is missing",
+        ("--method", "sample", "--shrink", "True"): "--shrink is about --method beam, which is"
+        " missing",
         ("--prefix", missing): f"{missing}: no such file (--prefix)",
         ("--n-best", "3", "--beam-size", "2"): "--beam-size is 2, but should be at least 3"
         " (the number of translations wanted)",
