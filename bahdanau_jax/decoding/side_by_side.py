@@ -5,14 +5,28 @@ of which one core computes while others wait; a second search, asked for by anot
 these. Two threads that need the same program wait for one compilation.
 """
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import jax
 
 AT_ONCE = 2  # three were no faster on two cores
+
+# What a caller may have set for its own thread alone: name -> the context that sets it.
+SETTINGS: Mapping[str, Callable[[Any], AbstractContextManager]] = MappingProxyType(
+    {
+        "jax_default_device": jax.default_device,
+        "jax_default_matmul_precision": jax.default_matmul_precision,
+        "jax_enable_x64": jax.enable_x64,
+        "jax_disable_jit": jax.disable_jit,
+        "jax_debug_nans": jax.debug_nans,
+    }
+)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,21 +35,28 @@ Result = TypeVar("Result")
 def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """`work` of every item, in their order; what is ahead of the caller is bounded.
 
-    JAX's default device and precision are the caller's. The first error ends it.
+    JAX's settings are the caller's in the threads, too. A single item needs no thread. The first
+    error ends it.
 
     >>> for found in side_by_side(lambda batch: jax.block_until_ready(search(batch)), batches): ...
     """
-    settings: Any = jax.config
-    device, wide = settings.jax_default_device, settings.jax_enable_x64
+    items = iter(items)
+    ahead = list(itertools.islice(items, 2))
+    if len(ahead) < 2:
+        yield from map(work, ahead)
+        return
+    callers = {name: getattr(jax.config, name) for name in SETTINGS}
 
     def in_thread(item: Item) -> Result:
-        with jax.default_device(device), jax.enable_x64(wide):
+        with ExitStack() as settings:
+            for name, value in callers.items():
+                settings.enter_context(SETTINGS[name](value))
             return work(item)
 
     waiting: deque[Future[Result]] = deque()
     threads = ThreadPoolExecutor(AT_ONCE, "search")
     try:
-        for item in items:
+        for item in itertools.chain(ahead, items):
             waiting.append(threads.submit(in_thread, item))
             if len(waiting) > AT_ONCE:
                 yield waiting.popleft().result()

@@ -1,13 +1,13 @@
 """Work that is done two at a time, and given back in order."""
 
+import contextlib
 import threading
 import time
 
 import jax
-import jax.numpy as jnp
 import pytest
 
-from bahdanau_jax.decoding.side_by_side import AT_ONCE, side_by_side
+from bahdanau_jax.decoding.side_by_side import AT_ONCE, SETTINGS, side_by_side
 
 
 def test_results_come_in_the_order_of_the_items():
@@ -50,14 +50,29 @@ def test_an_error_is_raised_in_its_turn_and_ends_it():
     assert not [each for each in threading.enumerate() if each.name.startswith("search")]
 
 
-def test_the_callers_device_and_precision_are_those_of_the_threads():
-    device = jax.devices()[0]
+def test_a_single_item_needs_no_thread():
+    assert list(side_by_side(lambda item: threading.current_thread(), [1])) == [
+        threading.main_thread()
+    ]
 
-    def work(item):
-        return jax.config.jax_default_device, (jnp.ones(2, float) * item).dtype
 
-    for wide in (False, True):
-        with jax.default_device(device), jax.enable_x64(wide):
-            found = set(side_by_side(work, [1.0, 2.0, 3.0]))
-        assert found == {(device, jnp.dtype("float64" if wide else "float32"))}
-    assert next(side_by_side(work, [1.0]))[0] is None
+def _settings(item):
+    return {name: getattr(jax.config, name) for name in SETTINGS}
+
+
+def test_the_callers_settings_are_those_of_the_threads():
+    own = {
+        "jax_default_device": jax.devices()[0],
+        "jax_default_matmul_precision": "float32",
+        "jax_enable_x64": True,
+        "jax_disable_jit": True,
+        "jax_debug_nans": True,
+    }
+    plain = _settings(0)
+    assert all(plain[name] != value for name, value in own.items())
+    with contextlib.ExitStack() as stack:
+        for name, value in own.items():
+            stack.enter_context(SETTINGS[name](value))
+        found = list(side_by_side(_settings, range(5)))
+    assert found == [own] * 5
+    assert list(side_by_side(_settings, range(5))) == [plain] * 5
