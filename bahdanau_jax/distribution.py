@@ -3,6 +3,8 @@
 V words, W windows of them.
 """
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -13,7 +15,7 @@ WINDOW = 64  # words
 
 
 class Distribution(NamedTuple):
-    """p(word) = exp(logit − normalizer).
+    """p(word) = exp(logit − normalizer); the sum is 1, or less where words are banned.
 
     Search subtracts for the words that it takes: over all words it would be a pass through memory,
     and so would another search for the highest.
@@ -50,6 +52,17 @@ def given(log_p: "Float[Array, '*X V'] | Distribution") -> Distribution:
     if isinstance(log_p, Distribution):
         return log_p
     return Distribution(log_p, jnp.zeros(log_p.shape[:-1], log_p.dtype), _highest(log_p))
+
+
+def mean(several: Sequence[Distribution]) -> Distribution:
+    """The geometric mean of the probabilities, whose sum is at most 1."""
+    if len(several) == 1:
+        return several[0]
+    logits, normalizer = (
+        reduce(jnp.add, leaves) / len(several)
+        for leaves in zip(*((each.logits, each.normalizer) for each in several), strict=True)
+    )
+    return Distribution(logits, normalizer, _highest(logits))
 
 
 def _highest(logits: Float[Array, "*X V"]) -> Float[Array, "*X W"]:

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
             _leave(1)
         raise
-    if code and _awaited():
+    if code and (_awaited() or _is_at_work()):
         _leave(code)
     return code
 
@@ -77,6 +77,12 @@ def _awaited() -> bool:
     return training is not None and training.awaited()
 
 
+def _is_at_work() -> bool:
+    """Whether a search goes on that nobody waits for, and Python would wait for its end."""
+    decoding = sys.modules.get("bahdanau_jax.decoding")
+    return decoding is not None and decoding.at_work()
+
+
 def _is_lost(error: Exception) -> bool:
     """Whether it was another process of the same training that failed."""
     training = sys.modules.get("bahdanau_jax.training")
@@ -84,7 +90,7 @@ def _is_lost(error: Exception) -> bool:
 
 
 def _leave(code: int) -> NoReturn:
-    """Without waiting, as JAX does at Python's end, for processes that wait for this one."""
+    """Without waiting, as JAX does at Python's end for processes, and Python for threads."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -88,6 +88,7 @@ ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
 def main(arguments: Sequence[str]) -> None:
     chosen = _parse(arguments)
     _check(chosen)
+    _say_what_does_nothing(arguments, chosen.settings)
     model, form = _load(chosen), FORMATS[chosen.format, chosen.n_best > 1]
     given = _differences(chosen.settings, _configured(chosen))
     shown = progress.wanted(chosen.progress, chosen.output is None and _is_terminal())
@@ -146,11 +147,6 @@ def _check(chosen: Translate) -> None:
         raise ValueError(f"no --preset {chosen.preset}; known: {', '.join(SEARCHES)}")
     if wrong := faults(Config(decoding=chosen.settings)):
         raise ValueError("\n".join(wrong))
-    for name in _differences(chosen.settings, _defaults(chosen)):
-        other, value = ONLY_WITH.get(name, ("", ""))
-        if other and getattr(chosen.settings, other) != value:
-            option, needed = (f"--{each.replace('_', '-')}" for each in (name, other))
-            raise ValueError(f"{option} is about {needed} {value}, which is missing")
     if chosen.settings.method == "beam" and chosen.settings.beam_size < chosen.n_best:
         raise ValueError(
             f"--beam-size is {chosen.settings.beam_size}, but should be at least {chosen.n_best}"
@@ -162,6 +158,15 @@ def _check(chosen: Translate) -> None:
         path = getattr(chosen, option)
         if path is not None and not path.exists():
             raise FileNotFoundError(2, f"no such file (--{option})", str(path))
+
+
+def _say_what_does_nothing(arguments: Sequence[str], settings: DecodingConfig) -> None:
+    """On stderr, for each option given that counts only beside another."""
+    given = {argument.partition("=")[0].lstrip("-").replace("-", "_") for argument in arguments}
+    for name, (other, value) in ONLY_WITH.items():
+        if name in given and getattr(settings, other) != value:
+            option, needed = (f"--{each.replace('_', '-')}" for each in (name, other))
+            print(f"bahdanau: {option} counts only with {needed} {value}", file=sys.stderr)
 
 
 def _load(chosen: Translate):

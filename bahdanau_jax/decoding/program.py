@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from bahdanau_jax import distribution
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding.history import Found
@@ -162,10 +163,7 @@ def together(
         def step(tokens, states):
             made = [one(tokens, state) for one, state in zip(steps, states, strict=True)]
             next_words, states, alpha = zip(*made, strict=True)
-            next_word = jax.tree.map(lambda *leaves: mean(leaves), *next_words)
-            if len(made) > 1:  # the highest of a mean are not the mean of the highest
-                next_word = next_word.changed(next_word.logits)
-            return next_word, states, mean(alpha)
+            return distribution.mean(next_words), states, mean(alpha)
 
         return step
 

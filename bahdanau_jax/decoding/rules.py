@@ -30,7 +30,10 @@ class Rules(NamedTuple):
 def constrain(
     rules: Rules, ban_unk: bool, time: Int[Array, ""], log_p: Float[Array, "B K V"]
 ) -> Float[Array, "B K V"]:
-    """-inf for words that break a rule; what the prefix asks for is never banned."""
+    """-inf for words that break a rule; what the prefix asks for is never banned.
+
+    Logits will do in place of log-probabilities.
+    """
     given = log_p
     if ban_unk:
         log_p = log_p.at[..., UNK].set(-jnp.inf)

@@ -75,8 +75,8 @@ def sample(
     )
 
     def advance(now: _Sampling) -> _Sampling:
-        log_p, state, aux = step(now.token, now.state)
-        log_p = given(log_p).log_p.astype(jnp.float32)
+        next_word, state, aux = step(now.token, now.state)
+        log_p = given(next_word).log_p.astype(jnp.float32)
         allowed = constrain(rules, ban_unk, now.time, log_p)
         token = _draw(keys, now.time, likeliest(allowed / temperature, top_k, top_p))
         value = jnp.take_along_axis(allowed, token[..., None], 2)[..., 0]

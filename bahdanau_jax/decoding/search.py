@@ -24,7 +24,7 @@ from bahdanau_jax.distribution import Distribution, given
 
 State = Any  # a pytree of arrays [B, K, ...]
 Aux = Any  # a pytree of arrays [B, K, ...] that leave search with the hypothesis; () for none
-# (tokens, state) -> (log-probabilities, state, aux)
+# (tokens, state) -> (log-probabilities, or faster a Distribution, state, aux)
 Step = Callable[[Int[Array, "B K"], State], tuple[Float[Array, "B K V"] | Distribution, State, Aux]]
 
 
@@ -134,8 +134,8 @@ def _until(
 def _advance(settings: _Settings, step: Step, rules: Rules, words: Any, search: _Search) -> _Search:
     """One word more."""
     ranking = settings.ranking
-    log_p, state, aux = step(search.live.token, search.state)
-    next_word = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), given(log_p))
+    next_word, state, aux = step(search.live.token, search.state)
+    next_word = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), given(next_word))
     allowed = constrain(rules, settings.ban_unk, search.time, next_word.logits)
     if allowed is not next_word.logits:
         next_word = next_word.changed(allowed)

@@ -6,6 +6,7 @@ these. Two threads that need the same program wait for one compilation.
 """
 
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,12 +17,14 @@ from typing import Any, TypeVar
 import jax
 
 AT_ONCE = 2  # three were no faster on two cores
+THREAD = "bahdanau search"
 
 # What a caller may have set for its own thread alone: name -> the context that sets it.
 SETTINGS: Mapping[str, Callable[[Any], AbstractContextManager]] = MappingProxyType(
     {
         "jax_default_device": jax.default_device,
         "jax_default_matmul_precision": jax.default_matmul_precision,
+        "jax_default_prng_impl": jax.default_prng_impl,
         "jax_enable_x64": jax.enable_x64,
         "jax_disable_jit": jax.disable_jit,
         "jax_debug_nans": jax.debug_nans,
@@ -35,8 +38,8 @@ Result = TypeVar("Result")
 def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """`work` of every item, in their order; what is ahead of the caller is bounded.
 
-    JAX's settings are the caller's in the threads, too. A single item needs no thread. The first
-    error ends it.
+    JAX's SETTINGS are the caller's in the threads, too. A single item needs no thread. The first
+    error, or Ctrl-C, ends it at once: what is at work then goes on, and nobody reads it.
 
     >>> for found in side_by_side(lambda batch: jax.block_until_ready(search(batch)), batches): ...
     """
@@ -54,7 +57,7 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
             return work(item)
 
     waiting: deque[Future[Result]] = deque()
-    threads = ThreadPoolExecutor(AT_ONCE, "search")
+    threads = ThreadPoolExecutor(AT_ONCE, THREAD)
     try:
         for item in itertools.chain(ahead, items):
             waiting.append(threads.submit(in_thread, item))
@@ -63,4 +66,9 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
         while waiting:
             yield waiting.popleft().result()
     finally:
-        threads.shutdown(cancel_futures=True)
+        threads.shutdown(wait=False, cancel_futures=True)  # none is at work but after an error
+
+
+def at_work() -> bool:
+    """Whether a search that nobody waits for any more, as after Ctrl-C, goes on in a thread."""
+    return any(thread.name.startswith(THREAD) for thread in threading.enumerate())

@@ -209,10 +209,6 @@ def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
         ("--max-ratio", "1e9"): "decoding.max_ratio is 1000000000.0, but should be above 0 and at "
         "most 100",
         ("--lexicon", missing): "--lexicon is about --replace-unk True, which is missing",
-        ("--alpha", "0.3"): "--alpha is about --length-normalization wu, which is missing",
-        ("--top-k", "3"): "--top-k is about --method sample, which is missing",
-        ("--method", "sample", "--shrink", "True"): "--shrink is about --method beam, which is"
-        " missing",
         ("--prefix", missing): f"{missing}: no such file (--prefix)",
         ("--n-best", "3", "--beam-size", "2"): "--beam-size is 2, but should be at least 3"
         " (the number of translations wanted)",
@@ -238,6 +234,22 @@ def test_settings_of_the_search_reach_the_model(call, run, stdin):
     assert run.model.options == [
         {"prefixes": None, "first": 0, "coverage": 0.2, "length_normalization": "wu"}
     ]
+
+
+def test_an_option_that_does_nothing_is_said_to(call, run, stdin):
+    without = {
+        ("--alpha", "0.3"): "--alpha counts only with --length-normalization wu",
+        ("--top-k=3",): "--top-k counts only with --method sample",
+        ("--seed", "1"): "--seed counts only with --method sample",
+        ("--method", "sample", "--shrink", "True"): "--shrink counts only with --method beam",
+    }
+    for options, note in without.items():
+        stdin(b"a\n")
+        expected = 0, "A\n", f"bahdanau: {note}\n"
+        assert call("translate", "--run", "x", *options) == expected
+    stdin(b"a\n")
+    options = ("--method", "sample", "--top_k", "3", "--seed", "2", "--temperature", "0.5")
+    assert call("translate", "--run", "x", *options) == (0, "A\n", "")
 
 
 def test_a_preset_may_be_changed(call, run, stdin):

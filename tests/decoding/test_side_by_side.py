@@ -7,7 +7,7 @@ import time
 import jax
 import pytest
 
-from bahdanau_jax.decoding.side_by_side import AT_ONCE, SETTINGS, side_by_side
+from bahdanau_jax.decoding.side_by_side import AT_ONCE, SETTINGS, at_work, side_by_side
 
 
 def test_results_come_in_the_order_of_the_items():
@@ -47,7 +47,24 @@ def test_an_error_is_raised_in_its_turn_and_ends_it():
     with pytest.raises(ValueError, match="of the second"):
         next(results)
     assert max(begun) <= 1 + AT_ONCE
-    assert not [each for each in threading.enumerate() if each.name.startswith("search")]
+    while at_work():  # what was begun goes on
+        time.sleep(0.01)
+
+
+def test_after_an_error_nobody_waits():
+    go_on = threading.Event()
+
+    def work(item):
+        if item == 0:
+            raise KeyboardInterrupt
+        assert go_on.wait(20)
+
+    with pytest.raises(KeyboardInterrupt):
+        next(side_by_side(work, range(5)))
+    assert at_work()
+    go_on.set()
+    while at_work():
+        time.sleep(0.01)
 
 
 def test_a_single_item_needs_no_thread():
@@ -64,6 +81,7 @@ def test_the_callers_settings_are_those_of_the_threads():
     own = {
         "jax_default_device": jax.devices()[0],
         "jax_default_matmul_precision": "float32",
+        "jax_default_prng_impl": "rbg",
         "jax_enable_x64": True,
         "jax_disable_jit": True,
         "jax_debug_nans": True,
