@@ -26,10 +26,16 @@ def test_softmax_is_that_of_scipy_and_finds_the_highest_of_each_window(words):
     np.testing.assert_array_equal(found.highest, np.stack(expected, -1))
 
 
-@pytest.mark.parametrize("shift", [-1e30, -1e4, 1e4, 1e30])
+@pytest.mark.parametrize("shift", [-1e4, 1e4])
+def test_what_all_logits_share_changes_nothing(shift):
+    logits = _logits(2, 70).round(1)
+    found = distribution.softmax(jnp.asarray(logits + shift, jnp.float32))
+    np.testing.assert_allclose(found.log_p, log_softmax(logits, -1), atol=2e-3)
+
+
+@pytest.mark.parametrize("shift", [-1e38, 1e38])
 def test_no_size_of_logits_overflows(shift):
-    found = distribution.softmax(jnp.full((2, 7), shift, jnp.float32))
-    np.testing.assert_allclose(found.log_p, -np.log(7), atol=abs(shift) * 2e-7)
+    assert np.isfinite(distribution.softmax(jnp.full((2, 7), shift, jnp.float32)).log_p).all()
 
 
 def test_words_of_no_probability_stay_so():

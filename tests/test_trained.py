@@ -112,9 +112,8 @@ def test_forced_scores_are_on_the_scale_that_is_asked_for(run):
 
 def test_an_ensemble_scores_as_it_translates(run, trained):
     both = bj.ensemble([run, bj.load(trained[0], average=2)])
-    found = both.translate(
-        LINES, min_ratio=0.5
-    )  # a model that has hardly learned would end at once
+    # A model that has hardly learned would end at once.
+    found = both.translate(LINES, min_ratio=0.5)
     assert sum(len(h.tokens) > 1 for h in found) == 5
     _alike(found, both.force(LINES, found))
 

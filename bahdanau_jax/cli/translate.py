@@ -115,16 +115,12 @@ def _parse(arguments: Sequence[str]) -> Translate:
         first = options.parse(Translate, plain, "translate")
         if not first.run:
             raise ValueError("missing: --run (bahdanau translate --help)")
-        default = Translate(run=tyro.MISSING, settings=_defaults(first))
+        settings = SEARCHES[first.preset] if first.preset in SEARCHES else _configured(first)
+        default = Translate(run=tyro.MISSING, settings=settings)
     except ValueError:
         if len(plain) == len(arguments):
             raise
     return options.parse(Translate, arguments, "translate", default)
-
-
-def _defaults(chosen: Translate) -> DecodingConfig:
-    """What the settings are where the command line does not say."""
-    return SEARCHES[chosen.preset] if chosen.preset in SEARCHES else _configured(chosen)
 
 
 def _configured(chosen: Translate) -> DecodingConfig:
@@ -162,10 +158,10 @@ def _check(chosen: Translate) -> None:
 
 def _say_what_does_nothing(arguments: Sequence[str], settings: DecodingConfig) -> None:
     """On stderr, for each option given that counts only beside another."""
-    given = {argument.partition("=")[0].lstrip("-").replace("-", "_") for argument in arguments}
+    given = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
     for name, (other, value) in ONLY_WITH.items():
-        if name in given and getattr(settings, other) != value:
-            option, needed = (f"--{each.replace('_', '-')}" for each in (name, other))
+        option, needed = (f"--{each.replace('_', '-')}" for each in (name, other))
+        if option in given and getattr(settings, other) != value:
             print(f"bahdanau: {option} counts only with {needed} {value}", file=sys.stderr)
 
 

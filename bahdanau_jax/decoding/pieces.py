@@ -22,6 +22,8 @@ class Prefix(NamedTuple):
 
     @classmethod
     def of(cls, codec: Codec, text: str) -> Self:
+        if not text:  # of most lines
+            return cls([], ())
         ids = codec.encode(text)[:-1]
         given = (text[slice(*span)] for span in unit_spans(codec, text))
         tokens = zip(ids, codec.tokens(ids), given, strict=True)

@@ -17,7 +17,7 @@ from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.grid import grouped, height, padded
 from bahdanau_jax.decoding.history import Found
-from bahdanau_jax.decoding.pieces import NO_PREFIX, Piece, Prefix, cut, join
+from bahdanau_jax.decoding.pieces import Piece, Prefix, cut, join
 from bahdanau_jax.decoding.program import METHODS, Configs, Inputs, Weights, search
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.rules import FREE, Rules
@@ -78,9 +78,7 @@ def translate(
         )
     if prefixes is not None and len(prefixes) != len(lines):
         raise ValueError(f"{len(lines)} lines but {len(prefixes)} prefixes: one each, please")
-    begun = [
-        Prefix.of(codecs[1], text) if text else NO_PREFIX for text in prefixes or [""] * len(lines)
-    ]
+    begun = [Prefix.of(codecs[1], text) for text in prefixes or [""] * len(lines)]
     numbered = range(len(lines)) if numbers is None else numbers
     parts = [
         cut(codecs[0], line, decoding.max_source, prefix, number)

@@ -33,7 +33,7 @@ def rounded(products: str, factors: Mapping[str, Array]) -> dict[str, Array]:
     return {n: x if dtype is None else x.astype(dtype) for n, x in factors.items()}
 
 
-EVEN = 32  # bfloat16 products on a CPU sum so many terms at once; 387 terms took longer than 416
+EVEN = 32  # terms that bfloat16 products on a CPU sum at once; other numbers of them take longer
 
 
 def with_bias(
@@ -44,9 +44,9 @@ def with_bias(
     Adding a bias is a pass through all of a product; here it costs nothing. Rounded factors lose
     none of it: three rows of bfloat16 add up to a float32.
     """
-    dtype, rows = PRODUCTS[products], []
-    for _ in range(1 if dtype is None else 3):
-        rows.append(bias if dtype is None else bias.astype(dtype).astype(bias.dtype))
+    dtype, rows = PRODUCTS[products] or bias.dtype, []
+    for _ in range(1 if dtype == bias.dtype else 3):
+        rows.append(bias.astype(dtype).astype(bias.dtype))
         bias = jnp.where(jnp.isfinite(rows[-1]), bias - rows[-1], 0)
     whole = jnp.concatenate([weight, jnp.stack(rows)])
     return jnp.pad(whole, ((0, -len(whole) % EVEN), (0, 0)))

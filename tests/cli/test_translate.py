@@ -250,6 +250,8 @@ def test_an_option_that_does_nothing_is_said_to(call, run, stdin):
     stdin(b"a\n")
     options = ("--method", "sample", "--top_k", "3", "--seed", "2", "--temperature", "0.5")
     assert call("translate", "--run", "x", *options) == (0, "A\n", "")
+    stdin(b"a\n")
+    assert call("translate", "--run", "alpha") == (0, "A\n", "")  # a folder of that name
 
 
 def test_a_preset_may_be_changed(call, run, stdin):
