@@ -6,12 +6,13 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo test test-all faults lint format clean
+.PHONY: help demo test test-all accelerator faults lint format clean
 
 help:
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
 	@echo "make test    run the tests"
 	@echo "make test-all  also those that take minutes: several processes, killed runs"
+	@echo "make accelerator  compare what the GPU or TPU of this machine computes with its CPU"
 	@echo "make faults  kill, damage and fill up training runs, and compare what they end with"
 	@echo "make lint    run ruff and pyright"
 	@echo "make format  let ruff rewrite the code"
@@ -26,6 +27,10 @@ test: $(INSTALLED)
 
 test-all: $(INSTALLED)
 	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m ""
+
+accelerator: $(INSTALLED)
+	JAX_PLATFORMS= XLA_FLAGS=--xla_gpu_deterministic_ops=true XLA_PYTHON_CLIENT_PREALLOCATE=false \
+		$(VENV)/bin/python -m pytest -rs tests/test_accelerator.py
 
 faults: $(INSTALLED)
 	$(VENV)/bin/python -m tests.faults.campaign

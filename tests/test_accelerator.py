@@ -1,0 +1,155 @@
+"""What a GPU or TPU computes, beside this machine's CPU: `make accelerator`.
+
+Products are made in full float32 for it, where a test does not say otherwise.
+"""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from bahdanau_jax import model, run, training
+from bahdanau_jax.batch import Batch, pad
+from bahdanau_jax.benchmarks import updates
+from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.decoding.program import Inputs, search
+from bahdanau_jax.decoding.rules import Rules
+from bahdanau_jax.model.attention_kernels import ACTIVATIONS, Form
+from bahdanau_jax.model.fused_attention import attend
+from bahdanau_jax.training import kernels
+from tests import across
+from tests.model import worlds
+from tests.model.test_fused_attention import arrays, close, plain
+
+if jax.default_backend() == "cpu":
+    pytest.skip(
+        "JAX finds no GPU or TPU, or is not to look for one: `make accelerator` lets it",
+        allow_module_level=True,
+    )
+
+pytestmark = pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
+
+KERNELS = ("xla", "pallas")
+PAPER = ModelConfig(source_vocabulary=2_003, target_vocabulary=2_011)  # but for its vocabularies
+
+
+def by(device, function, *arguments):
+    """What one device makes of it, as arrays of the host."""
+    with jax.default_device(device), jax.default_matmul_precision("highest"):
+        return jax.device_get(jax.jit(function)(*jax.device_put(arguments, device)))
+
+
+def accelerator():
+    return jax.local_devices()[0]
+
+
+def cpu():
+    return jax.local_devices(backend="cpu")[0]
+
+
+def alike(ours, theirs, tolerance: float) -> None:
+    for a, b in zip(*map(jax.tree.leaves, (ours, theirs)), strict=True):
+        assert np.isfinite(a).all() and worlds.relative(a, b) <= tolerance
+
+
+@pytest.mark.parametrize("name", worlds.CONFIGS)
+def test_every_variant_has_the_gradients_of_a_cpu(name):
+    config = worlds.CONFIGS[name]
+
+    def gradients(params, batch):
+        return jax.value_and_grad(lambda params: model.sums(config, params, batch).loss)(params)
+
+    given = worlds.parameters(config), worlds.batch(worlds.pairs(count=7), 2, 3, 1)
+    alike(by(accelerator(), gradients, *given), by(cpu(), gradients, *given), 1e-4)
+
+
+@pytest.mark.parametrize("score", ACTIVATIONS)
+@pytest.mark.parametrize(
+    "sizes", [(3, 5, 37, 41), (2, 67, 7, 130), (80, 50, 1_000, 2_000), (3, 1_000, 1_000, 2_000)]
+)
+def test_an_attention_kernel_finds_what_plain_operations_of_a_cpu_do(score, sizes):
+    """Compiled for this device, not interpreted. B, S, A, C, the paper's among them."""
+    query, keys, mask, *others = arrays(sizes, np.float32)
+    rng = np.random.default_rng(1)
+    d = tuple(rng.normal(size=(sizes[0], n)).astype(np.float32) for n in (sizes[3], sizes[1]))
+
+    def gradients(function):
+        def of(mask, d, *inputs):
+            def result(query, keys, *others):
+                return function(Form(score), query, keys, mask, *others)
+
+            found, pullback = jax.vjp(result, *inputs)
+            return found, pullback(d)
+
+        return of
+
+    given = mask, d, query, keys, *others
+    close(by(accelerator(), gradients(attend), *given), by(cpu(), gradients(plain), *given), 1e-4)
+
+
+def test_the_kernels_are_measured_at_the_size_of_the_paper():
+    """Which raises where one of them is refused, or finds other gradients."""
+    assert set(kernels.measure(PAPER, 80, 50, 50)) == set(KERNELS)
+
+
+def losses(config: ModelConfig, device, steps: int = 5) -> list[float]:
+    """Of the paper's updates, a sentence and nat each, of one batch again and again."""
+    with jax.default_device(device):
+        params = jax.device_put(jax.device_get(updates.parameters(config)), device)
+        program = updates.ours(config, params, backend=training.Jit(training.mesh([device])))
+    state, found = program.state, []
+    rng = np.random.default_rng(2)
+    sides = (
+        pad([rng.integers(2, 2_000, n) for n in rng.integers(1, 20, 16)], 20) for _ in range(2)
+    )
+    batch = jax.device_put(Batch(*next(sides), *next(sides), np.ones(16, np.float32)), device)
+    for _ in range(steps):
+        state, sums = program.step(state, batch)
+        found.append(float(program.loss(sums)) / 16)
+    return found
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("products", "tolerance"), [("float32", 1e-3), ("bfloat16", 3e-2)])
+def test_updates_of_the_papers_size_go_as_on_a_cpu(kernel, products, tolerance):
+    """Products as this device makes them by itself, which may round their factors."""
+    ours = losses(
+        dataclasses.replace(PAPER, products=products, attention_kernel=kernel), accelerator()
+    )
+    theirs = losses(PAPER, cpu())
+    assert theirs[-1] < theirs[0] - 0.1
+    np.testing.assert_allclose(ours, theirs, rtol=tolerance)
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_search_finds_the_hypotheses_of_a_cpu(beam_size):
+    config = worlds.CONFIGS["default"]
+    source, mask = pad([x for x, _ in worlds.pairs(seed=3, count=9)], 7)
+    rules = Rules(np.full(len(source), 11, np.int32))
+    inputs = Inputs(source, mask, rules, np.zeros((len(source), 2), np.int32), np.int32(1))
+    decoding = DecodingConfig(beam_size=beam_size, length_normalization="wu")
+
+    def found(params, inputs):
+        return search((config,), (params,), inputs, 11, decoding, 1)
+
+    given = worlds.parameters(config), inputs
+    ours, theirs = by(accelerator(), found, *given), by(cpu(), found, *given)
+    np.testing.assert_array_equal(ours.tokens, theirs.tokens)
+    np.testing.assert_allclose(ours.score, theirs.score, rtol=1e-4)
+    np.testing.assert_allclose(ours.aux, theirs.aux, atol=1e-4)
+
+
+def test_a_run_that_goes_on_loses_no_bit(tmp_path):
+    """With what `make accelerator` asks of a GPU's compiler: sums in a fixed order."""
+
+    def train(name: str, steps: int):
+        changed = dataclasses.replace(across.config.training, steps=steps)
+        trained = run.train(dataclasses.replace(across.config, training=changed), tmp_path / name)
+        return jax.device_get(trained.params)
+
+    whole = train("whole", across.STEPS)
+    train("halves", across.HALF)
+    halves = train("halves", across.STEPS)
+    for a, b in zip(*map(jax.tree.leaves, (whole, halves)), strict=True):
+        assert a.tobytes() == b.tobytes()
