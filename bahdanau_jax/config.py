@@ -34,10 +34,8 @@ class ModelConfig:
     readout: str = "maxout"  # a name of decoder.READOUTS
     embedding_bias: bool = False  # a bias added to every embedded word
     gate_bias: bool = True  # biases of the update and reset gates
-    init: str = "scaled"  # initial weights: a name of seq2seq.INITS
-    gradients: str = (
-        "deferred"  # of recurrent weights: deferred | autodiff (for jvp, higher orders)
-    )
+    init: str = "scaled"  # initial weights: a name of parameters.INITS
+    gradients: str = "deferred"  # of recurrent weights: deferred | autodiff (has forward mode, too)
     products: str = "float32"  # factors of matrix products: float32 | bfloat16, added in float32
     embedding_dropout: float = 0.0  # share of units dropped, on both embeddings
     annotation_dropout: float = 0.0

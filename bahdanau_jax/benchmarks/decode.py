@@ -84,7 +84,8 @@ def run(
     """
     ours = load(folder)
     text = _text(ours, corpus, sentences)
-    found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "run": _described(ours)}
+    found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "device": machine.device()}
+    found["run"] = _described(ours)
     with ExitStack() as stack:
         sides = {
             "ours": _ours(ours, text, batch_sizes),

@@ -45,6 +45,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
             ahead.program(shape)
         found: dict[str, Any] = {
             "machine": machine.describe(PACKAGES),
+            "device": machine.device(),
             "attention_kernel": network.attention_kernel,
             "products": network.products,
             "steps": steps,

@@ -23,6 +23,14 @@ def describe(packages: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def device() -> str:
+    """What JAX computes on: "cpu", or the name of the first accelerator, as "NVIDIA H200"."""
+    import jax
+
+    first = jax.local_devices()[0]
+    return first.platform if first.platform == "cpu" else first.device_kind
+
+
 def _processor() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

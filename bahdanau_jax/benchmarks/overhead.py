@@ -108,6 +108,7 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     found = {clock: costs(spent, lines, saves) for clock, spent in each.items()}
     return {
         "machine": machine.describe(["jax", "jaxlib", "orbax-checkpoint"]),
+        "device": machine.device(),
         "parameters": parameters,
         "batch": [rows, length],
         "updates": steps,

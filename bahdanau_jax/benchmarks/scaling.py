@@ -50,13 +50,16 @@ def run(
     """
     base = choose(sizes.SIZES, size, "size")[0]
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)  # what is wrong with it is said before any work
+        output.mkdir(parents=True, exist_ok=True)
+        with open(output / "scaling.svg", "ab"):  # what is wrong with it is said before any work
+            pass
     sweeps = {letter: sweep(base, letter, times) for letter in (*DEGREES, "ST")}
     seconds, memory = _measure(sorted({one for sweep in sweeps.values() for one in sweep}), rounds)
     lines = {letter: _line(sweeps[letter], letter, seconds) for letter in DEGREES}
     temporaries = {one: plan["temporaries"] for one, plan in memory.items()}
     found = {
         "machine": machine.describe(PACKAGES),
+        "device": machine.device(),
         "base": base._asdict(),
         "lines": lines,
         "memory_lines": {letter: _line(sweeps[letter], letter, temporaries) for letter in DEGREES},

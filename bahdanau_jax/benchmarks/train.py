@@ -2,8 +2,9 @@
 
 Every program has a process of its own, ours a new one beside each peer, and the two are asked in
 turn: ours, the peer, ours, the peer, and so on. Rates are medians over the rounds, and a ratio is
-of medians. The limit is the rate of a product of two large float32 matrices, measured in the same
-processes in the same rounds: the highest that any library of the run reached.
+of medians. The limit is the rate of a product of two large matrices, rounded as the factors of our
+products are, measured in the same processes in the same rounds: the highest that any library of the
+run reached.
 """
 
 import functools
@@ -20,9 +21,11 @@ from bahdanau_jax.benchmarks import machine, sizes, updates
 from bahdanau_jax.benchmarks.peers import process
 from bahdanau_jax.benchmarks.peers.process import Failure, Peer
 from bahdanau_jax.benchmarks.sizes import Size
+from bahdanau_jax.benchmarks.updates import say
 
 PROGRAMS = Path(__file__).parent / "peers"
-MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round
+MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round;
+ON_ACCELERATORS = 8192, 20  # the same where the first are over before they are well begun
 SECONDS = 2.0  # that a round takes at least
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 Settings = Mapping[str, Any]
@@ -156,24 +159,27 @@ def _measure(
         "mflop_per_word": round(sizes.flops(size) / words / 1e6, 1),
     }
     settings = {field: values[0] for field, values in mine.choices.items()}
-    begin = functools.partial(start, mine, OURS_NAME, size, settings, None)
-    with begin() as ours:
+    with start(mine, OURS_NAME, size, settings, None) as ours:
         found["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
         count = _updates_in_a_round(ours)
+        settings["attention_kernel"] = ours.greeting["attention_kernel"]  # found out once for all
+    begin = functools.partial(start, mine, OURS_NAME, size, settings, None)
     found["peers"], every = {}, []
     for name, peer in contestants.items():
         try:
-            beside, beside_it = _beside(peer, name, size, python, begin, count, rounds)
+            take = functools.partial(turn, count=count, products=settings["products"])
+            beside, beside_it = _beside(peer, name, size, python, begin, take, rounds)
         except Failure as error:
             if error.name == OURS_NAME:
                 raise
             say(str(error))
             beside, beside_it = {"what": peer.what, "failed": str(error)}, []
         found["peers"][name] = beside
+        say(json.dumps({name: beside}))  # what is interrupted later has not lost it
         every += beside_it
     if not every:
         with begin() as ours:
-            every = [turn(ours, count) for _ in range(rounds)]
+            every = [turn(ours, count, settings["products"]) for _ in range(rounds)]
     found["ours"] |= rates(every, size, mine.flops(size))
     programs = [one for one in (found["ours"], *found["peers"].values()) if "failed" not in one]
     limit = found["limit_gflops"] = max(one["matrix_gflops"] for one in programs)
@@ -188,7 +194,7 @@ def _beside(
     size: Size,
     python: Path | None,
     begin: Callable[[], Peer],
-    count: int,
+    take: Callable[[Peer], Round],
     n: int,
 ) -> tuple[dict[str, Any], list[Round]]:
     """What a peer did, ratios included, and our rounds beside it.
@@ -202,7 +208,7 @@ def _beside(
         found["memory"] = peer.ask(do="memory")
         pairs = []
         for number in range(n):
-            pairs.append((turn(ours, count), turn(peer, count)))
+            pairs.append((take(ours), take(peer)))
             say(
                 f"{name} {number + 1}/{n}: "
                 + " beside ".join(f"{p.seconds:.3f} s" for p in pairs[-1])
@@ -230,11 +236,12 @@ def rates(rounds: Sequence[Round], size: Size, flops: int) -> dict[str, Any]:
     }
 
 
-def turn(program: Peer, count: int) -> Round:
+def turn(program: Peer, count: int, products: str) -> Round:
     seconds = program.ask(do="step", count=count)["seconds"] / count
-    return Round(
-        seconds, program.ask(do="matrix", size=MATRIX, repeats=PRODUCTS)["flops_per_second"]
-    )
+    on_cpu = program.greeting["device"] == "cpu"
+    rows, repeats = (MATRIX, PRODUCTS) if on_cpu else ON_ACCELERATORS
+    matrix = program.ask(do="matrix", size=rows, repeats=repeats, products=products)
+    return Round(seconds, matrix["flops_per_second"])
 
 
 def _updates_in_a_round(program: Peer) -> int:
@@ -274,7 +281,3 @@ def start(
 ) -> Peer:
     given = {"program": name, "size": size._asdict(), "settings": settings, "weights": weights}
     return Peer(name, [*contestant.command(name, python), json.dumps(given)])
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

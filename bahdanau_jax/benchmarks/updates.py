@@ -20,6 +20,7 @@ import numpy as np
 
 from bahdanau_jax import model, training
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.benchmarks import machine
 from bahdanau_jax.benchmarks.peers import plain, serving
 from bahdanau_jax.benchmarks.sizes import Size
 from bahdanau_jax.config import ModelConfig, OptimizerConfig
@@ -38,18 +39,25 @@ class Program(NamedTuple):
     loss: Callable[[Any], Any]
 
 
-def architecture(size: Size, **changes: Any) -> ModelConfig:
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def architecture(size: Size, note: Callable[[str], None] = say, **changes: Any) -> ModelConfig:
     """The default model in this size, with the attention kernel that a run of it would have."""
     sizes = {"source_vocabulary": size.V, "target_vocabulary": size.V, "embedding_size": size.m}
     layers = {"hidden_size": size.n, "alignment_size": size.a, "maxout_size": size.l}
     config = ModelConfig(**{**sizes, **layers, **changes})
     rows = -(-size.B // jax.device_count())
-    return with_kernel(config, lambda: (rows, size.S, size.T))
+    return with_kernel(config, lambda: (rows, size.S, size.T), note)
 
 
-def with_kernel(config: ModelConfig, sizes: Callable[[], tuple[int, int, int]]) -> ModelConfig:
+def with_kernel(
+    config: ModelConfig,
+    sizes: Callable[[], tuple[int, int, int]],
+    note: Callable[[str], None] = say,
+) -> ModelConfig:
     """With the faster attention kernel, as a new run finds it: `training.attention_kernel`."""
-    note = functools.partial(print, file=sys.stderr, flush=True)
     kernel = training.attention_kernel(config, "", sizes, note)
     return dataclasses.replace(config, attention_kernel=kernel)
 
@@ -186,13 +194,15 @@ def planned(compiled: Any) -> dict[str, float]:
 def main(given: dict[str, Any]) -> None:
     answers, before = serving.Answers(), serving.resident()
     size = Size(**given["size"])
-    config = architecture(size, **given["settings"])
+    notes: list[str] = []
+    config = architecture(size, notes.append, **given["settings"])
     params = parameters(config, given.get("weights", ""))
     state, step, loss = PROGRAMS[given["program"]](config, params)
     held, batch = [state], jax.device_put(random_batch(size))
     greeting: dict[str, Any] = {name: metadata.version(name) for name in ("jax", "jaxlib")}
     greeting = {"versions": greeting, "parameters": model.count(params)}
-    greeting |= {"attention_kernel": config.attention_kernel, "device": jax.default_backend()}
+    greeting |= {"attention_kernel": config.attention_kernel, "device": machine.device()}
+    greeting |= {"notes": notes} if notes else {}
     del params, state  # a donated state has no second owner
     start = time.perf_counter()
     compiled = step.lower(held[0], batch).compile()
@@ -202,15 +212,19 @@ def main(given: dict[str, Any]) -> None:
         held[0], result = compiled(held[0], batch)
         return float(loss(result))
 
-    def matrix(size: int, repeats: int) -> dict[str, float]:
-        a, b = jax.random.normal(jax.random.key(0), (2, size, size))
-        product = jax.jit(jnp.matmul)
-        return serving.matrix_rate(lambda: product(a, b).block_until_ready(), size, repeats)
+    def matrix(size: int, repeats: int, products: str) -> dict[str, float]:
+        a, b = jax.random.normal(jax.random.key(0), (2, size, size)).astype(products)
+        product = jax.jit(functools.partial(jnp.matmul, preferred_element_type=jnp.float32))
+        return serving.matrix_rate(lambda: product(a, b), jax.block_until_ready, size, repeats)
+
+    def device_peak() -> int:
+        return jax.local_devices()[0].memory_stats()["peak_bytes_in_use"]
 
     greeting |= {"planned_mib": planned(compiled), "first_loss": update()}
     greeting["first_step_seconds"] = time.perf_counter() - start
     answers.give(greeting)
-    stepping = serving.Stepping(update)
+    elsewhere = jax.default_backend() != "cpu"
+    stepping = serving.Stepping(update, device_peak if elsewhere else None)
     memory = lambda: stepping.memory(before)  # noqa: E731
     answers.serve({"step": stepping.step, "memory": memory, "matrix": matrix})
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,7 +105,7 @@ def _train(arguments: Sequence[str]) -> dict:
     _at_least_one("rounds", asked.rounds)
     from bahdanau_jax.benchmarks import train
 
-    peers = [name for name in asked.peers.split(",") if name]
+    peers = [name.strip() for name in asked.peers.split(",") if name.strip()]
     return train.run(
         asked.size, peers, asked.rounds, asked.torch_python, lengths, asked.products, batches
     )
@@ -137,7 +138,7 @@ def _epoch(arguments: Sequence[str]) -> dict:
 class Scaling:
     """Time updates as batch, lengths, vocabulary and units grow, with lines through the times."""
 
-    size: str = "small"  # where the sweeps start: small, paper or tiny
+    size: str = "small"  # where the sweeps start: small, tiny, or paper, which takes 40 GiB
     rounds: int = 5  # through all sizes; medians count
     output: Path | None = None  # a folder for scaling.svg
 
@@ -164,8 +165,10 @@ class Learning(experiment.Experiment):
 
 def _learning(arguments: Sequence[str]) -> dict:
     asked = experiment.parse(Learning, arguments, "bench learning")
-    if asked.minutes <= 0:
+    if not 0 < asked.minutes < math.inf:
         raise ValueError(f"--minutes is {asked.minutes}, but should be above 0")
+    if not 0 < asked.target <= 100:
+        raise ValueError(f"--target is {asked.target}, but BLEU is above 0 and at most 100")
     from bahdanau_jax import run
     from bahdanau_jax.benchmarks import learning
 

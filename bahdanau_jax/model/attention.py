@@ -90,7 +90,8 @@ def additive_score(
     keys: Float[Array, "B S A"],
 ) -> Float[Array, "B S"]:
     """e_ij = v_aᵀ tanh(W_a s + U_a h_j), with query = W_a s and keys = U_a h_j (A.1.2)."""
-    return activation(query[:, None] + keys) @ params["v_a"]
+    # Of one column: left to round its factors, XLA on a GPU writes them all into memory first.
+    return jnp.matmul(activation(query[:, None] + keys), params["v_a"], precision="highest")
 
 
 def additive(activation: Callable[[Array], Array]) -> Score:

@@ -22,11 +22,12 @@ from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.dropout import row_keys
 from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.parameters import Params, add_bias
-from bahdanau_jax.model.products import einsum, matmul
+from bahdanau_jax.model.products import einsum, matmul, rounded
 
 CHUNK_BYTES = 32 * 2**20  # of logits in memory at a time: what a cache may hold
 CHUNK_WORDS = 512  # but so many at least, or W_o is read too often,
-CHUNK_MOST = 4  # unless they take more than so many times these bytes
+CHUNK_MOST = 4  # unless they take more than so many times these bytes.
+ON_ACCELERATORS = 8  # times all that: there is no cache to fit, and W_o is read for each chunk
 
 
 class Sums(NamedTuple):
@@ -39,14 +40,19 @@ class Sums(NamedTuple):
     sentences: Float[Array, ""]  # rows of weight above 0
 
 
-class _Chunk(NamedTuple):
+class _Words(NamedTuple):
+    """Of each word by itself, or their weighted sums."""
+
     loss: Array
     nll: Array
     correct: Array
 
+    def sums(self, weight: Array) -> "_Words":
+        return _Words(*(jnp.sum(each * weight) for each in self))
 
-def _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight):
-    """One chunk: its sums, and the probabilities with what remains to be subtracted from them."""
+
+def _words(smoothing, products, t, W_o, b_w, target) -> tuple[_Words, Array]:
+    """Those of one chunk, and the probabilities [R V]."""
     logits = add_bias(matmul(products, t, W_o), b_w).astype(jnp.promote_types(t.dtype, jnp.float32))
     top = jnp.max(logits, axis=-1)
     exp = jnp.exp(logits - top[..., None])
@@ -57,19 +63,18 @@ def _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight):
     loss = nll
     if smoothing:
         loss = (1 - smoothing) * nll + smoothing * (log_z - jnp.mean(logits, axis=-1))
-    sums = _Chunk(
-        jnp.sum(loss * weight), jnp.sum(nll * weight), jnp.sum((at_target >= top) * weight)
-    )
-    return sums, exp / total[..., None]
+    correct = (at_target >= top).astype(nll.dtype)
+    return _Words(loss, nll, correct), exp / total[..., None]
 
 
 def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
     """Words of all steps and sentences in equal chunks [N R ...], filled up with weight 0."""
-    words = target.size
+    words, times = target.size, 1 if jax.default_backend() == "cpu" else ON_ACCELERATORS
     wanted, needed = (
-        -(-words * vocabulary * 4 // most) for most in (CHUNK_BYTES, CHUNK_MOST * CHUNK_BYTES)
+        -(-words * vocabulary * 4 // (times * most))
+        for most in (CHUNK_BYTES, CHUNK_MOST * CHUNK_BYTES)
     )
-    count = min(max(1, needed, min(wanted, words // CHUNK_WORDS)), max(words, 1))
+    count = min(max(1, needed, min(wanted, words // (times * CHUNK_WORDS))), max(words, 1))
     height = -(-words // count)
     fill = count * height - words
 
@@ -94,49 +99,54 @@ def cross_entropy(
 ) -> tuple[Array, Array, Array]:
     """(loss, nll, correct): sums over time and batch, weighted, in nats.
 
-    loss = −Σ w [(1−ε) log p(y) + ε/V Σ_v log p(v)], p = softmax(W_o t + b_w). It has gradients of
-    t, W_o and b_w, once and backward; nll has them where ε = 0.
+    loss = −Σ w [(1−ε) log p(y) + ε/V Σ_v log p(v)], p = softmax(W_o t + b_w). Reverse mode alone
+    differentiates it. Where ε > 0, nll has gradients of w, but none of t, W_o and b_w.
     """
 
     def body(sums, chunk):
         t, target, weight = chunk
-        new, _ = _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight)
-        return jax.tree.map(jnp.add, sums, new), None
+        words, _ = _words(smoothing, products, t, W_o, b_w, target)
+        return jax.tree.map(jnp.add, sums, words.sums(weight)), None
 
     sums, _ = lax.scan(body, _nothing(weight), _chunks(t, target, weight, W_o.shape[-1]))
     return tuple(sums)
 
 
-def _nothing(weight: Array) -> _Chunk:
-    return _Chunk(*(jnp.zeros((), weight.dtype) for _ in _Chunk._fields))
+def _nothing(weight: Array) -> _Words:
+    return _Words(*(jnp.zeros((), weight.dtype) for _ in _Words._fields))
 
 
 def _forward(smoothing, products, t, W_o, b_w, target, weight):
     """The form of each line is what XLA makes fast on a CPU: docs/decisions.md."""
     vocabulary = W_o.shape[-1]
     rows, *others = _chunks(t, target, weight, vocabulary)
+    W_o = rounded(products, {"W_o": W_o})["W_o"]  # once, not for each chunk
 
     def body(carry, chunk):
         sums, d_W, d_b = carry
         t, turned, target, weight = chunk
-        new, p = _logits_and_sums(smoothing, products, t, W_o, b_w, target, weight)
+        words, p = _words(smoothing, products, t, W_o, b_w, target)
         hit = lax.broadcasted_iota(target.dtype, p.shape, 1) == target[:, None]
         d = (p - jnp.where(hit, 1 - smoothing, 0.0) - smoothing / vocabulary) * weight[:, None]
         d = d.astype(t.dtype)
         d_W = d_W + matmul(products, turned, d)
         d_b = d_b + jnp.matmul(jnp.ones_like(d[:, 0]), d, precision="highest")  # sum over rows
-        return (jax.tree.map(jnp.add, sums, new), d_W, d_b), einsum(products, "rv,mv->rm", d, W_o)
+        sums = jax.tree.map(jnp.add, sums, words.sums(weight))
+        return (sums, d_W, d_b), (einsum(products, "rv,mv->rm", d, W_o), words)
 
-    start = (_nothing(weight), jnp.zeros_like(W_o), jnp.zeros_like(b_w))
+    start = (_nothing(weight), jnp.zeros(W_o.shape, t.dtype), jnp.zeros_like(b_w))
     chunks = (rows, jnp.swapaxes(rows, 1, 2), *others)
-    (sums, d_W, d_b), d_t = lax.scan(body, start, chunks)
+    (sums, d_W, d_b), (d_t, words) = lax.scan(body, start, chunks)
     d_t = d_t.reshape(-1, t.shape[-1])[: target.size].reshape(t.shape)
-    return tuple(sums), (d_t, d_W, d_b)
+    words = jax.tree.map(lambda each: each.reshape(-1)[: target.size].reshape(target.shape), words)
+    return tuple(sums), ((d_t, d_W, d_b), words)
 
 
-def _backward(smoothing, products, gradients, cotangent):
+def _backward(smoothing, products, residuals, cotangent):
+    gradients, words = residuals
     scale = cotangent[0] if smoothing else cotangent[0] + cotangent[1]  # then the two are one
-    return (*(g * scale.astype(g.dtype) for g in gradients), None, None)
+    d_weight = sum(c * each for c, each in zip(cotangent, words, strict=True))
+    return (*(g * scale.astype(g.dtype) for g in gradients), None, d_weight)
 
 
 cross_entropy.defvjp(_forward, _backward)

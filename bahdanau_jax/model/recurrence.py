@@ -9,6 +9,7 @@ may be such a product too, if it is an `Operator`: its gradient is likewise made
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -93,7 +94,7 @@ _deferred = jax.custom_vjp(_autodiff, nondiff_argnums=(0, 1))
 
 
 def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
-    multiply = times(weights, products)
+    multiply = times({**weights, **rounded(products, _plain(weights))}, products)
 
     def body(carry, x):
         results = {}
@@ -126,7 +127,7 @@ def _backward(step: Step, products: str, residuals, cotangent):
     steps = len(jax.tree.leaves(carries)[0])
     (rest, fixed), (inputs, flags) = _parted(rest), _parted(inputs)
     # Turned and rounded here, once for all steps.
-    plain = {name: w for name, w in weights.items() if not isinstance(w, Operator)}
+    plain = _plain(weights)
     turned = rounded(products, {name: jnp.swapaxes(w, -1, -2) for name, w in plain.items()})
     same: dict[str, tuple[str, int]] = {}  # operands that are a leaf of the carry before or after
 
@@ -193,7 +194,11 @@ def _backward(step: Step, products: str, residuals, cotangent):
 
 _deferred.defvjp(_forward, _backward)
 
-GRADIENTS: Mapping[str, Callable] = {"deferred": _deferred, "autodiff": _autodiff}
+GRADIENTS: Mapping[str, Callable] = MappingProxyType({"deferred": _deferred, "autodiff": _autodiff})
+
+
+def _plain(weights: Weights) -> dict[str, Array]:
+    return {name: w for name, w in weights.items() if not isinstance(w, Operator)}
 
 
 def _parted(tree: Any) -> tuple[Any, Any]:

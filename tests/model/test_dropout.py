@@ -1,6 +1,7 @@
 """Dropout: whose mask it is, and how it is distributed."""
 
 import dataclasses
+import importlib
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 
 from bahdanau_jax.model.dropout import dropout, row_keys
 from bahdanau_jax.model.loss import sums
-from tests.model.worlds import CONFIGS, batch, compiled, pairs, parameters
+from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
 TIME, FEATURES = 7, 5  # an odd number of units
 KEY = jax.random.key(3)
@@ -52,6 +53,25 @@ def test_places_and_keys_differ():
         for b in masks[:i]:
             assert 0.3 < np.mean(a == b) < 0.7
     assert np.array_equal(kept(), kept())
+
+
+def test_the_dropouts_of_a_model_have_places_of_their_own(monkeypatch):
+    places = []
+
+    def drop(keys, place, rate, x):
+        places.append(place)
+        return x
+
+    for name in ("encoder", "decoder"):
+        monkeypatch.setattr(importlib.import_module(f"bahdanau_jax.model.{name}"), "dropout", drop)
+    config = CONFIGS["default"]
+    params = jax.tree.map(jnp.asarray, parameters(config))
+    jax.eval_shape(lambda: sums(config, params, on_device(batch(pairs())), KEY))
+    assert len(places) == len(set(places)) == 4
+
+
+def test_a_rate_next_to_1_drops_next_to_all():
+    assert kept(101, rate=0.999_999, time=97).mean() < 0.01
 
 
 def test_eager_and_compiled_draw_the_same_mask():

@@ -11,7 +11,7 @@ import pytest
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.loss import sums
-from tests.model.worlds import SIZES, batch, compiled, pairs, parameters, relative
+from tests.model.worlds import SIZES, batch, compiled, on_device, pairs, parameters, relative
 
 # The package gives away a function of the module's name.
 module = importlib.import_module("bahdanau_jax.model.loss")
@@ -42,6 +42,15 @@ def test_a_chunk_is_neither_large_nor_low(words, vocabulary, count):
     chunks, *_ = jax.eval_shape(lambda *x: module._chunks(*x, vocabulary), t, one, one)
     assert chunks.shape == (count, words // count, SIZE)
     assert count == words or chunks.shape[1] * vocabulary * 4 <= 4 * module.CHUNK_BYTES
+
+
+@pytest.mark.parametrize(("words", "count"), [(2_400, 1), (122_880, 30)])
+def test_an_accelerator_has_larger_chunks(words, count, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    t = jax.ShapeDtypeStruct((words // 80, 80, SIZE), jnp.float32)
+    one = jax.ShapeDtypeStruct(t.shape[:2], jnp.float32)
+    chunks, *_ = jax.eval_shape(lambda *x: module._chunks(*x, 30_000), t, one, one)
+    assert chunks.shape == (count, words // count, SIZE)
 
 
 def problem():
@@ -113,6 +122,31 @@ def test_without_smoothing_the_nll_has_the_gradient_of_the_loss():
         for loss, nll in zip(gradient(0), gradient(1), strict=True):
             assert np.abs(loss).max() > 0
             np.testing.assert_array_equal(loss, nll)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_gradient_of_a_weight_is_what_its_word_adds(smoothing, chunked):
+    def gradient(of):
+        def total(weight, *given):
+            return sum(n * x for n, x in enumerate(of(smoothing, *given, weight), 2))
+
+        *given, weight = problem()
+        return compiled(jax.grad(total))(weight, *given)
+
+    with jax.enable_x64(True):
+        assert relative(gradient(cross_entropy), gradient(plain)) < 1e-12
+
+
+def test_a_sentence_has_a_gradient_of_its_weight():
+    """Which is its own loss."""
+    config = ModelConfig(**SIZES)
+    params, b = jax.tree.map(jnp.asarray, parameters(config)), on_device(batch(pairs(count=3)))
+
+    def losses(weight):
+        return sums(config, params, b._replace(weight=weight)).loss
+
+    each = compiled(jax.vmap(losses))(jnp.eye(3))
+    np.testing.assert_allclose(compiled(jax.grad(losses))(b.weight), each, rtol=1e-5)
 
 
 def sizes(jaxpr):

@@ -112,6 +112,24 @@ def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients():
     assert not wrong and all(e.invars[0].aval.ndim > 2 for e in firsts), (wrong, firsts)
 
 
+def test_no_weight_is_rounded_again_in_every_turn_of_a_loop():
+    config = dataclasses.replace(CONFIGS["default"], products="bfloat16")
+    params = jax.tree.map(jnp.asarray, parameters(config))
+    b = on_device(batch(pairs(count=31)))  # a number that no size of the model is
+    program = jax.make_jaxpr(jax.grad(lambda p: sums(config, p, b).loss))(params).jaxpr
+    loops = [e for e in equations(program) if e.primitive.name in ("scan", "while")]
+    shapes = [
+        e.invars[0].aval.shape
+        for loop in loops
+        for body in jaxprs_in_params(loop.params)
+        for e in equations(body)
+        if e.primitive.name == "convert_element_type" and e.params["new_dtype"] == jnp.bfloat16
+    ]
+    words = b.target.size
+    assert len(shapes) > 5
+    assert all(31 in shape or words in shape for shape in shapes), shapes
+
+
 def distance(a, b) -> float:
     """‖a − b‖ / ‖b‖ over all leaves together."""
     norm = lambda tree: np.sqrt(sum(np.sum(np.square(leaf)) for leaf in jax.tree.leaves(tree)))  # noqa: E731

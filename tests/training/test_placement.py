@@ -53,6 +53,17 @@ def test_what_is_gathered_has_its_values():
     assert jnp.array_equal(jax.random.key_data(state.key), jax.random.key_data(jax.random.key(3)))
 
 
+def test_what_is_owned_is_no_view():
+    array = jax.block_until_ready(jnp.ones((64, 64)))
+    (copy,) = placement.owned([array])
+    assert copy.unsafe_buffer_pointer() != array.unsafe_buffer_pointer()
+    np.testing.assert_array_equal(copy, array)
+
+
+def test_a_cpu_updates_in_blocks():
+    assert training.Jit(training.mesh()).block > 0
+
+
 def test_an_update_reuses_the_memory_of_a_placed_array():
     array = jax.block_until_ready(jnp.ones((64, 64)))
     placed = placement.put(array, placement.replicated(training.mesh()))

@@ -104,6 +104,19 @@ def test_a_non_finite_gradient_changes_nothing(name, value):
     assert float(sums.updates) == 1
 
 
+def test_an_infinite_loss_of_a_finite_gradient_is_skipped_too():
+    def infinite(params, batch, key):
+        found = toy.loss_fn(params, batch, None)
+        return found._replace(loss=found.loss + jax.lax.stop_gradient(jnp.inf))
+
+    state, _ = toy.parts()
+    before = host(state.params)
+    tx = training.make(toy.OPTIMIZER, 10)
+    state, sums = training.train_step(infinite, tx, toy.OPTIMIZER)(state, toy.batch(0))
+    assert float(sums.skipped) == 1
+    assert jax.tree.all(jax.tree.map(np.array_equal, before, host(state.params)))
+
+
 def test_an_infinite_norm_of_finite_gradients_is_skipped_too():
     """Squares overflow: clipping would divide by infinity."""
     huge = lambda params, batch, key: toy.loss_fn(params, batch, None)._replace(  # noqa: E731
@@ -120,6 +133,8 @@ def test_an_infinite_norm_of_finite_gradients_is_skipped_too():
 def test_average_of_the_weights():
     state, step = toy.parts(OptimizerConfig(ema=0.15))
     expected = host(state.params)
+    poison = Batch(*toy.batch(2)[:4], np.full(toy.ROWS, np.nan, np.float32))
+    state, _ = step(state, poison)  # which counts for nothing
     for n in range(4):
         state, _ = step(state, toy.batch(n))
         d = min(0.15, (1 + n) / (10 + n))

@@ -5,10 +5,10 @@ this.
     python joey.py train CONFIG [keep]  trains the model of a JoeyNMT configuration
     python joey.py serve CONFIG [keep]  translates: a line of stdin asks, a line of stdout answers
 
-The first answer, unasked, is {"versions", "parameters"}. A request holds "lines" (tokens with
-spaces between), "beam_size", "batch_size", "threads", "precision" (of autocast) and "alpha"; its
-answer holds "seconds", "cpu_seconds" and "lines". What JoeyNMT logs goes to stderr. With `keep` it
-keeps the memory that it frees, as ours does, which makes it faster.
+The first answer, unasked, is {"versions", "device", "parameters"}. A request holds "lines" (tokens
+with spaces between), "beam_size", "batch_size", "threads", "precision" (of autocast) and "alpha";
+its answer holds "seconds", "cpu_seconds" and "lines". What JoeyNMT logs goes to stderr. With `keep`
+it keeps the memory that it frees, as ours does, which makes it faster.
 """
 
 import json
@@ -39,8 +39,13 @@ def serve(path: str) -> None:
 
     settings = config.parse_global_args(config.load_config(path), mode="translate")
     model, _, _, stream = prediction.prepare(settings, rank=0, mode="translate")
-    versions = {name: metadata.version(name) for name in ("joeynmt", "torch")}
-    answer({"versions": versions, "parameters": sum(p.numel() for p in model.parameters())})
+    answer(
+        {
+            "versions": {name: metadata.version(name) for name in ("joeynmt", "torch")},
+            "device": settings.device.type,
+            "parameters": sum(p.numel() for p in model.parameters()),
+        }
+    )
     for line in sys.stdin:
         answer(translate(settings, model, stream, json.loads(line)))
 
@@ -66,7 +71,7 @@ def translate(settings, model, stream, request: dict) -> dict:
             model=model,
             data=stream,
             device=settings.device,
-            n_gpu=0,
+            n_gpu=settings.n_gpu,
             normalization="none",
             args=search,
             autocast=settings.autocast if dtype == torch.float32 else rounded,

@@ -98,14 +98,14 @@ def main(given: dict) -> None:
     answers.give(
         {
             "versions": {name: metadata.version(name) for name in ("joeynmt", "torch")},
-            "device": DEVICE,
+            "device": torch_device.NAME,
             "parameters": sum(value.numel() for value in network.parameters()),
             "target_words": int(words.ntokens),
             "first_step_seconds": time.perf_counter() - start,
             "first_loss": first,
         }
     )
-    stepping = serving.Stepping(step)
+    stepping = serving.Stepping(step, torch_device.PEAK)
     memory = lambda: stepping.memory(before)  # noqa: E731
     answers.serve({"step": stepping.step, "memory": memory, "matrix": torch_device.matrix})
 

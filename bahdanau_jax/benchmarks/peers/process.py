@@ -1,6 +1,7 @@
 """A program that answers each line of JSON with another one."""
 
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -97,9 +98,13 @@ def _transcript() -> IO[str]:
 
 
 def begin(name: str, command: Sequence[str], **streams: Any) -> subprocess.Popen:
-    """The program's process, text its pipes; or its `Failure`, where it cannot be started."""
+    """The program's process, text its pipes; or its `Failure`, where it cannot be started.
+
+    JAX in it leaves an accelerator's memory that it does not need to the other one.
+    """
+    shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
     try:
-        return subprocess.Popen(list(command), text=True, encoding="utf-8", **streams)
+        return subprocess.Popen(list(command), text=True, encoding="utf-8", env=shared, **streams)
     except OSError as error:
         raise Failure(name, "does not start", f"{command[0]}: {error.strerror}") from error
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from bahdanau_jax import data
 from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
 from bahdanau_jax.benchmarks.peers import process
@@ -90,7 +92,7 @@ def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict
     return {
         "name": _key(run),
         "model_dir": str(folder / "model"),
-        "use_cuda": False,
+        "use_cuda": jax.default_backend() == "gpu",  # where ours computes, too
         "random_seed": 1,
         "data": {
             **{split: str(folder / split) for split in ("train", "dev")},

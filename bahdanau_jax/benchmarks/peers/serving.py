@@ -51,8 +51,9 @@ class Answers:
 class Stepping:
     """What every trainer answers, around a function that makes one update and returns its loss."""
 
-    def __init__(self, step: Callable[[], float]):
-        self._step = step
+    def __init__(self, step: Callable[[], float], device_peak: Callable[[], int] | None = None):
+        """`device_peak`: the most bytes of an accelerator that this process held so far."""
+        self._step, self._device_peak = step, device_peak
 
     def step(self, count: int) -> dict[str, Any]:
         """Seconds of `count` updates, each with its loss, which is the sum over all words."""
@@ -62,22 +63,30 @@ class Stepping:
         return {"seconds": time.perf_counter() - start, "losses": losses}
 
     def memory(self, before: float) -> dict[str, Any]:
-        """MiB that an update grew this process by at its peak, over `before`.
+        """MiB that an update grew this process by at its peak, over `before`; or, of an
+        accelerator, the most that this process ever held.
 
         What compiling and making the parameters left behind is given back before.
         """
+        if self._device_peak is not None:
+            self._step()
+            return {"device_mib": round(self._device_peak() / 2**20)}
         release()
         forget_peak()
         self._step()
         return {"resident_mib": round(resident("VmHWM") - before)}
 
 
-def matrix_rate(product: Callable[[], object], size: int, repeats: int) -> dict[str, float]:
-    """Floating point operations a second of a product of two square matrices."""
-    product()
+def matrix_rate(
+    product: Callable[[], Any], wait: Callable[[Any], object], size: int, repeats: int
+) -> dict[str, float]:
+    """Floating point operations a second of a product of two square matrices, several begun one
+    after the other before the last is waited for."""
+    wait(product())
     start = time.perf_counter()
     for _ in range(repeats):
-        product()
+        last = product()
+    wait(last)
     return {"flops_per_second": 2 * size**3 * repeats / (time.perf_counter() - start)}
 
 

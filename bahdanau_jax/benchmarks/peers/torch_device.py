@@ -10,6 +10,8 @@ import serving  # pyright: ignore[reportMissingImports]
 import torch  # pyright: ignore[reportMissingImports]
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+NAME = torch.cuda.get_device_name() if DEVICE == "cuda" else DEVICE
+PEAK = torch.cuda.max_memory_allocated if DEVICE == "cuda" else None  # bytes
 
 
 def prepare(settings: Mapping[str, Any]) -> Any:
@@ -22,12 +24,11 @@ def prepare(settings: Mapping[str, Any]) -> Any:
     return torch.autocast(DEVICE, torch.bfloat16, enabled=settings["autocast"])
 
 
-def matrix(size: int, repeats: int) -> dict[str, float]:
-    a, b = torch.randn(2, size, size, device=DEVICE)
+def matrix(size: int, repeats: int, products: str) -> dict[str, float]:
+    a, b = torch.randn(2, size, size, device=DEVICE).to(getattr(torch, products))
 
-    def product() -> None:
-        torch.mm(a, b)
+    def wait(_: torch.Tensor) -> None:
         if DEVICE == "cuda":
             torch.cuda.synchronize()
 
-    return serving.matrix_rate(product, size, repeats)
+    return serving.matrix_rate(lambda: torch.mm(a, b), wait, size, repeats)
