@@ -75,6 +75,9 @@ def test_a_peer_that_fails_late_keeps_its_curve(learn):
 
 
 def test_what_cannot_be_is_said_before_any_work(learn):
-    assert "--minutes is 0.0, but should be above 0" in learn(RIGHT, "--minutes", "0")[2]
+    for minutes in ("0.0", "nan", "inf"):
+        said = f"--minutes is {minutes}, but should be a number above 0"
+        assert said in learn(RIGHT, "--minutes", minutes)[2]
+    assert "--target is nan, but should be a number of BLEU" in learn(RIGHT, "--target", "nan")[2]
     assert "nowhere is no program" in learn(RIGHT, "--joeynmt", "nowhere")[2]
     assert "names no development set" in learn(RIGHT, "--data.dev", "")[2]

@@ -85,3 +85,10 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monk
         host = one["next_seconds"] + one["placing_seconds"]
         assert one["host_share"] == pytest.approx(host / one["seconds"], abs=1e-2) and host > 0
         assert one["device_seconds"] > 0
+
+
+def test_a_folder_that_takes_no_picture_is_said_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(scaling, "_measure", lambda *_: pytest.fail("it was measured"))
+    (tmp_path / "scaling.svg").mkdir()
+    with pytest.raises(IsADirectoryError):
+        scaling.run("tiny", 1, tmp_path)

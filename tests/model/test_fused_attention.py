@@ -256,6 +256,8 @@ SHAPES = [(80, 60, 1000, 2000, 50), (3, 5, 7, 11, 2), (4096, 200, 999, 1, 1)]  #
 @pytest.mark.parametrize("shape", SHAPES)
 def test_kernels_are_lowered_for_devices_that_are_not_here(device, platform, shape):
     """To Triton's and Mosaic's code, as the share that one of several devices has."""
+    if device == "gpu" and jax.__version_info__ >= (0, 11):
+        pytest.skip("JAX 0.11 makes Triton's code only where there is a GPU: `make accelerator`")
     B, S, A, C, T = shape
     form = Form(device=device)
 
