@@ -21,7 +21,9 @@ from tests.model.worlds import (
     CONFIGS,
     batch,
     compiled,
+    equations,
     everything,
+    on_device,
     pairs,
     parameters,
     relative,
@@ -330,3 +332,14 @@ def test_the_gradient_of_maxout_is_that_of_the_maximum():
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(jax.jacfwd(maxout)(t), theirs)
     assert ours[0, 1, 0, 2] == ours[0, 1, 0, 3] == 0.5
+
+
+@pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
+def test_the_energies_of_no_two_steps_are_kept(gradients):
+    """Of B sentences, S and T positions and A units there would be B·S·T·A numbers."""
+    config = dataclasses.replace(CONFIGS["default"], gradients=gradients)
+    params = jax.tree.map(jnp.asarray, parameters(config))
+    b = on_device(batch(pairs(count=31)))
+    program = jax.make_jaxpr(jax.grad(lambda params: loss(config, params, b)))(params).jaxpr
+    largest = max(v.aval.size for e in equations(program) for v in e.outvars if v.aval.shape)
+    assert largest < b.source.size * b.target.shape[1] * config.alignment_size
