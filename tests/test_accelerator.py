@@ -94,7 +94,7 @@ def test_the_kernels_are_measured_at_the_size_of_the_paper():
 
 
 def losses(config: ModelConfig, device, steps: int = 5) -> list[float]:
-    """Of the paper's updates, a sentence and nat each, of one batch again and again."""
+    """In nats a sentence, of the paper's updates by one batch again and again."""
     with jax.default_device(device):
         params = jax.device_put(jax.device_get(updates.parameters(config)), device)
         program = updates.ours(config, params, backend=training.Jit(training.mesh([device])))

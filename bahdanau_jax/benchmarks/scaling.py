@@ -6,7 +6,6 @@ are made for each pair of positions, S·T, and only products of units with units
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -84,7 +83,7 @@ def _measure(
     """Medians over rounds that go through all sizes in turn, and the memory of each."""
     held, memory = {}, {}
     for point in points:
-        print(f"compiling {point}", file=sys.stderr, flush=True)
+        updates.say(f"compiling {point}")
         config = updates.architecture(point)
         state, step, _ = updates.ours(config, updates.parameters(config))
         batch = jax.device_put(updates.random_batch(point))
@@ -93,7 +92,7 @@ def _measure(
         held[point] = [compiled, jax.block_until_ready(compiled(state, batch)[0]), batch]
     seconds = {point: [] for point in points}
     for number in range(rounds):
-        print(f"round {number + 1}/{rounds}", file=sys.stderr, flush=True)
+        updates.say(f"round {number + 1}/{rounds}")
         for point in points:
             seconds[point].append(_step(held[point]))
     return {point: statistics.median(times) for point, times in seconds.items()}, memory

@@ -138,7 +138,7 @@ def _epoch(arguments: Sequence[str]) -> dict:
 class Scaling:
     """Time updates as batch, lengths, vocabulary and units grow, with lines through the times."""
 
-    size: str = "small"  # where the sweeps start: small, tiny, or paper, which takes 40 GiB
+    size: str = "small"  # where the sweeps start: small, tiny, or paper (19 states at once: 23 GiB)
     rounds: int = 5  # through all sizes; medians count
     output: Path | None = None  # a folder for scaling.svg
 

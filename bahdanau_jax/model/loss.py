@@ -108,6 +108,7 @@ def cross_entropy(
         words, _ = _words(smoothing, products, t, W_o, b_w, target)
         return jax.tree.map(jnp.add, sums, words.sums(weight)), None
 
+    W_o = rounded(products, {"W_o": W_o})["W_o"]  # once, not for each chunk
     sums, _ = lax.scan(body, _nothing(weight), _chunks(t, target, weight, W_o.shape[-1]))
     return tuple(sums)
 
@@ -120,7 +121,7 @@ def _forward(smoothing, products, t, W_o, b_w, target, weight):
     """The form of each line is what XLA makes fast on a CPU: docs/decisions.md."""
     vocabulary = W_o.shape[-1]
     rows, *others = _chunks(t, target, weight, vocabulary)
-    W_o = rounded(products, {"W_o": W_o})["W_o"]  # once, not for each chunk
+    W_o = rounded(products, {"W_o": W_o})["W_o"]
 
     def body(carry, chunk):
         sums, d_W, d_b = carry
