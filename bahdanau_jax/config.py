@@ -27,7 +27,6 @@ class ModelConfig:
     output_size: int = 0  # a linear layer of this size between readout and vocabulary; 0: none
     order: str = "paper"  # of looking, updating and generating: a name of decoder.ORDERS
     attention: str = "additive"  # a name of attention.SCORES, or module:attribute of your own Score
-    attention_kernel: str = "auto"  # what computes it in training: a name of attending.KERNELS
     cell: str = "gru"  # a name of gru.CELLS
     encoder_directions: str = "both"  # both | forward
     initial_state: str = "backward"  # what s_0 is made from: a name of encoder.INITIAL_STATES

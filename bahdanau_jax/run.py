@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import functools
 import io
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -78,27 +77,9 @@ def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
     _same_experiment(config, workdir)
     config, prepared = _prepared(config, workdir)
     _same_data(prepared.train, workdir)
-    config = _with_kernel(config, prepared, workdir)
     if training.first():
         config.save(workdir / CONFIG)
     return config, prepared
-
-
-def _with_kernel(config: Config, prepared: Prepared, workdir: Path) -> Config:
-    """The configuration with the attention kernel that the run has, or that is faster here.
-
-    Processes after the first find what it wrote into config.json.
-    """
-    known = (workdir / CONFIG).exists()
-    before = Config.load(workdir / CONFIG).model.attention_kernel if known else ""
-
-    def sizes() -> tuple[int, int, int]:
-        return _plan(config, prepared).largest(config.training.accumulate * training.mesh().size)
-
-    note = functools.partial(print, file=sys.stderr, flush=True)
-    kernel = training.attention_kernel(config.model, before, sizes, note)
-    model = dataclasses.replace(config.model, attention_kernel=kernel)
-    return dataclasses.replace(config, model=model)
 
 
 def _prepared(
@@ -146,7 +127,6 @@ def _same_experiment(config: Config, workdir: Path) -> None:
         for side in ("source_vocabulary", "target_vocabulary")
         if not getattr(config.model, side)
     }
-    sizes["attention_kernel"] = before.model.attention_kernel  # computes the same, and may change
     now = dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, **sizes),

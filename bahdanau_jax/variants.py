@@ -21,7 +21,6 @@ DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxy
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "model.order": model.ORDERS,
-        "model.attention_kernel": model.KERNELS,
         "model.cell": model.CELLS,
         "model.encoder_directions": model.DIRECTIONS,
         "model.initial_state": model.INITIAL_STATES,
@@ -83,12 +82,6 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield (
             f"model.initial_state is {needs}, but model.encoder_directions has only "
             f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
-        )
-    chosen, fused = config.model.attention, " and ".join(model.ACTIVATIONS)
-    if config.model.attention_kernel == "pallas" and chosen not in model.ACTIVATIONS:
-        yield (
-            f"model.attention_kernel pallas is for model.attention {fused}, not {chosen}: set "
-            "attention_kernel to auto"
         )
     if config.training.parallel == "pmap" and config.training.shard != "none":
         yield (

@@ -162,7 +162,6 @@ def _measure(
     with start(mine, OURS_NAME, size, settings, None) as ours:
         found["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
         count = _updates_in_a_round(ours)
-        settings["attention_kernel"] = ours.greeting["attention_kernel"]  # found out once for all
     begin = functools.partial(start, mine, OURS_NAME, size, settings, None)
     found["peers"], every = {}, []
     for name, peer in contestants.items():

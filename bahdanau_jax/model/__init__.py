@@ -1,7 +1,6 @@
 """The network as pure functions of (parameters, arrays)."""
 
 from bahdanau_jax.model import attention, decoder, groundhog, loss, recurrence
-from bahdanau_jax.model.attending import KERNELS
 from bahdanau_jax.model.attention import (
     SCORES,
     Memory,
@@ -9,7 +8,6 @@ from bahdanau_jax.model.attention import (
     annotation_size,
     score_named,
 )
-from bahdanau_jax.model.attention_kernels import ACTIVATIONS
 from bahdanau_jax.model.decoder import (
     ORDERS,
     READOUTS,
@@ -30,14 +28,12 @@ from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.seq2seq import Seq2Seq, count
 
 __all__ = [
-    "ACTIVATIONS",
     "CELLS",
     "DIRECTIONS",
     "Forced",
     "GRADIENTS",
     "INITIAL_STATES",
     "INITS",
-    "KERNELS",
     "Memory",
     "ORDERS",
     "PRODUCTS",

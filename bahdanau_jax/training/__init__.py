@@ -16,7 +16,6 @@ from bahdanau_jax.training.hosts import (
     together,
 )
 from bahdanau_jax.training.inventory import Entry, inventory, prune
-from bahdanau_jax.training.kernels import attention_kernel
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock, read_metrics
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
@@ -62,7 +61,6 @@ __all__ = [
     "TrainState",
     "agreed",
     "append_record",
-    "attention_kernel",
     "awaited",
     "difference",
     "eval_step",
