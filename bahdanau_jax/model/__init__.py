@@ -1,5 +1,8 @@
 """The network as pure functions of (parameters, arrays)."""
 
+import logging
+
+from bahdanau_jax import compiler_faults
 from bahdanau_jax.model import attention, decoder, groundhog, loss, recurrence
 from bahdanau_jax.model.attention import (
     SCORES,
@@ -26,6 +29,10 @@ from bahdanau_jax.model.parameters import INITS, Params
 from bahdanau_jax.model.products import PRODUCTS
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.seq2seq import Seq2Seq, count
+
+# The command line has avoided the fault already; whoever uses the library decides by himself.
+if fault := compiler_faults.present():
+    logging.getLogger(__name__).warning(compiler_faults.advice(fault))
 
 __all__ = [
     "CELLS",

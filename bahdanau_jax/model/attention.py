@@ -78,7 +78,7 @@ def attend(
     dot: Dot,
     params: Params,
     query: Float[Array, "B ... A"],
-    keys: Float[Array, "B S A"],
+    keys: Float[Array, "B S _"],  # as wide as the query, or 1 where nothing is compared
     mask: Bool[Array, "B S"],
 ) -> Attended:
     """alpha_ij = softmax_j e_ij over real positions; c_i = sum_j alpha_ij h_j.
