@@ -210,6 +210,7 @@ def _optimize(
             max_nonfinite=config.optimizer.max_nonfinite,
             telemetry=training.Telemetry(config.optimizer, steps),
             profile=profile,
+            ready=training.once_a_shape(lambda batch: ahead.program(backend.feed(batch))),
         )[1]
 
 

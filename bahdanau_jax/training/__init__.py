@@ -1,7 +1,7 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
 from bahdanau_jax.training import parallel
-from bahdanau_jax.training.ahead import Ahead
+from bahdanau_jax.training.ahead import Ahead, once_a_shape
 from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.damage import Damaged
 from bahdanau_jax.training.digest import difference, flatten, signature, unflatten
@@ -77,6 +77,7 @@ __all__ = [
     "meet",
     "memory",
     "mesh",
+    "once_a_shape",
     "parallel",
     "prune",
     "read_metrics",
