@@ -6,6 +6,7 @@ from typing import Any
 
 from bahdanau_jax import data, decoding, model, training
 from bahdanau_jax.config import Config, DecodingConfig, faults
+from bahdanau_jax.names import choose
 
 # What chooses the best checkpoint: from dev scores to a number that is the higher, the better.
 DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
@@ -57,7 +58,7 @@ def _unknown(config: Config) -> Iterator[str]:
     for field, table in VARIANTS.items():
         section, name = field.split(".")
         try:
-            data.choose(table, getattr(getattr(config, section), name), field)
+            choose(table, getattr(getattr(config, section), name), field)
         except ValueError as error:
             yield str(error)
     for lookup in (

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
@@ -29,6 +29,12 @@ class Checkpoints:
     export: Path | None = None  # a .safetensors file to write
     import_: Annotated[Path | None, tyro.conf.arg(name="import")] = None  # .safetensors or .npz
     words: str = ""  # SOURCE,TARGET: the words of a GroundHog .npz, one a line
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau checkpoints --run runs/quickstart --verify",
+        "bahdanau checkpoints --run runs/quickstart --export quickstart.safetensors",
+        "bahdanau checkpoints --run runs/copy --import quickstart.safetensors",
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

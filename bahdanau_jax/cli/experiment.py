@@ -3,7 +3,7 @@
 A configuration file is a Python file that defines `config = Config(...)`.
 """
 
-import difflib
+import ast
 import re
 import runpy
 import sys
@@ -11,14 +11,15 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import tyro
 
 import bahdanau_jax
 from bahdanau_jax import config as settings
-from bahdanau_jax.cli import options
+from bahdanau_jax.cli import manual, options
 from bahdanau_jax.config import Config
+from bahdanau_jax.names import nearest, suggestion
 
 # What Python says of ModelConfig(hiden_size=3).
 UNKNOWN_FIELD = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
@@ -34,6 +35,13 @@ class Experiment:
     workdir: Path  # the run folder: made where it is missing, gone on with where it is there
     settings: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
 
+    COMMON: ClassVar[Sequence[str]] = ()  # settings that the help shows at first
+
+    @staticmethod
+    def listing() -> str:
+        """The shipped configurations, for the help."""
+        return manual.table("shipped configurations:", {n: title(p) for n, p in shipped().items()})
+
 
 Kind = TypeVar("Kind", bound=Experiment)
 
@@ -43,8 +51,8 @@ def parse(cls: type[Kind], arguments: Sequence[str], command: str) -> Kind:
 
     Read twice: what CONFIG says becomes the default of the options beside it, also in --help.
     """
-    plain = [argument for argument in arguments if argument not in ("-h", "--help")]
-    asked_for_help = len(plain) < len(arguments)
+    plain, topic = options.help_asked(cls, arguments)
+    asked_for_help = topic is not None
     try:
         first = options.parse(cls, [*plain, "--workdir", "."] if asked_for_help else plain, command)
         settings = load(first.config)
@@ -53,7 +61,7 @@ def parse(cls: type[Kind], arguments: Sequence[str], command: str) -> Kind:
         if not asked_for_help:
             raise
         default = None  # no readable CONFIG: the help shows the built-in defaults
-    return options.parse(cls, ["--help"] if asked_for_help else arguments, command, default)
+    return options.parse(cls, arguments, command, default)
 
 
 def shipped() -> Mapping[str, Path]:
@@ -68,6 +76,12 @@ def shipped() -> Mapping[str, Path]:
     return {}
 
 
+def title(path: Path) -> str:
+    """The first line of a configuration file's docstring; "" where there is none."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0].rstrip(".")
+
+
 def locate(name: str) -> Path:
     """The file that CONFIG means: a path, or, from anywhere, `quickstart`, `configs/quickstart.py`.
 
@@ -80,11 +94,8 @@ def locate(name: str) -> Path:
     by_name = path.parent in (Path(), Path("configs")) and path.suffix in ("", ".py")
     if by_name and path.stem in known:
         return known[path.stem]
-    near = difflib.get_close_matches(path.stem, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise ValueError(
-        f"{name}: no such configuration file; {hint}shipped: {', '.join(known) or 'none'}"
-    )
+    hints = [suggestion(nearest(path.stem, known)), f"shipped: {', '.join(known) or 'none'}"]
+    raise ValueError(f"{name}: no such configuration file; {' '.join(filter(None, hints))}")
 
 
 def load(name: str) -> Config:
@@ -121,7 +132,6 @@ def _reason(error: BaseException) -> str:
     if wrong := UNKNOWN_FIELD.match(message):
         section, name = wrong.groups()
         fields = getattr(getattr(settings, section, None), "__dataclass_fields__", {})
-        near = difflib.get_close_matches(name, fields, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(fields)}"
+        hint = suggestion(nearest(name, fields), f"known: {', '.join(fields)}")
         return f"{section} has no field {name}; {hint}"
     return f"{type(error).__name__}: {message}"

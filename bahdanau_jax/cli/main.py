@@ -6,7 +6,6 @@ stopped by Ctrl-C, by SIGTERM, or by the reader of a pipe.
 """
 
 import contextlib
-import difflib
 import errno
 import importlib
 import os
@@ -17,21 +16,29 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TypeGuard
 
-from bahdanau_jax.cli import LOST, MENDABLE, jax_defaults, leaving
+from bahdanau_jax.cli import LOST, MENDABLE, jax_defaults, leaving, manual, messages
 from bahdanau_jax.cli.leaving import Terminated
+from bahdanau_jax.names import nearest, suggestion
 
 # Each is a module of this folder with a function main(arguments).
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "train": "train a model, or go on with one, and report its scores",
-        "launch": "train in several processes on this machine, and again when one dies",
+        "launch": "train in several processes here, and again when one of them dies",
         "prepare": "only fetch and tokenise what a training run would read",
         "translate": "translate lines of text with a trained model",
-        "align": "say which words of a translation belong to which of its source",
+        "align": "link the words of a translation to those of its source",
         "evaluate": "translate a file and score it against its reference",
         "curves": "show how runs learned, side by side",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
         "bench": "measure the speed of this program on this machine",
+    }
+)
+
+OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "-h, --help": "show this help; after a command, the help of that command",
+        "--version": "show the version",
     }
 )
 
@@ -40,19 +47,21 @@ NUMERIC = frozenset({"jax", "jaxlib", "flax", "optax", "numpy"})
 DESCRIBED = (ValueError, OSError, MemoryError, FloatingPointError, RuntimeError)
 
 
+EXAMPLES = (
+    "bahdanau train quickstart --workdir runs/quickstart",
+    "echo 'The man saw a white house .' | bahdanau translate --run runs/quickstart",
+)
+
+
 def usage() -> str:
-    listed = "\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())
-    return (
-        "usage: bahdanau COMMAND [OPTIONS]\n\n"
-        "Attention translation with recurrent networks (RNNsearch, arXiv 1409.0473) in JAX.\n\n"
-        f"commands:\n{listed}\n\n"
-        "options:\n"
-        "  -h, --help   show this help; after a command, the help of that command\n"
-        "  --version    show the version\n\n"
-        "examples:\n"
-        "  bahdanau train quickstart --workdir runs/quickstart\n"
-        "  echo 'The man saw a white house .' | bahdanau translate --run runs/quickstart\n"
+    parts = (
+        "usage: bahdanau COMMAND [OPTIONS]",
+        "Attention translation with recurrent networks (RNNsearch, arXiv 1409.0473).",
+        manual.examples(EXAMPLES),
+        manual.table("commands:", COMMANDS),
+        manual.table("options:", OPTIONS),
     )
+    return "\n\n".join(parts) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,7 +113,8 @@ def _run(arguments: Sequence[str]) -> int:
         sys.path.append("")  # so that module:attribute finds the user's own file
     try:
         code = None
-        with contextlib.suppress(SystemExit):  # how tyro leaves after --help; errors come as errors
+        # SystemExit is how --help leaves; errors come as errors.
+        with messages.shown(), contextlib.suppress(SystemExit):
             code = _dispatch(list(arguments))
         sys.stdout.flush()  # here, where a closed pipe is caught
         return code or 0
@@ -138,8 +148,7 @@ def _dispatch(arguments: list[str]) -> int | None:
     elif name == "--version":
         print(_version())
     elif name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+        hint = suggestion(nearest(name, COMMANDS), f"the commands are {', '.join(COMMANDS)}")
         raise ValueError(f"no command {name!r}; {hint}")
     else:
         return importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)

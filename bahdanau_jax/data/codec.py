@@ -12,10 +12,10 @@ from bahdanau_jax.batch import EOS, EOS_SYMBOL
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.cleaning import clean
 from bahdanau_jax.data.folders import replacing
-from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.sources import Pair
 from bahdanau_jax.data.tokenizer import TOKENIZERS, Tokenizer
 from bahdanau_jax.data.vocabulary import UNK_SYMBOL, VOCABULARIES, Vocabulary
+from bahdanau_jax.names import choose
 
 SIDES = ("source", "target")
 # Settings that turn text into tokens, and back.

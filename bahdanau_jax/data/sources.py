@@ -23,7 +23,7 @@ from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import builtin, tfds
 from bahdanau_jax.data import files as reading
 from bahdanau_jax.data.folders import data_root
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
     from bahdanau_jax.data.grammar import AlignedPair

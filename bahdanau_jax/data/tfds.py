@@ -15,7 +15,6 @@ Reading needs no TensorFlow.
 """
 
 import contextlib
-import difflib
 import io
 import os
 import re
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.folders import data_root
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.names import choose, nearest, suggestion
 
 CHUNK = 10_000  # examples read at a time: fewer take longer, more gain nothing
 INFO = "dataset_info.json"  # written last: a folder with it was prepared to the end
@@ -204,8 +203,8 @@ def _unknown(name: str) -> str:
     import tensorflow_datasets
 
     known = tensorflow_datasets.list_builders(with_community_datasets=False)
-    near = difflib.get_close_matches(name, known, n=3)
-    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+    near = suggestion([repr(each) for each in nearest(name, known, most=3)])
+    hint = f" ({near})" if near else ""
     return f"TFDS knows no dataset {name!r}{hint}, and none of that name was prepared here"
 
 
