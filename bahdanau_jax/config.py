@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from bahdanau_jax.splits import OWN, own
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -60,9 +62,12 @@ class DataConfig:
 
     # pairs to train on: an address of one of these kinds, or several with ; between
     train: str = "builtin:en-fr/train?pairs=20000"
-    dev: str = "builtin:en-fr/dev?pairs=500"  # pairs that choose the best checkpoint; "" for none
-    test: str = "builtin:en-fr/test?pairs=500"  # pairs for the final scores; "" for none
-    root: str = ""  # folder of relative files; "": the environment's BAHDANAU_DATA, or else data/
+    # pairs that choose the best checkpoint; "" for none; own: of a built-in train, or else none
+    dev: str = OWN
+    test: str = OWN  # pairs for the final scores; "" for none; own: as of dev
+    # folder of relative files; "": the first of BAHDANAU_DATA, the current folder and data/ that
+    # has all files of a corpus
+    root: str = ""
     source_language: str = "en"  # for the Moses rules
     target_language: str = "fr"  # likewise
     unicode: str = "none"  # normal form that all text is brought to
@@ -88,6 +93,11 @@ class DataConfig:
     pool_batches: int = 20  # batches cut from one sorted pool
     shapes: int = 8  # padded (S, T) shapes at most, chosen from the lengths: each is a program
     processes: int = 0  # that tokenise and encode; 0: as many as there are cores
+
+    def __post_init__(self):
+        for split in ("dev", "test"):
+            if getattr(self, split) == OWN:
+                object.__setattr__(self, split, own(self.train, split))
 
 
 @dataclass(frozen=True)

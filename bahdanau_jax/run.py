@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import io
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.evaluation import figures, scores
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.resuming import same_data, same_experiment
 from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
 from bahdanau_jax.variants import DEV_METRICS, check
 
@@ -31,7 +33,6 @@ __all__ = ["Run", "ensemble", "load", "prepare", "train"]
 
 PROFILE = "profile"  # the folder of a trace
 SHOWN = 2  # dev sentences whose alignment TensorBoard shows, the first ones
-TRAINED_ON = "trained_on"  # in store/: the digest of the pairs that the run began with
 
 
 def prepare(
@@ -44,8 +45,9 @@ def prepare(
     """
     check(config)
     with training.lock(Path(workdir)):
-        _same_experiment(config, workdir)
+        same_experiment(config, workdir)
         prepared = _prepared(config, workdir, stage)[1]
+        _remark(config, workdir)
         plan = _plan(config, prepared)
         batches = {"steps": plan.steps(), "shapes": plan.cells, "padding": plan.padding()}
         return prepared.statistics | batches
@@ -74,9 +76,10 @@ def train(config: Config, workdir: Path, profile: str = "", began: float | None 
 
 def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
     """A folder that has all that training needs, and remembers what it is for."""
-    _same_experiment(config, workdir)
+    same_experiment(config, workdir)
     config, prepared = _prepared(config, workdir)
-    _same_data(prepared.train, workdir)
+    same_data(prepared, workdir)
+    _remark(config, workdir)
     if training.first():
         config.save(workdir / CONFIG)
     return config, prepared
@@ -104,48 +107,13 @@ def _plan(config: Config, prepared: Prepared) -> Plan:
     return Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
 
 
-def _same_data(store: data.Store, workdir: Path) -> None:
-    """Refuse a folder whose run began with other training pairs, whatever files they lie in."""
-    record, digest = workdir / "store" / TRAINED_ON, store.statistics["digest"]
-    if (workdir / CONFIG).exists() and record.exists():
-        if record.read_text() != digest:
-            raise ValueError(
-                f"the text of data.train is no longer what the run in {workdir} began with: bring "
-                "it back, or choose another folder"
-            )
-    else:
-        record.write_text(digest)
-
-
-def _same_experiment(config: Config, workdir: Path) -> None:
-    """Refuse a folder whose run had another model, other data, optimiser or seed."""
+def _remark(config: Config, workdir: Path) -> None:
+    """Say on stderr what is not measured and, of a new run, which vocabulary would fit better."""
+    lines = data.remarks.on_splits(config.data)
     if not (Path(workdir) / CONFIG).exists():
-        return
-    before = Config.load(Path(workdir) / CONFIG)
-    sizes = {
-        side: getattr(before.model, side)
-        for side in ("source_vocabulary", "target_vocabulary")
-        if not getattr(config.model, side)
-    }
-    now = dataclasses.replace(
-        config,
-        model=dataclasses.replace(config.model, **sizes),
-        data=dataclasses.replace(
-            config.data, root=before.data.root, processes=before.data.processes
-        ),
-    )
-    differences = []
-    for section in ("model", "data", "optimizer", "training"):
-        old, new = getattr(before, section), getattr(now, section)
-        for field in dataclasses.fields(old):
-            was, is_now = getattr(old, field.name), getattr(new, field.name)
-            if was != is_now and (section != "training" or field.name == "seed"):
-                differences.append(f"{section}.{field.name} is {was!r}, not {is_now!r}")
-    if differences:
-        raise ValueError(
-            f"{workdir} holds another run: its {'; its '.join(differences)}; choose another "
-            "folder, or the settings it was made with"
-        )
+        lines += data.remarks.on_words(config.data)
+    for line in lines if training.first() else ():
+        print(f"bahdanau: {line}", file=sys.stderr)
 
 
 def _optimize(

@@ -9,7 +9,7 @@ import runpy
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, TypeVar
 
@@ -17,6 +17,7 @@ import tyro
 
 import bahdanau_jax
 from bahdanau_jax import config as settings
+from bahdanau_jax import splits
 from bahdanau_jax.cli import manual, options
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import nearest, suggestion
@@ -49,19 +50,30 @@ Kind = TypeVar("Kind", bound=Experiment)
 def parse(cls: type[Kind], arguments: Sequence[str], command: str) -> Kind:
     """CONFIG --workdir DIR and overrides of any field of the configuration by its dotted name.
 
-    Read twice: what CONFIG says becomes the default of the options beside it, also in --help.
+    Read twice: what CONFIG says becomes the default of the options beside it, also in --help. Where
+    --data.train names other corpora, CONFIG's dev and test pairs are no longer the default.
     """
     plain, topic = options.help_asked(cls, arguments)
     asked_for_help = topic is not None
     try:
         first = options.parse(cls, [*plain, "--workdir", "."] if asked_for_help else plain, command)
         settings = load(first.config)
+        if any(re.match(r"--data.train(=|$)", argument) for argument in plain):
+            settings = trained_on(settings, first.settings.data.train)
         default = cls(config=tyro.MISSING, workdir=tyro.MISSING, settings=settings)
     except ValueError:
         if not asked_for_help:
             raise
         default = None  # no readable CONFIG: the help shows the built-in defaults
     return options.parse(cls, arguments, command, default)
+
+
+def trained_on(config: Config, train: str) -> Config:
+    """The same experiment on another training corpus, with dev and test pairs that belong to it."""
+    data, named = config.data, {}
+    for split in ("dev", "test"):
+        named[split] = splits.after(train, data.train, getattr(data, split), split)
+    return replace(config, data=replace(data, train=train, **named))
 
 
 def shipped() -> Mapping[str, Path]:

@@ -1,6 +1,6 @@
 """From text to padded batches: sources, tokens, vocabularies, the store, the plan of batches."""
 
-from bahdanau_jax.data import grammar
+from bahdanau_jax.data import grammar, remarks
 from bahdanau_jax.data.cleaning import UNICODE
 from bahdanau_jax.data.codec import Codec, learn, load, save, save_words
 from bahdanau_jax.data.export import write_tfds
@@ -53,6 +53,7 @@ __all__ = [
     "overlaps",
     "pairs",
     "prepare",
+    "remarks",
     "replacing",
     "save",
     "save_words",

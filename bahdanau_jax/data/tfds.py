@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.folders import data_root
+from bahdanau_jax.data.folders import roots
 from bahdanau_jax.names import choose, nearest, suggestion
 
 CHUNK = 10_000  # examples read at a time: fewer take longer, more gain nothing
@@ -147,10 +147,14 @@ def _parse(rest: str) -> tuple[str, dict[str, str]]:
 def _in_folder(address: str, config: DataConfig) -> Any:
     """The dataset in a folder, or None where the address is a name."""
     spelt_as_path = address.startswith(("/", "./", "../", "~"))
-    folder = Path(address).expanduser() if spelt_as_path else data_root(config) / address
-    if not (folder / INFO).is_file():
+    folders = [root / address for root in roots(config)]
+    if spelt_as_path:
+        folders = [Path(address).expanduser()]
+    folder = next((each for each in folders if (each / INFO).is_file()), None)
+    if folder is None:
         if not spelt_as_path:
             return None
+        (folder,) = folders
         inside = sorted(str(path.parent) for path in folder.glob("**/" + INFO))
         hint = f"; there is one in {', '.join(inside[:3])}" if inside else ""
         raise ValueError(f"no dataset in {folder}, it has no {INFO}{hint}")
