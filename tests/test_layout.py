@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "bahdanau_jax"
 
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
-BASE = {"config", "batch", "hypothesis", "distribution"}
+BASE = {"config", "batch", "hypothesis", "distribution", "parsing"}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
 WHOLE = {"variants", "aligner", "trained", "exchange", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
