@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from bahdanau_jax.cli import experiment, options
+from bahdanau_jax.cli import experiment, import_from_here, options
 from bahdanau_jax.config import DataConfig
 
 
@@ -52,6 +52,7 @@ class Decode:
     batch_sizes: str = "16,32,64,128"  # to choose from
     rounds: int = 5  # in which both sides translate in turn
     memory: bool = True  # measure it
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
 
 
 def _decode(arguments: Sequence[str]) -> dict:
@@ -65,6 +66,8 @@ def _decode(arguments: Sequence[str]) -> dict:
     beams, sizes = numbers("beams", asked.beams), numbers("batch-sizes", asked.batch_sizes)
     from bahdanau_jax.benchmarks import decode
 
+    if asked.trust_code:
+        import_from_here()
     return decode.run(
         asked.run,
         asked.joeynmt,
@@ -76,6 +79,7 @@ def _decode(arguments: Sequence[str]) -> dict:
         sizes,
         asked.rounds,
         asked.memory,
+        asked.trust_code,
     )
 
 

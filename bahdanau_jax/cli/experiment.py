@@ -17,7 +17,7 @@ import tyro
 
 import bahdanau_jax
 from bahdanau_jax import config as settings
-from bahdanau_jax.cli import options
+from bahdanau_jax.cli import import_from_here, options
 from bahdanau_jax.config import Config
 
 # What Python says of ModelConfig(hiden_size=3).
@@ -94,6 +94,7 @@ def load(name: str) -> Config:
     of the wrong type.
     """
     path = locate(name)
+    import_from_here()
     try:
         found = runpy.run_path(str(path)).get("config")
     except SyntaxError as error:

@@ -100,8 +100,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     jax_defaults.apply()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append("")  # so that module:attribute finds the user's own file
     try:
         code = None
         with contextlib.suppress(SystemExit):  # how tyro leaves after --help; errors come as errors
