@@ -7,12 +7,14 @@ Frozen and hashable, so a configuration can be a static argument of `jax.jit`. T
 import dataclasses
 import json
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.splits import OWN, own
 
 
@@ -185,7 +187,7 @@ class Config:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Raises ValueError naming a field that is unknown or of the wrong type."""
-        return _build(cls, json.loads(text), "")
+        return _build(cls, parse_json(text), "")
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -205,7 +207,7 @@ def _build(cls, data: Any, path: str):
     """A dataclass from parsed JSON; every field given must exist and have its default's type."""
     if not isinstance(data, dict):
         name = path.removesuffix(".") or "the configuration"
-        raise ValueError(f"{name} should be an object, not {data!r}")
+        raise ValueError(f"{name} should be an object, not {reprlib.repr(data)}")
     known = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(known)):
         raise ValueError(f"no field {path}{unknown[0]}; known: {', '.join(sorted(known))}")
@@ -219,7 +221,9 @@ def _build(cls, data: Any, path: str):
         if isinstance(default, float) and type(value) is int:
             value = float(value)
         if type(value) is not type(default):
-            raise ValueError(f"{path}{name} should be {type(default).__name__}, not {value!r}")
+            raise ValueError(
+                f"{path}{name} should be {type(default).__name__}, not {reprlib.repr(value)}"
+            )
         values[name] = value
     return cls(**values)
 

@@ -71,7 +71,7 @@ def train(config: Config, workdir: Path, profile: str = "", began: float | None 
         outcome = _optimize(config, prepared, workdir, traced, began)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
-    return load(workdir)
+    return load(workdir, trust_code=True)  # the caller's own configuration
 
 
 def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
@@ -89,7 +89,8 @@ def _prepared(
     config: Config, workdir: Path, stage: Callable[[str], None] = lambda name: None
 ) -> tuple[Config, Prepared]:
     """The data, and the configuration with the sizes that only the data knows."""
-    prepared = data.prepare(config.data, workdir, stage, trained=(Path(workdir) / CONFIG).exists())
+    known = (Path(workdir) / CONFIG).exists()
+    prepared = data.prepare(config.data, workdir, stage, trained=known, mend=training.first())
     sizes = {}
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
         field, entries = f"{side}_vocabulary", len(codec.vocabulary)
@@ -135,7 +136,9 @@ def _optimize(
     seed, key = jax.random.split(jax.random.key(config.training.seed))
     steps = settings.steps
     optimizer = training.make(config.optimizer, steps)
-    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, settings.keep_checkpoints)
+    checkpoints = training.Checkpointer(
+        workdir / CHECKPOINTS, settings.keep_checkpoints, training.Records.of(workdir)
+    )
     monitor = training.Monitor(
         workdir, steps, log_every=settings.log_every, epoch_steps=plan.steps()
     )

@@ -1,5 +1,6 @@
 """bahdanau align --run DIR --source F --target F"""
 
+import functools
 import json
 import logging
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bahdanau_jax.cli import lines, options
+from bahdanau_jax.cli import import_from_here, lines, options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,6 +54,7 @@ class Align:
     dice_power: float = 0.0  # weights are multiplied by Dice coefficients raised to this power
     lexicon_output: Path | None = None  # a file for the commonest link of each source word
     lexicon_least: int = 2  # times that it has to be linked
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau align --run runs/quickstart --source a.en --target a.fr",
@@ -77,10 +79,13 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax.experiments import alignments
 
     gold = _gold(chosen)
-    trained = run.load(chosen.run)
+    if chosen.trust_code:
+        import_from_here()
+    load = functools.partial(run.load, trust_code=chosen.trust_code)
+    trained = load(chosen.run)
     read = alignments.of_tokens if chosen.tokenized else lambda run: run
     forward = read(trained)
-    backward = read(run.load(chosen.reverse_run)) if chosen.reverse_run else None
+    backward = read(load(chosen.reverse_run)) if chosen.reverse_run else None
     if backward is not None:
         alignments.check_opposite(forward, backward)
     way = chosen.symmetrize if backward else "forward"

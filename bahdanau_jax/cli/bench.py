@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
 
-from bahdanau_jax.cli import experiment, manual, options
+from bahdanau_jax.cli import experiment, import_from_here, manual, options
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.names import nearest, suggestion
 
@@ -60,6 +60,7 @@ class Decode:
     batch_sizes: str = "16,32,64,128"  # to choose from
     rounds: int = 5  # in which both sides translate in turn
     memory: bool = True  # whether to measure the memory of search as well
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau bench decode --run runs/quickstart",
@@ -78,6 +79,8 @@ def _decode(arguments: Sequence[str]) -> dict:
     beams, sizes = numbers("beams", asked.beams), numbers("batch-sizes", asked.batch_sizes)
     from bahdanau_jax.benchmarks import decode
 
+    if asked.trust_code:
+        import_from_here()
     return decode.run(
         asked.run,
         asked.joeynmt,
@@ -89,6 +92,7 @@ def _decode(arguments: Sequence[str]) -> dict:
         sizes,
         asked.rounds,
         asked.memory,
+        asked.trust_code,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from bahdanau_jax.cli import lines, options
+from bahdanau_jax.cli import import_from_here, lines, options
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Evaluate:
     length_bins: str = "10,20,30,40,50,60"  # the last length of each bin of source words
     resamples: int = 1000  # of the sentences, for the intervals
     seed: int = 12345  # of the resamples
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau evaluate --run runs/quickstart --source a.en --reference a.fr",
@@ -62,11 +63,14 @@ def main(arguments: Sequence[str]) -> None:
         beam_size=chosen.beam_size,
     )
     evaluation.check(sources, references, settings)
-    model, baseline = run.load(chosen.run), None
+    if chosen.trust_code:
+        import_from_here()
+    model, baseline = run.load(chosen.run, trust_code=chosen.trust_code), None
     if chosen.baseline is not None:
         if theirs is None:
-            other = run.load(chosen.baseline).translate(sources, beam_size=chosen.beam_size)
-            theirs = [best.text for best in other]
+            other = run.load(chosen.baseline, trust_code=chosen.trust_code)
+            found = other.translate(sources, beam_size=chosen.beam_size)
+            theirs = [best.text for best in found]
         baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
     evaluated = evaluation.evaluate(model, sources, references, settings, baseline)
     for line in _shown(evaluated.scores):

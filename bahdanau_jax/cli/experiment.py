@@ -18,7 +18,7 @@ import tyro
 import bahdanau_jax
 from bahdanau_jax import config as settings
 from bahdanau_jax import splits
-from bahdanau_jax.cli import manual, options
+from bahdanau_jax.cli import import_from_here, manual, options
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import nearest, suggestion
 
@@ -117,6 +117,7 @@ def load(name: str) -> Config:
     of the wrong type.
     """
     path = locate(name)
+    import_from_here()
     try:
         found = runpy.run_path(str(path)).get("config")
     except SyntaxError as error:

@@ -109,8 +109,6 @@ def _is_lost(error: BaseException) -> bool:
 
 def _run(arguments: Sequence[str]) -> int:
     jax_defaults.apply()
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append("")  # so that module:attribute finds the user's own file
     try:
         code = None
         # SystemExit is how --help leaves; errors come as errors.

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int | None:
     if together and first:
         _go_on_alone(arguments)
     if first:
-        print(report.write(options.workdir))
+        print(report.write(options.workdir, trust_code=True))  # as the user trained it
 
 
 def _go_on_alone(arguments: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from bahdanau_jax.cli import lines, options, progress
+from bahdanau_jax.cli import import_from_here, lines, options, progress
 from bahdanau_jax.cli.unknown import Known
 from bahdanau_jax.config import SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
@@ -42,6 +42,7 @@ class Translate:
     checkpoint: str = "best"  # which checkpoints of a run
     average: int = 1  # how many checkpoints of each run; their weights are averaged
     weights: str = ""  # which weights of a checkpoint
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
     line_buffered: bool = False  # answer each line before the next is translated
     progress: bool | None = None  # on stderr; by default where that is a terminal
     replace_unk: bool = False  # write for each UNK the source word that it looked at
@@ -175,7 +176,9 @@ def _say_what_does_nothing(arguments: Sequence[str], settings: DecodingConfig) -
 def _load(chosen: Translate):
     from bahdanau_jax import run
 
-    names = ("checkpoint", "average", "weights")
+    names = ("checkpoint", "average", "weights", "trust_code")
+    if chosen.trust_code:
+        import_from_here()
     how = {n: getattr(chosen, n) for n in names if getattr(chosen, n) != getattr(Translate, n)}
     models = [run.load(folder, **how) for folder in chosen.run]
     return models[0] if len(models) == 1 else run.ensemble(models)

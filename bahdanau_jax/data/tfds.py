@@ -161,9 +161,33 @@ def _in_folder(address: str, config: DataConfig) -> Any:
     import tensorflow_datasets
 
     try:
-        return tensorflow_datasets.builder_from_directory(folder)
+        with _own_features_only():
+            return tensorflow_datasets.builder_from_directory(folder)
     except Exception as error:  # of the JSON, of the protocol buffer, of the features
         raise ValueError(f"the dataset {folder} is damaged: {_one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _own_features_only() -> Iterator[None]:
+    """Refuse a dataset whose features.json names a class of another package.
+
+    TFDS would import that package, whoever wrote the file.
+    """
+    import tensorflow_datasets
+
+    kind = tensorflow_datasets.features.FeatureConnector
+    before = kind.__dict__["cls_from_name"]
+
+    def own(cls, name: str):
+        if not name.startswith("tensorflow_datasets."):
+            raise ValueError(f"it names code, the feature {name}, which is not imported")
+        return before.__func__(cls, name)
+
+    kind.cls_from_name = classmethod(own)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        kind.cls_from_name = before
 
 
 def _by_name(address: str, data_dir: str) -> Any:
@@ -181,7 +205,8 @@ def _by_name(address: str, data_dir: str) -> Any:
     with contextlib.redirect_stdout(io.StringIO()):
         _check_config(address, form["name"], form["config"])
         try:
-            return tensorflow_datasets.builder(address, data_dir=place)
+            with _own_features_only():
+                return tensorflow_datasets.builder(address, data_dir=place)
         except tensorflow_datasets.core.DatasetNotFoundError as error:
             raise ValueError(_unknown(form["name"])) from error
         except (AssertionError, ImportError, RuntimeError, ValueError) as error:
