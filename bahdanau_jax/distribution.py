@@ -15,24 +15,26 @@ WINDOW = 64  # words
 
 
 class Distribution(NamedTuple):
-    """p(word) = exp(logit − normalizer); the sum is 1, or less where words are banned.
+    """log p(word) = (logit − top) − log_total; the sum of p is 1, or less where words are banned.
 
-    Search subtracts for the words that it takes: over all words it would be a pass through memory,
-    and so would another search for the highest.
+    The two are kept apart because their sum would round log p to steps of a logit's rounding.
+    Search subtracts them from the words that it takes: over all words it would be a pass through
+    memory, and so would another search for the highest.
     """
 
     logits: Float[Array, "*X V"]
-    normalizer: Float[Array, "*X"]  # log Σ exp of the logits; of log-probabilities 0
+    top: Float[Array, "*X"]  # the highest logit; of log-probabilities 0
+    log_total: Float[Array, "*X"]  # log Σ exp(logit − top); of log-probabilities 0
     highest: Float[Array, "*X W"]  # logit of each WINDOW words; the last window may have fewer
 
     @property
     def log_p(self) -> Float[Array, "*X V"]:
         """Natural logarithms of the probabilities."""
-        return self.logits - self.normalizer[..., None]
+        return (self.logits - self.top[..., None]) - self.log_total[..., None]
 
     def changed(self, logits: Float[Array, "*X V"]) -> "Distribution":
-        """Other logits with the same normalizer: what is left where words are banned."""
-        return Distribution(logits, self.normalizer, _highest(logits))
+        """Other logits with the same normalisation: what is left where words are banned."""
+        return self._replace(logits=logits, highest=_highest(logits))
 
 
 def softmax(logits: Float[Array, "*X V"]) -> Distribution:
@@ -44,25 +46,27 @@ def softmax(logits: Float[Array, "*X V"]) -> Distribution:
     highest = _highest(logits)
     top = highest.max(-1)
     total = jnp.exp(logits - top[..., None]).sum(-1)
-    return Distribution(logits, top + jnp.log(total), highest)
+    return Distribution(logits, top, jnp.log(total), highest)
 
 
 def given(log_p: "Float[Array, '*X V'] | Distribution") -> Distribution:
     """Log-probabilities as a distribution, which may be one already."""
     if isinstance(log_p, Distribution):
         return log_p
-    return Distribution(log_p, jnp.zeros(log_p.shape[:-1], log_p.dtype), _highest(log_p))
+    nothing = jnp.zeros(log_p.shape[:-1], log_p.dtype)
+    return Distribution(log_p, nothing, nothing, _highest(log_p))
 
 
 def mean(several: Sequence[Distribution]) -> Distribution:
     """The geometric mean of the probabilities, whose sum is at most 1."""
     if len(several) == 1:
         return several[0]
-    logits, normalizer = (
+    below = [each.logits - each.top[..., None] for each in several]
+    logits, log_total = (
         reduce(jnp.add, leaves) / len(several)
-        for leaves in zip(*((each.logits, each.normalizer) for each in several), strict=True)
+        for leaves in (below, [each.log_total for each in several])
     )
-    return Distribution(logits, normalizer, _highest(logits))
+    return Distribution(logits, jnp.zeros_like(log_total), log_total, _highest(logits))
 
 
 def _highest(logits: Float[Array, "*X V"]) -> Float[Array, "*X W"]:

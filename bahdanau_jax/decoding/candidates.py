@@ -30,9 +30,10 @@ def best(totals: Float[Array, "B K"], next_word: Distribution, count: int) -> Ca
     of each place first.
     """
     B, K, windows = next_word.highest.shape
-    totals = totals - next_word.normalizer
+    totals = totals - next_word.log_total
     more = max(0, -(-count // (K * WINDOW)) - windows)  # where there are too few words: of fillers
-    highest = jnp.pad(next_word.highest, ((0, 0), (0, 0), (0, more)), constant_values=-jnp.inf)
+    highest = next_word.highest - next_word.top[..., None]
+    highest = jnp.pad(highest, ((0, 0), (0, 0), (0, more)), constant_values=-jnp.inf)
     windows += more
     highest = (totals[:, :, None] + highest).reshape(B, K * windows)
     chosen = jnp.sort(lax.top_k(highest, min(count, K * windows))[1])  # in order: ties stay right
@@ -41,6 +42,7 @@ def best(totals: Float[Array, "B K"], next_word: Distribution, count: int) -> Ca
     word = word[:, :, None] + jnp.arange(WINDOW, dtype=jnp.int32)[None, None]
     row = jnp.arange(B)[:, None, None]
     values = next_word.logits.at[row, place, word].get(mode="fill", fill_value=-jnp.inf)
+    values = values - jnp.take_along_axis(next_word.top, place[:, :, 0], 1)[:, :, None]
     extended = jnp.take_along_axis(totals, place[:, :, 0], 1)[:, :, None] + values
     total, index = lax.top_k(extended.reshape(B, -1), count)
     parent, token, value = (
@@ -48,5 +50,5 @@ def best(totals: Float[Array, "B K"], next_word: Distribution, count: int) -> Ca
         for x in (place, word, values)
     )
     token = jnp.where(total > -jnp.inf, token, EOS)  # a filler's word may lie beyond V
-    value = value - jnp.take_along_axis(next_word.normalizer, parent, 1)
+    value = value - jnp.take_along_axis(next_word.log_total, parent, 1)
     return Candidates(total, token, value, parent)

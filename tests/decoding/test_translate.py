@@ -74,6 +74,19 @@ def test_batch_size_order_and_neighbours_change_nothing(world):
         assert_same(all_ways[0], all_ways[2])
 
 
+def test_likely_translations_score_alike_at_every_batch_size():
+    """To 1e-5 of the score, where log-probabilities are much smaller than the logits."""
+    config = MODELS["paper"]
+    params = weights(config, eos=0.0)
+    params["output"]["W_o"] *= 4
+    params["output"]["b_w"] += 50
+    together = translated(config, params, LINES, 3)
+    alone = [translated(config, params, [line], 3, batch_size=1)[0] for line in LINES]
+    one, many = ([found[0] for found in way] for way in (alone, together))
+    assert [h.tokens for h in one] == [h.tokens for h in many]
+    np.testing.assert_allclose([h.score for h in one], [h.score for h in many], rtol=1e-5, atol=0)
+
+
 def test_n_best_lists_are_sorted_and_repeat_nothing(world):
     for hypotheses in translated(*world, LINES, 3):
         scores = [h.score for h in hypotheses]
@@ -305,6 +318,19 @@ def test_banned_unknown_words():
         # Where the ban leaves nothing that ends, it is lifted.
         assert "<unk>" not in h.tokens or (h.finished and h == was)
     assert any("<unk>" in was.tokens and h != was for h, was in zip(banned, free, strict=True))
+
+
+def test_the_ban_on_unk_is_lifted_where_only_unk_leads_to_the_end():
+    """EOS follows UNK and nothing else: with the ban, no translation ends."""
+    config = MODELS["groundhog"]
+    params = jax.tree.map(jnp.zeros_like, weights(config))
+    params["target_embedding"]["E"] = params["target_embedding"]["E"].at[UNK].set(1)
+    params["readout"]["V_o"] = params["readout"]["V_o"] + 1
+    params["output"]["W_1"] = params["output"]["W_1"] + 1
+    params["output"]["W_o"] = params["output"]["W_o"].at[:, EOS].set(1)
+    params["output"]["b_w"] = params["output"]["b_w"].at[EOS].set(-50)
+    for (h,) in translated(config, params, LINES, ban_unk=True):
+        assert h.finished and h.tokens == ("<unk>", "</s>")
 
 
 @pytest.mark.parametrize("method", ["beam", "sample"])

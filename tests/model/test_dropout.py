@@ -56,6 +56,8 @@ def test_places_and_keys_differ():
 
 
 def test_the_dropouts_of_a_model_have_places_of_their_own(monkeypatch):
+    config = CONFIGS["default"]
+    params = jax.tree.map(jnp.asarray, parameters(config))  # first: this traces the model, too
     places = []
 
     def drop(keys, place, rate, x):
@@ -64,8 +66,6 @@ def test_the_dropouts_of_a_model_have_places_of_their_own(monkeypatch):
 
     for name in ("encoder", "decoder"):
         monkeypatch.setattr(importlib.import_module(f"bahdanau_jax.model.{name}"), "dropout", drop)
-    config = CONFIGS["default"]
-    params = jax.tree.map(jnp.asarray, parameters(config))
     jax.eval_shape(lambda: sums(config, params, on_device(batch(pairs())), KEY))
     assert len(places) == len(set(places)) == 4
 
