@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bahdanau_jax.evaluation import save
+from bahdanau_jax.experiments.document import Section, Table
 from bahdanau_jax.experiments.evaluation import finite
+from bahdanau_jax.experiments.examples import Part
 from bahdanau_jax.experiments.page import page
-from bahdanau_jax.experiments.sections import Section, Table, headline
+from bahdanau_jax.experiments.sections import headline
 
 FORMATS = ("svg", "png")
 PICTURES = ("bleu_by_length", "reliability", "alignment", "curves")
@@ -53,7 +55,8 @@ def markdown(title: str, subtitle: str, parts: Sequence[Section]) -> Iterator[st
             yield from (*rows(table), "")
         for example in part.examples:
             yield from (f"**{_plain(example.title)}**", "")
-            yield from (f"- {name}: {_plain(text)}" for name, text in example.lines)
+            for line in example.lines:
+                yield f"- {line.name}: {''.join(map(_part, line.parts))}"
             yield ""
 
 
@@ -63,6 +66,10 @@ def rows(table: Table) -> Iterator[str]:
     yield f"|---|{'---:|' * (len(table.header) - 1)}"
     for row in table.rows:
         yield f"| {' | '.join(map(_plain, row))} |"
+
+
+def _part(part: Part) -> str:
+    return f"**{_plain(part.text)}**" if part.differs else _plain(part.text)
 
 
 def _plain(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,28 @@ from bahdanau_jax import data, evaluation, hypothesis
 from bahdanau_jax import run as runs
 from bahdanau_jax.data import AlignedPair, grammar
 from bahdanau_jax.evaluation import figures, links, save, scores
+from bahdanau_jax.experiments import provenance
+from bahdanau_jax.experiments.document import Picture, Section, Table, number
 from bahdanau_jax.experiments.evaluation import Evaluated, evaluate
 from bahdanau_jax.experiments.examples import most_reordered
 from bahdanau_jax.experiments.publish import publish
-from bahdanau_jax.experiments.sections import Picture, Section, Table, sections
+from bahdanau_jax.experiments.sections import sections
 from bahdanau_jax.run import Run
 from bahdanau_jax.trained import CHECKPOINTS
 from bahdanau_jax.training import read_metrics
 
 SAMPLES = 10  # translations shown
+CURVE = 5  # evaluations that make a curve; fewer are a table
+SCORE = "dev_score"  # one of the other dev scores again, with the sign that makes more better
+# Columns of that table -> field of metrics.jsonl, format.
+DEV = MappingProxyType(
+    {
+        "dev loss": ("dev_loss", ".3f"),
+        "accuracy": ("dev_accuracy", ".3f"),
+        "BLEU": ("dev_bleu", ".1f"),
+        "exact": ("dev_exact", ".3f"),
+    }
+)
 
 
 def write(workdir: Path, trust_code: bool = False) -> str:
@@ -46,6 +60,7 @@ def write(workdir: Path, trust_code: bool = False) -> str:
         table |= added
         parts.insert(1, _corpus(added))
     parts.insert(-1, training)
+    parts.append(provenance.made(run, table))
     hypothesis.write_lines(folder / "samples.jsonl", evaluated.found)
     if (shown := most_reordered(evaluated.found)) is not None:
         save(figures.steps(shown), folder / "steps.svg")
@@ -61,7 +76,8 @@ def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
 
     >>> write_evaluation(Path("out"), run, evaluate(run, sources, references))
     """
-    parts, title = sections(evaluated), f"Evaluation of {run.folder.resolve().name}"
+    parts = [*sections(evaluated), provenance.made(run, evaluated.scores)]
+    title = f"Evaluation of {run.folder.resolve().name}"
     publish(folder, title, summary(run, evaluated), evaluated.scores, parts)
     hypothesis.write(folder, evaluated.found)
 
@@ -81,9 +97,27 @@ def summary(run: Run, evaluated: Evaluated) -> str:
 
 
 def _training(run: Run) -> Section:
-    caption = "Loss per word and scores on the dev pairs, over the updates."
-    curves = Picture("curves", figures.curves(read_metrics(run.folder)), caption)
-    return Section("Training", pictures=(curves,))
+    """Curves over the updates; of few evaluations a table, and in the picture their loss alone."""
+    metrics = read_metrics(run.folder)
+    evaluations = [line for line in metrics if "dev_loss" in line]
+    kept = ("step", "loss", "dev_loss") if len(evaluations) < CURVE else ()
+    drawn = [
+        {name: value for name, value in line.items() if name in kept or not kept and name != SCORE}
+        for line in metrics
+    ]
+    curves = Picture("curves", figures.curves(drawn), "Loss per word over the updates.")
+    text = "The loss of a word is -log p, in training and on the dev pairs."
+    if not kept:
+        curves = curves._replace(caption="Loss per word and dev scores over the updates.")
+        return Section("Training", text, pictures=(curves,))
+    rows = [_evaluation(line) for line in evaluations]
+    tables = (Table(("updates", *DEV), rows),) if rows else ()
+    return Section("Training", text, tables, (curves,))
+
+
+def _evaluation(line: dict[str, Any]) -> tuple[str, ...]:
+    scores = (number(line.get(name), form) for name, form in DEV.values())
+    return (f"{line['step']:,}", *scores)
 
 
 def _corpus(scores: dict[str, float]) -> Section:
@@ -93,7 +127,12 @@ def _corpus(scores: dict[str, float]) -> Section:
         for name, decimals, what in SHOWN
         if name in scores
     ]
-    return Section("Gold alignments", tables=(Table(("", "value", ""), rows),))
+    text = (
+        "The corpus says which words belong together. A link of this model joins a target word of "
+        "the reference to the source word that it looks at most. AER is the alignment error rate "
+        "of its links, from 0 for no error to 1. The other numbers say how hard the corpus is."
+    )
+    return Section("Gold alignments", text, (Table(("measure", "value", "what it is"), rows),))
 
 
 def _gold(run: Run) -> list[AlignedPair]:
@@ -175,13 +214,13 @@ SHOWN = (
     ("exact", 3, "share of sentences that equal the reference"),
     ("PSA", 3, "matching positions, empty targets corrected"),
     ("PSA-seed", 3, "the same, an empty target counting 0"),
-    ("AER", 3, "against the gold alignments"),
-    ("AER-share", 3, "where target words compete for each source word"),
-    ("AER-diagonal", 3, "of the diagonal"),
-    ("BLEU-word-for-word", 1, "of a monotone dictionary"),
-    ("mean-source-words", 1, "words a test sentence"),
-    ("crossing-share", 2, "of test sentences have links that cross"),
-    ("test-in-training", 0, "test sentences also in training"),
+    ("AER", 3, "alignment error rate against the gold links"),
+    ("AER-share", 3, "the same, each weight divided by all looks at its source word"),
+    ("AER-diagonal", 3, "alignment error rate of the diagonal, which needs no model"),
+    ("BLEU-word-for-word", 1, "BLEU of a dictionary that keeps the order of words"),
+    ("mean-source-words", 1, "mean number of source words in a test sentence"),
+    ("crossing-share", 2, "share of test sentences with links that cross"),
+    ("test-in-training", 0, "test sentences that are also in the training text"),
 )
 
 
