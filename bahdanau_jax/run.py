@@ -24,6 +24,7 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.evaluation import figures, scores
+from bahdanau_jax.folder import same_data, same_experiment, updates_made
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
 from bahdanau_jax.variants import DEV_METRICS, check
@@ -32,7 +33,6 @@ __all__ = ["Run", "ensemble", "load", "prepare", "train"]
 
 PROFILE = "profile"  # the folder of a trace
 SHOWN = 2  # dev sentences whose alignment TensorBoard shows, the first ones
-TRAINED_ON = "trained_on"  # in store/: the digest of the pairs that the run began with
 
 
 def prepare(
@@ -45,7 +45,7 @@ def prepare(
     """
     check(config)
     with training.lock(Path(workdir)):
-        _same_experiment(config, workdir)
+        same_experiment(config, workdir)
         prepared = _prepared(config, workdir, stage)[1]
         plan = _plan(config, prepared)
         batches = {"steps": plan.steps(), "shapes": plan.cells, "padding": plan.padding()}
@@ -66,18 +66,31 @@ def train(config: Config, workdir: Path, profile: str = "", began: float | None 
     steps = config.training.steps
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with training.lock(workdir) if training.first() else contextlib.nullcontext():
-        config, prepared = training.first_then_others(lambda: _begun(config, workdir))
-        outcome = _optimize(config, prepared, workdir, traced, began)
+        made, outcome = updates_made(workdir), training.Outcome.FINISHED
+        if made is not None and made > steps:
+            same_experiment(config, workdir)
+        else:
+            config, prepared = training.first_then_others(lambda: _begun(config, workdir))
+            outcome = _optimize(config, prepared, workdir, traced, began)
+        if made is not None and made >= steps:
+            _say_that_nothing_is_left(workdir, made, steps)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     return load(workdir, trust_code=True)  # the caller's own configuration
 
 
+def _say_that_nothing_is_left(workdir: Path, made: int, steps: int) -> None:
+    if training.first():
+        kept = "; its config.json stays as it is" if made > steps else ""
+        told = f"{workdir} has {made} updates, and training.steps is {steps}"
+        print(f"{told}: no update was left to make{kept}", file=sys.stderr)
+
+
 def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
     """A folder that has all that training needs, and remembers what it is for."""
-    _same_experiment(config, workdir)
+    same_experiment(config, workdir)
     config, prepared = _prepared(config, workdir)
-    _same_data(prepared.train, workdir)
+    same_data(prepared.train, workdir)
     config = _with_kernel(config, prepared, workdir)
     if training.first():
         config.save(workdir / CONFIG)
@@ -122,51 +135,6 @@ def _prepared(
 def _plan(config: Config, prepared: Prepared) -> Plan:
     store = prepared.train
     return Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
-
-
-def _same_data(store: data.Store, workdir: Path) -> None:
-    """Refuse a folder whose run began with other training pairs, whatever files they lie in."""
-    record, digest = workdir / "store" / TRAINED_ON, store.statistics["digest"]
-    if (workdir / CONFIG).exists() and record.exists():
-        if record.read_text() != digest:
-            raise ValueError(
-                f"the text of data.train is no longer what the run in {workdir} began with: bring "
-                "it back, or choose another folder"
-            )
-    else:
-        record.write_text(digest)
-
-
-def _same_experiment(config: Config, workdir: Path) -> None:
-    """Refuse a folder whose run had another model, other data, optimiser or seed."""
-    if not (Path(workdir) / CONFIG).exists():
-        return
-    before = Config.load(Path(workdir) / CONFIG)
-    sizes = {
-        side: getattr(before.model, side)
-        for side in ("source_vocabulary", "target_vocabulary")
-        if not getattr(config.model, side)
-    }
-    sizes["attention_kernel"] = before.model.attention_kernel  # computes the same, and may change
-    now = dataclasses.replace(
-        config,
-        model=dataclasses.replace(config.model, **sizes),
-        data=dataclasses.replace(
-            config.data, root=before.data.root, processes=before.data.processes
-        ),
-    )
-    differences = []
-    for section in ("model", "data", "optimizer", "training"):
-        old, new = getattr(before, section), getattr(now, section)
-        for field in dataclasses.fields(old):
-            was, is_now = getattr(old, field.name), getattr(new, field.name)
-            if was != is_now and (section != "training" or field.name == "seed"):
-                differences.append(f"{section}.{field.name} is {was!r}, not {is_now!r}")
-    if differences:
-        raise ValueError(
-            f"{workdir} holds another run: its {'; its '.join(differences)}; choose another "
-            "folder, or the settings it was made with"
-        )
 
 
 def _optimize(

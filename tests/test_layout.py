@@ -12,7 +12,7 @@ PACKAGE = "bahdanau_jax"
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
 BASE = {"config", "batch", "hypothesis", "distribution", "parsing"}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
-WHOLE = {"variants", "aligner", "trained", "exchange", "run"}
+WHOLE = {"variants", "aligner", "trained", "exchange", "folder", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, "model", "data", "evaluation")},
@@ -21,8 +21,9 @@ ALLOWED = {
     "variants": BASE | STAGES,
     "aligner": BASE | STAGES,
     "trained": BASE | STAGES | {"aligner", "variants"},
+    "folder": BASE | STAGES | {"trained"},
     "exchange": BASE | STAGES | {"variants", "trained"},
-    "run": BASE | STAGES | {"variants", "trained"},
+    "run": BASE | STAGES | {"variants", "trained", "folder"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,
     "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},
