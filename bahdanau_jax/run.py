@@ -25,7 +25,7 @@ from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.evaluation import figures, scores
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.resuming import same_data, same_experiment
+from bahdanau_jax.resuming import same_data, same_experiment, updates_made
 from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
 from bahdanau_jax.variants import DEV_METRICS, check
 
@@ -67,11 +67,24 @@ def train(config: Config, workdir: Path, profile: str = "", began: float | None 
     steps = config.training.steps
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with training.lock(workdir) if training.first() else contextlib.nullcontext():
-        config, prepared = training.first_then_others(lambda: _begun(config, workdir))
-        outcome = _optimize(config, prepared, workdir, traced, began)
+        made, outcome = updates_made(workdir), training.Outcome.FINISHED
+        if made is not None and made > steps:
+            same_experiment(config, workdir)
+        else:
+            config, prepared = training.first_then_others(lambda: _begun(config, workdir))
+            outcome = _optimize(config, prepared, workdir, traced, began)
+        if made is not None and made >= steps:
+            _say_that_nothing_is_left(workdir, made, steps)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     return load(workdir, trust_code=True)  # the caller's own configuration
+
+
+def _say_that_nothing_is_left(workdir: Path, made: int, steps: int) -> None:
+    if training.first():
+        kept = "; its config.json stays as it is" if made > steps else ""
+        told = f"{workdir} has {made} updates, and training.steps is {steps}"
+        print(f"{told}: no update was left to make{kept}", file=sys.stderr)
 
 
 def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:

@@ -49,7 +49,8 @@ def write(workdir: Path, trust_code: bool = False) -> str:
     if not run.config.data.test:
         for picture in training.pictures:
             save(picture.figure, folder / f"{picture.name}.svg")
-        return f"No test pairs are configured. Training curves: {folder / 'curves.svg'}"
+        drawn = [f"Training curves: {folder / one.name}.svg" for one in training.pictures]
+        return " ".join(["No test pairs are configured.", *drawn])
     pairs = list(data.pairs(run.config.data.test, run.config.data))
     sources, references = ([p[side] for p in pairs] for side in (0, 1))
     evaluated = evaluate(run, sources, references)
@@ -99,6 +100,8 @@ def summary(run: Run, evaluated: Evaluated) -> str:
 def _training(run: Run) -> Section:
     """Curves over the updates; of few evaluations a table, and in the picture their loss alone."""
     metrics = read_metrics(run.folder)
+    if not metrics:
+        return Section("Training", "No update was made here: these weights are where it began.")
     evaluations = [line for line in metrics if "dev_loss" in line]
     kept = ("step", "loss", "dev_loss") if len(evaluations) < CURVE else ()
     drawn = [
