@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "bahdanau_jax"
 
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
-BASE = {"config", "batch", "hypothesis", "distribution"}
+BASE = {"config", "batch", "hypothesis", "distribution", "reporting"}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
-WHOLE = {"variants", "aligner", "trained", "exchange", "run"}
+WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, "model", "data", "evaluation")},
@@ -22,7 +22,8 @@ ALLOWED = {
     "aligner": BASE | STAGES,
     "trained": BASE | STAGES | {"aligner", "variants"},
     "exchange": BASE | STAGES | {"variants", "trained"},
-    "run": BASE | STAGES | {"variants", "trained"},
+    "dev_scores": BASE | STAGES | {"variants"},
+    "run": BASE | STAGES | {"variants", "trained", "dev_scores"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,
     "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},

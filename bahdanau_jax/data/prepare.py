@@ -19,6 +19,7 @@ from bahdanau_jax.data.codec import SIDES, Codec
 from bahdanau_jax.data.sources import Pair
 from bahdanau_jax.data.store import Store
 from bahdanau_jax.data.workers import mapped
+from bahdanau_jax.reporting import SILENT
 
 
 class Prepared(NamedTuple):
@@ -52,7 +53,7 @@ class _Spool:
 def prepare(
     config: DataConfig,
     workdir: Path,
-    stage: Callable[[str], None] = lambda name: None,
+    stage: Callable[[str], object] = SILENT.stage,
     trained: bool = False,
 ) -> Prepared:
     """Learn or load the vocabularies, write or open the encoded training pairs, read dev and test.
@@ -104,7 +105,7 @@ def _open_or_write(
     config: DataConfig,
     codecs: tuple[Codec, Codec],
     spool: _Spool | None,
-    stage: Callable[[str], None],
+    stage: Callable[[str], object],
 ) -> Store:
     folder = workdir / "store" / store.key(config, codecs)
     if folder.exists():

@@ -6,7 +6,6 @@ these. Two threads that need the same program wait for one compilation.
 """
 
 import itertools
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
