@@ -72,8 +72,8 @@ NEEDS: Mapping[str, str] = MappingProxyType(
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Align, arguments, "align")
     _check(chosen)
-    shown = progress.wanted(None, chosen.output is None and lines.to_terminal())
-    with progress.reporter(keep=shown) as reporter:
+    kept = progress.wanted(None, chosen.output is None and lines.to_terminal())
+    with progress.reporter(progress.on_terminal(), keep=kept) as reporter:
         table, left_out = _aligned(chosen, reporter)
     _report(chosen, table, left_out)
 

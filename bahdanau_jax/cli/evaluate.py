@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "evaluate")
     sources, references, theirs = _read(chosen)
     _check(chosen)
-    with progress.reporter() as reporter:
+    with progress.reporter(progress.on_terminal()) as reporter:
         model, evaluated = _evaluated(chosen, sources, references, theirs, reporter)
         if chosen.output is not None:
             from bahdanau_jax.experiments import report

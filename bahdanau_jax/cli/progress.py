@@ -22,7 +22,7 @@ from rich.text import Text
 from bahdanau_jax.cli import leaving
 from bahdanau_jax.reporting import PLAIN, SILENT, Plain, Reporter, Stage
 
-PROMPT = 1.0  # seconds after which a stage is named where there is no terminal
+PROMPT = 2.0  # seconds after which a stage is named where there is no terminal
 WORTH_A_LINE = 2.0  # seconds of a stage that leaves a line on the terminal
 WIDTH = 16  # columns of a bar
 RESTORE = b"\r\x1b[2K\x1b[?25h"  # an empty line and a visible cursor, for a terminal

@@ -51,8 +51,8 @@ class Evaluated:
     references: Sequence[str]
     found: Sequence[Hypothesis]
     baseline: Baseline | None
-    forced: forcing.Predictions  # of the references
     scores: dict[str, Any]  # as `evaluate` documents
+    alphas: Sequence[Any] = ()  # of the references, as forcing.Predictions has them
 
     @property
     def texts(self) -> list[str]:
@@ -117,8 +117,8 @@ def evaluate(
         "chrF-signature": ours["chrF"].signature,
         "tokenized-signature": ours["BLEU-tokenized"].signature,
     }
-    kept = {name: part for name, part in parts.items() if part is not None}
-    return Evaluated(sources, references, found, baseline, forced, table | kept)
+    table |= {name: part for name, part in parts.items() if part is not None}
+    return Evaluated(sources, references, found, baseline, table, forced.alphas)
 
 
 def check(

@@ -43,7 +43,7 @@ def write(workdir: Path, reporter: Reporter = SILENT) -> str:
     table, parts = evaluated.scores, sections(evaluated)
     if gold := _gold(run):
         reporter.stage("comparing with the gold alignments and the training text")
-        added = _alignment_scores(evaluated.forced.alphas, gold)
+        added = _alignment_scores(evaluated.alphas, gold)
         added |= _corpus_facts(run, gold, references)
         table |= added
         parts.insert(1, _corpus(added))
