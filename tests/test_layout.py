@@ -19,9 +19,10 @@ BASE = {
     "compiler_faults",
     "names",
     "parsing",
+    "reporting",
 }
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
-WHOLE = {"variants", "aligner", "trained", "exchange", "resuming", "run"}
+WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "resuming", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, "model", "data", "evaluation")},
@@ -32,7 +33,8 @@ ALLOWED = {
     "trained": BASE | STAGES | {"aligner", "variants"},
     "exchange": BASE | STAGES | {"variants", "trained"},
     "resuming": BASE | {"data", "training", "trained"},
-    "run": BASE | STAGES | {"variants", "trained", "resuming"},
+    "dev_scores": BASE | STAGES | {"variants"},
+    "run": BASE | STAGES | {"variants", "trained", "resuming", "dev_scores"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,
     "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},

@@ -61,6 +61,16 @@ def count(path: Path) -> int:
         return sum(map(len, _windows(_chunks(path, stream), WINDOW, str(path))))
 
 
+def total(path: Path | None) -> int | None:
+    """How many lines there will be, where that is known: of a file that can be read twice."""
+    return count(path) if path is not None and path.is_file() else None
+
+
+def to_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 @contextlib.contextmanager
 def _told_of_damage(name: str) -> Iterator[None]:
     try:

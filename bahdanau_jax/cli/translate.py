@@ -97,21 +97,33 @@ def main(arguments: Sequence[str]) -> None:
     chosen = _parse(arguments)
     _check(chosen)
     _say_what_does_nothing(arguments, chosen.settings)
-    model, form = _load(chosen), FORMATS[chosen.format, chosen.n_best > 1]
+    to_terminal = chosen.output is None and lines.to_terminal()
+    shown = progress.wanted(chosen.progress, to_terminal)
+    form = FORMATS[chosen.format, chosen.n_best > 1]
     given = _differences(chosen.settings, _configured(chosen))
-    shown = progress.wanted(chosen.progress, chosen.output is None and _is_terminal())
+    loading = chosen.progress is not False and progress.on_terminal()
+    with progress.reporter(loading, keep=shown) as reporter:
+        reporter.stage("loading the model")
+        model = _load(chosen)
     known = Known(chosen, model)
+    if chosen.input is None and sys.stdin is not None and sys.stdin.isatty():
+        print("bahdanau: reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
     index = 0
-    with lines.writer(chosen.output) as write, progress.counting(shown) as done:
+    with lines.writer(chosen.output) as write, progress.reporter(shown, counts=True) as reporter:
+        translating = reporter.stage("translating", lines.total(chosen.input), "lines")
         windows = lines.read(chosen.input, 1 if chosen.line_buffered else lines.WINDOW)
         for window, begun in _prefixed(windows, chosen.prefix):
             ranked = model.translate(
-                window, n_best=chosen.n_best, prefixes=begun, first=index, **given
+                window,
+                n_best=chosen.n_best,
+                prefixes=begun,
+                first=index,
+                advance=translating.advance,
+                **given,
             )
             ranked = known(window, ranked)
             write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
             index += len(window)
-            done(len(window))
     known.report()
 
 
@@ -199,7 +211,3 @@ def _prefixed(
         yield window, begun
     if next(prefixes, None) is not None:
         raise ValueError(f"{path} has more lines than the input: one each, please")
-
-
-def _is_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty()

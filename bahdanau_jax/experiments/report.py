@@ -17,6 +17,7 @@ from bahdanau_jax.experiments.evaluation import Evaluated, evaluate
 from bahdanau_jax.experiments.examples import most_reordered
 from bahdanau_jax.experiments.publish import publish
 from bahdanau_jax.experiments.sections import sections
+from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.run import Run
 from bahdanau_jax.trained import CHECKPOINTS
 from bahdanau_jax.training import read_metrics
@@ -35,13 +36,14 @@ DEV = MappingProxyType(
 )
 
 
-def write(workdir: Path, trust_code: bool = False) -> str:
+def write(workdir: Path, reporter: Reporter = SILENT, trust_code: bool = False) -> str:
     """Score the run on its test pairs, fill WORKDIR/report/, and return what there is to read.
 
     The report of `bahdanau evaluate`, with curves.svg, steps.svg and, where the corpus has gold
     alignments, AER; samples.jsonl has the translations. A run without test pairs gets its training
-    curves alone. `trust_code` as for `load`.
+    curves alone. `reporter` is told of the stages; `trust_code` as for `load`.
     """
+    reporter.stage("loading the best checkpoint")
     run = runs.load(workdir, trust_code=trust_code)
     folder = Path(workdir) / "report"
     folder.mkdir(exist_ok=True)
@@ -53,15 +55,17 @@ def write(workdir: Path, trust_code: bool = False) -> str:
         return " ".join(["No test pairs are configured.", *drawn])
     pairs = list(data.pairs(run.config.data.test, run.config.data))
     sources, references = ([p[side] for p in pairs] for side in (0, 1))
-    evaluated = evaluate(run, sources, references)
+    evaluated = evaluate(run, sources, references, reporter=reporter)
     table, parts = evaluated.scores, sections(evaluated)
     if gold := _gold(run):
-        added = _alignment_scores(run, sources, references, gold)
+        reporter.stage("comparing with the gold alignments and the training text")
+        added = _alignment_scores(evaluated.alphas, gold)
         added |= _corpus_facts(run, gold, references)
         table |= added
         parts.insert(1, _corpus(added))
     parts.insert(-1, training)
     parts.append(provenance.made(run, table))
+    reporter.stage("drawing and writing the report")
     hypothesis.write_lines(folder / "samples.jsonl", evaluated.found)
     if (shown := most_reordered(evaluated.found)) is not None:
         save(figures.steps(shown), folder / "steps.svg")
@@ -147,19 +151,20 @@ def _gold(run: Run) -> list[AlignedPair]:
 
 
 def _alignment_scores(
-    run: Run, sources: Sequence[str], references: Sequence[str], gold: Sequence[AlignedPair]
+    alphas: Sequence[np.ndarray | None], gold: Sequence[AlignedPair]
 ) -> dict[str, float]:
     """AER of the model's alignment of the references, and of the diagonal.
 
     Nothing where the model's tokens are not the words that gold links count.
     """
-    forced = run.force(sources, references)
-    if any(h.alpha.shape != _size(pair) for h, pair in zip(forced, gold, strict=True)):
+    known = [alpha for alpha in alphas if alpha is not None]
+    sizes = [alpha.shape for alpha in known]
+    if sizes != [_size(pair) for pair in gold]:
         return {}
     sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
     diagonal = [evaluation.diagonal(len(pair.source), len(pair.target)) for pair in gold]
-    ours = evaluation.alignment_scores([links(h.alpha) for h in forced], sure, possible)
-    shared = [links(evaluation.share(h.alpha)) for h in forced]
+    ours = evaluation.alignment_scores([links(alpha) for alpha in known], sure, possible)
+    shared = [links(evaluation.share(alpha)) for alpha in known]
     return {
         "AER": ours.aer,
         "alignment-precision": ours.precision,
@@ -178,18 +183,29 @@ def _corpus_facts(
     run: Run, gold: Sequence[AlignedPair], references: Sequence[str]
 ) -> dict[str, float]:
     """How hard the corpus is: what needs no learning scores on it."""
-    seen = {pair.source for pair in data.pairs(run.config.data.train, run.config.data)}
-    sources = [pair.source for pair in data.pairs(run.config.data.test, run.config.data)]
     facts: dict[str, float] = {
         "mean-source-words": float(np.mean([len(pair.source) for pair in gold])),
         "crossing-share": float(np.mean([crosses(pair.sure) for pair in gold])),
-        "test-in-training": sum(source in seen for source in sources),
+        "test-in-training": _seen(run),
     }
     if run.config.data.test.startswith("builtin:en-fr"):
         words = [" ".join(grammar.word_for_word(pair.source)) for pair in gold]
         ours = [" ".join(pair.target) for pair in gold]
         facts["BLEU-word-for-word"] = scores.bleu(words, ours, "none").score
     return facts
+
+
+def _seen(run: Run) -> int:
+    """How many test sentences are in the training text, too."""
+    settings = run.config.data
+    test, train = data.corpora(settings.test), data.corpora(settings.train)
+    sources = [pair.source for pair in data.pairs(settings.test, settings)]
+    wanted, found = set(sources), set()
+    for corpus in train:
+        if not all(data.are_apart(corpus.address, one.address) for one in test):
+            read = data.pairs(corpus.address, settings)
+            found.update(pair.source for pair in read if pair.source in wanted)
+    return sum(source in found for source in sources)
 
 
 def crosses(links) -> bool:

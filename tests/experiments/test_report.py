@@ -9,7 +9,7 @@ import pytest
 
 from bahdanau_jax import run as runs
 from bahdanau_jax.evaluation import scores
-from bahdanau_jax.experiments import provenance, report
+from bahdanau_jax.experiments import forcing, provenance, report
 from bahdanau_jax.experiments.document import Section
 from bahdanau_jax.hypothesis import Hypothesis
 from tests import small
@@ -194,6 +194,10 @@ def test_no_error_rate_where_tokens_are_no_words(trained):
     gold = report._gold(run)
     pairs = list(runs.data.pairs(run.config.data.test, run.config.data))
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    assert "AER" in report._alignment_scores(run, sources, targets, gold)
+    alphas = forcing.force(run, sources, targets).alphas
+    assert "AER" in report._alignment_scores(alphas, gold)
+    for alpha, forced in zip(alphas, run.force(sources, targets), strict=True):
+        np.testing.assert_allclose(alpha, forced.alpha, atol=1e-5)
     longer = [f"{line} ." for line in sources]
-    assert report._alignment_scores(run, longer, targets, gold) == {}
+    assert report._alignment_scores(forcing.force(run, longer, targets).alphas, gold) == {}
+    assert report._alignment_scores([None, *alphas[1:]], gold) == {}
