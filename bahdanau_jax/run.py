@@ -20,7 +20,7 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
-from bahdanau_jax.resuming import same_data, same_experiment
+from bahdanau_jax.resuming import same_data, same_experiment, updates_made
 from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
 from bahdanau_jax.variants import check
 

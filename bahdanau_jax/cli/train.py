@@ -69,9 +69,8 @@ def main(arguments: Sequence[str]) -> int | None:
         else:
             from bahdanau_jax.experiments import report
 
-            found = report.write(
-                options.workdir, reporter, trust_code=True
-            )  # as the user trained it
+            # The code that the configuration names has run already.
+            found = report.write(options.workdir, reporter, trust_code=True)
     if together and first:
         _go_on_alone(arguments)
     if found is not None:

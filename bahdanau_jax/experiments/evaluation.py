@@ -90,9 +90,9 @@ def evaluate(
     systems = {"output": texts, "reference": references}
     systems |= {"baseline": baseline.texts} if baseline else {}
     words = {name: [tokenize(line).split() for line in side] for name, side in systems.items()}
-    scoring = reporter.stage("asking for the references", len(sources), "lines")
+    scoring = reporter.stage("scoring the references", len(sources), "lines")
     forced = forcing.force(run, sources, references, scoring.advance)
-    reporter.stage("drawing resamples")
+    reporter.stage("computing scores and intervals")
     parts = {
         "intervals": _intervals(ours, settings),
         "comparison": _comparison(ours, theirs, baseline, settings) if baseline else None,
@@ -139,19 +139,6 @@ def check(
     by_length([1], tally, settings.length_bins, settings.resamples, settings.seed)
     if settings.shuffles < 1:
         raise ValueError(f"{settings.shuffles} shuffles: there should be at least one")
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN or infinity: None stands for a number that does not exist.
-
-    >>> finite({"a": [math.nan, 1.0]})
-    {'a': [None, 1.0]}
-    """
-    if isinstance(value, Mapping):
-        return {name: finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _intervals(tallies: Mapping[str, Tally], settings: Settings) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A report as a folder: scores.json, report.md, index.html, and its pictures as SVG and PNG."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import Any
 
 from bahdanau_jax.evaluation import save
 from bahdanau_jax.experiments.document import Section, Table
-from bahdanau_jax.experiments.evaluation import finite
 from bahdanau_jax.experiments.examples import Part
 from bahdanau_jax.experiments.page import page
 from bahdanau_jax.experiments.sections import headline
@@ -35,6 +35,19 @@ def publish(
     _write(folder / "scores.json", as_json(scores))
     _write(folder / "report.md", "\n".join(markdown(title, subtitle, parts)))
     _write(folder / "index.html", page(title, subtitle, headline(scores), parts))
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN or infinity: None stands for a number that does not exist.
+
+    >>> finite({"a": [math.nan, 1.0]})
+    {'a': [None, 1.0]}
+    """
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_json(scores: Mapping[str, Any]) -> str:
