@@ -64,9 +64,9 @@ class DataConfig:
 
     # pairs to train on: an address of one of these kinds, or several with ; between
     train: str = "builtin:en-fr/train?pairs=20000"
-    # pairs that choose the best checkpoint; "" for none; own: of a built-in train, or else none
-    dev: str = OWN
-    test: str = OWN  # pairs for the final scores; "" for none; own: as of dev
+    # Without a value, dev and test are of the same built-in corpus as train, or else empty.
+    dev: str = OWN  # pairs that choose the best checkpoint; "" for none
+    test: str = OWN  # pairs for the final scores; "" for none
     # folder of relative files; "": the first of BAHDANAU_DATA, the current folder and data/ that
     # has all files of a corpus
     root: str = ""
