@@ -8,4 +8,5 @@ import sys
 from bahdanau_jax.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(["train", *sys.argv[1:]]))
+    sys.argv.insert(1, "train")
+    sys.exit(main())

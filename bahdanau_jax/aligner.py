@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from bahdanau_jax import evaluation
-from bahdanau_jax.data import LEVELS, Codec, Segmented, choose, overlaps, unit_spans
+from bahdanau_jax.data import LEVELS, Codec, Segmented, overlaps, unit_spans
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.names import choose
 
 LONGEST = 500  # units of a side: a pair's weights are the product of both
 

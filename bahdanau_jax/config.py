@@ -7,11 +7,15 @@ Frozen and hashable, so a configuration can be a static argument of `jax.jit`. T
 import dataclasses
 import json
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
+
+from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.splits import OWN, own
 
 
 @dataclass(frozen=True)
@@ -20,26 +24,25 @@ class ModelConfig:
 
     source_vocabulary: int = 0  # rows of the source embedding; 0: as many as the vocabulary has
     target_vocabulary: int = 0  # rows of the target embedding and of the softmax; 0: likewise
-    embedding_size: int = 620  # m
+    embedding_size: int = 620  # m, numbers that stand for a word
     hidden_size: int = 1000  # n, units of each direction and of the decoder
     alignment_size: int = 1000  # n', hidden units of the alignment model
     maxout_size: int = 500  # l, units of the readout after pooling
     output_size: int = 0  # a linear layer of this size between readout and vocabulary; 0: none
-    order: str = "paper"  # of looking, updating and generating: a name of decoder.ORDERS
-    attention: str = "additive"  # a name of attention.SCORES, or module:attribute of your own Score
-    attention_kernel: str = "auto"  # what computes it in training: a name of attending.KERNELS
-    cell: str = "gru"  # a name of gru.CELLS
-    encoder_directions: str = "both"  # both | forward
-    initial_state: str = "backward"  # what s_0 is made from: a name of encoder.INITIAL_STATES
-    readout: str = "maxout"  # a name of decoder.READOUTS
+    order: str = "paper"  # what a step of the decoder does first
+    attention: str = "additive"  # the score of a source word for the next target word
+    cell: str = "gru"  # the recurrent unit of encoder and decoder
+    encoder_directions: str = "both"  # how the source is read
+    initial_state: str = "backward"  # what the decoder's first state is made from
+    readout: str = "maxout"  # what follows the linear layer before the softmax
     embedding_bias: bool = False  # a bias added to every embedded word
     gate_bias: bool = True  # biases of the update and reset gates
-    init: str = "scaled"  # initial weights: a name of parameters.INITS
-    gradients: str = "deferred"  # of recurrent weights: deferred | autodiff (has forward mode, too)
-    products: str = "float32"  # factors of matrix products: float32 | bfloat16, added in float32
+    init: str = "scaled"  # what weights are drawn from at first
+    gradients: str = "deferred"  # how gradients of recurrent weights are computed
+    products: str = "float32"  # precision of matrix products
     embedding_dropout: float = 0.0  # share of units dropped, on both embeddings
-    annotation_dropout: float = 0.0
-    readout_dropout: float = 0.0
+    annotation_dropout: float = 0.0  # the same of the encoder's output
+    readout_dropout: float = 0.0  # the same of the readout
 
 
 # What the paper leaves open, settled as its authors' program (GroundHog) settles it, as the paper's
@@ -59,22 +62,25 @@ PRESETS: Mapping[str, ModelConfig] = MappingProxyType(
 class DataConfig:
     """Where the text comes from and how it becomes batches."""
 
-    # corpora: text:F,F | tsv:F | jsonl:F | tfds:NAME | builtin:NAME; see data/sources.py
+    # pairs to train on: an address of one of these kinds, or several with ; between
     train: str = "builtin:en-fr/train?pairs=20000"
-    dev: str = "builtin:en-fr/dev?pairs=500"  # pairs that choose the best checkpoint; "" for none
-    test: str = "builtin:en-fr/test?pairs=500"  # pairs for the final scores; "" for none
-    root: str = ""  # folder of relative files; "": the environment's BAHDANAU_DATA, or else data/
+    # pairs that choose the best checkpoint; "" for none; own: of a built-in train, or else none
+    dev: str = OWN
+    test: str = OWN  # pairs for the final scores; "" for none; own: as of dev
+    # folder of relative files; "": the first of BAHDANAU_DATA, the current folder and data/ that
+    # has all files of a corpus
+    root: str = ""
     source_language: str = "en"  # for the Moses rules
-    target_language: str = "fr"
-    unicode: str = "none"  # normal form that all text is brought to: a name of cleaning.UNICODE
+    target_language: str = "fr"  # likewise
+    unicode: str = "none"  # normal form that all text is brought to
     unescape: bool = False  # entities such as &amp; become characters
-    tokenizer: str = "moses"  # before the vocabulary: a name of tokenizer.TOKENIZERS
-    lowercase: bool = False
-    vocabulary: str = "words"  # units: a name of vocabulary.VOCABULARIES
+    tokenizer: str = "moses"  # what cuts a line into tokens
+    lowercase: bool = False  # text in small letters
+    vocabulary: str = "words"  # the units that the model reads and writes
     source_vocabulary_size: int = 30_000  # entries at most, EOS and UNK among them
-    target_vocabulary_size: int = 30_000
+    target_vocabulary_size: int = 30_000  # likewise
     joint_vocabulary: bool = False  # one vocabulary for both sides, of source_vocabulary_size
-    subwords: str = "bpe"  # how sentencepiece cuts words: a name of sampling.SAMPLERS
+    subwords: str = "bpe"  # how sentencepiece cuts words
     byte_fallback: bool = False  # sentencepiece writes unknown characters as bytes, not as UNK
     subword_sentences: int = 200_000  # drawn to learn sentencepiece from, a side; 0: all
     subword_sampling: float = 0.0  # BPE-dropout, or the unigram model's alpha, in training text
@@ -83,28 +89,33 @@ class DataConfig:
     max_ratio: float = 0.0  # pairs whose longer side has more times the tokens, too; 0: none
     drop_duplicates: bool = False  # pairs that were there before
     limit_words: int = 0  # source tokens of a random sample of the pairs to train on; 0: all pairs
-    plan: str = "pools"  # how pairs become batches: a name of plan.PLANS
+    plan: str = "pools"  # how pairs become batches
     batch_size: int = 80  # pairs in a batch
     batch_words: int = 0  # positions of the longer side in a batch instead (buckets); 0: pairs
     pool_batches: int = 20  # batches cut from one sorted pool
     shapes: int = 8  # padded (S, T) shapes at most, chosen from the lengths: each is a program
     processes: int = 0  # that tokenise and encode; 0: as many as there are cores
 
+    def __post_init__(self):
+        for split in ("dev", "test"):
+            if getattr(self, split) == OWN:
+                object.__setattr__(self, split, own(self.train, split))
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:
     """The update. Defaults are the paper's: its loss scale, clipping and epsilon hang together."""
 
-    name: str = "adadelta"  # a name of optimizer.OPTIMIZERS
+    name: str = "adadelta"  # the rule of the update
     learning_rate: float = 1.0  # the peak, where there is a schedule
-    schedule: str = "constant"  # a name of optimizer.SCHEDULES
+    schedule: str = "constant"  # how the learning rate changes after warm-up
     warmup_steps: int = 0  # of linear growth from 0
     rho: float = 0.95  # Adadelta's decay
-    epsilon: float = 1e-6
-    beta1: float = 0.9  # Adam's decays
-    beta2: float = 0.98
+    epsilon: float = 1e-6  # added to squared gradients (Adam: to their root)
+    beta1: float = 0.9  # Adam's decay of gradients
+    beta2: float = 0.98  # that of squared gradients
     clip_norm: float = 1.0  # global norm of the gradient; 0: no clipping
-    loss_scale: str = "sum"  # sum | sentence | token: what the summed loss is divided by
+    loss_scale: str = "sum"  # what the summed loss is divided by
     label_smoothing: float = 0.0  # share of the target's mass spread over the vocabulary
     ema: float = 0.0  # decay of an average of the weights, used for evaluation; 0: none
     max_nonfinite: int = 20  # non-finite gradients in a row that stop the run
@@ -114,16 +125,16 @@ class OptimizerConfig:
 class TrainingConfig:
     """How long to train, and what happens on the way. Intervals count updates; 0 is never."""
 
-    steps: int = 1_000
-    seed: int = 1
-    log_every: int = 20
-    evaluate_every: int = 200
-    checkpoint_every: int = 200
+    steps: int = 1_000  # updates in all
+    seed: int = 1  # of initial weights, order of batches and dropout
+    log_every: int = 20  # updates from one line of metrics.jsonl to the next
+    evaluate_every: int = 200  # updates from one evaluation on the dev pairs to the next
+    checkpoint_every: int = 200  # updates from one checkpoint to the next
     keep_checkpoints: int = 2  # the newest so many; the best is kept beside them
-    dev_metric: str = "bleu"  # chooses the best checkpoint: a name of variants.DEV_METRICS
+    dev_metric: str = "bleu"  # what chooses the best checkpoint
     patience: int = 0  # evaluations without a better dev score before training stops
-    parallel: str = "jit"  # how an update runs on several devices: a name of parallel.BACKENDS
-    shard: str = "none"  # what the devices share instead of copying: a name of parallel.SHARDINGS
+    parallel: str = "jit"  # how an update runs on several devices
+    shard: str = "none"  # what the devices share instead of copying
     accumulate: int = 1  # parts in which a device goes through its rows, for less memory
 
 
@@ -131,10 +142,10 @@ class TrainingConfig:
 class DecodingConfig:
     """The search for a translation."""
 
-    method: str = "beam"  # a name of program.METHODS
+    method: str = "beam"  # how translations are found
     beam_size: int = 12  # hypotheses kept; 1 is greedy search
     shrink: bool = False  # the beam loses a place to each hypothesis that ends (GroundHog)
-    length_normalization: str = "none"  # a name of ranking.NORMALIZATIONS
+    length_normalization: str = "none"  # what hypotheses are ranked by
     alpha: float = 0.6  # exponent of Wu et al.'s normalisation
     coverage: float = 0.0  # weight (beta) of Wu et al.'s coverage penalty; 0: none
     min_ratio: float = 0.0  # words to be written, for each source token, before EOS may come
@@ -144,7 +155,7 @@ class DecodingConfig:
     top_k: int = 0  # samples are of so many likeliest words alone; 0: of all
     top_p: float = 1.0  # and of the fewest that have this share of the probability; 1: all
     seed: int = 1  # of sampling
-    products: str = "model"  # factors of matrix products: as the model's, or float32 | bfloat16
+    products: str = "model"  # precision of matrix products in search
     max_source: int = 200  # a longer line is split, its pieces translated and joined
     batch_size: int = 64  # sentences decoded together
 
@@ -176,7 +187,7 @@ class Config:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Raises ValueError naming a field that is unknown or of the wrong type."""
-        return _build(cls, json.loads(text), "")
+        return _build(cls, parse_json(text), "")
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -196,7 +207,7 @@ def _build(cls, data: Any, path: str):
     """A dataclass from parsed JSON; every field given must exist and have its default's type."""
     if not isinstance(data, dict):
         name = path.removesuffix(".") or "the configuration"
-        raise ValueError(f"{name} should be an object, not {data!r}")
+        raise ValueError(f"{name} should be an object, not {reprlib.repr(data)}")
     known = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(known)):
         raise ValueError(f"no field {path}{unknown[0]}; known: {', '.join(sorted(known))}")
@@ -210,7 +221,9 @@ def _build(cls, data: Any, path: str):
         if isinstance(default, float) and type(value) is int:
             value = float(value)
         if type(value) is not type(default):
-            raise ValueError(f"{path}{name} should be {type(default).__name__}, not {value!r}")
+            raise ValueError(
+                f"{path}{name} should be {type(default).__name__}, not {reprlib.repr(value)}"
+            )
         values[name] = value
     return cls(**values)
 

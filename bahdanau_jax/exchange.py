@@ -21,8 +21,9 @@ from safetensors import numpy as tensors
 
 from bahdanau_jax import data, model, training
 from bahdanau_jax.config import Config
+from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.trained import CHECKPOINTS, CONFIG, example, load
-from bahdanau_jax.variants import check
+from bahdanau_jax.variants import check, refuse_code
 
 FORMAT = "bahdanau_jax"  # in the metadata, so that a file can be told from others
 VOCABULARY = "vocabulary"
@@ -36,12 +37,12 @@ class Imported(NamedTuple):
     write_vocabulary: Callable[[Path], None]  # into a folder that is not there yet
 
 
-def export_weights(folder: Path, path: Path) -> int:
+def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
     """Write the weights that `load` gives, the best, as safetensors; returns how many numbers.
 
     Names are those of the parameters, joined by dots. The file appears whole. Raises as `load`.
     """
-    run = load(folder)
+    run = load(folder, trust_code=trust_code)
     flat = {
         name.replace("/", "."): np.asarray(x) for name, x in training.flatten(run.params).items()
     }
@@ -63,11 +64,14 @@ def export_weights(folder: Path, path: Path) -> int:
     return sum(array.size for array in flat.values())
 
 
-def import_weights(path: Path, folder: Path, words: tuple[Path, Path] | None = None) -> int:
+def import_weights(
+    path: Path, folder: Path, words: tuple[Path, Path] | None = None, trust_code: bool = False
+) -> int:
     """Make a run folder from a file of weights, as if trained for 0 updates; returns their number.
 
     It translates, and `train` goes on from these weights. `words`, for GroundHog's files alone,
     are two lists of words, source and target, a line each, in the order of GroundHog's ids from 2.
+    A file whose configuration names code (`module:attribute`) is refused unless `trust_code`.
     Raises ValueError for a file or folder that will not do, OSError where nothing can be written.
     """
     folder, path = Path(folder), Path(path)
@@ -76,7 +80,7 @@ def import_weights(path: Path, folder: Path, words: tuple[Path, Path] | None = N
     with training.lock(folder):
         if (folder / CONFIG).exists():
             raise ValueError(f"{folder} holds a run already: choose another folder")
-        found = READERS[path.suffix](path, words)
+        found = READERS[path.suffix](path, words, trust_code)
         check(found.config)
         with data.replacing(folder / VOCABULARY) as new:
             found.write_vocabulary(new)
@@ -102,7 +106,7 @@ def _save(found: Imported, folder: Path) -> None:
     config.save(folder / CONFIG)
 
 
-def _read_safetensors(path: Path, words: Any) -> Imported:
+def _read_safetensors(path: Path, words: Any, trust_code: bool) -> Imported:
     if words is not None:
         raise ValueError(f"{path} holds its own vocabularies: leave out --words")
     try:
@@ -115,7 +119,7 @@ def _read_safetensors(path: Path, words: Any) -> Imported:
         raise ValueError(f"{path} was not exported by bahdanau: it has no configuration in it")
     try:
         config = Config.from_json(metadata["config"])
-        listed = {n: base64.b64decode(t) for n, t in json.loads(metadata[VOCABULARY]).items()}
+        listed = {n: base64.b64decode(t) for n, t in parse_json(metadata[VOCABULARY]).items()}
     except (KeyError, ValueError, AttributeError, TypeError, binascii.Error) as error:
         raise ValueError(f"{path}: its metadata are damaged: {error}") from error
 
@@ -125,6 +129,7 @@ def _read_safetensors(path: Path, words: Any) -> Imported:
                 raise ValueError(f"{path}: {name!r} is no name of a vocabulary file")
             (folder / name).write_bytes(content)
 
+    refuse_code(config, path, trust_code)
     check(config)
     return Imported(config, _tree(path, config, flat), write)
 
@@ -143,7 +148,8 @@ def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.P
     return training.unflatten(init, named)
 
 
-def _read_groundhog(path: Path, words: tuple[Path, Path] | None) -> Imported:
+def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: bool) -> Imported:
+    """Such a file holds arrays alone, and names no code."""
     if words is None:
         raise ValueError(
             f"{path} holds no vocabulary: give --words SOURCE,TARGET, two files with the words of "
@@ -182,6 +188,7 @@ def _entries(path: Path, rows: int) -> list[str]:
     return [*words, "<unused>"]
 
 
-READERS: Mapping[str, Callable[[Path, tuple[Path, Path] | None], Imported]] = MappingProxyType(
+Reader = Callable[[Path, tuple[Path, Path] | None, bool], Imported]
+READERS: Mapping[str, Reader] = MappingProxyType(
     {".safetensors": _read_safetensors, ".npz": _read_groundhog}
 )

@@ -25,6 +25,7 @@ from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.evaluation import figures, scores
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.resuming import same_data, same_experiment
 from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
 from bahdanau_jax.variants import DEV_METRICS, check
 
@@ -32,7 +33,6 @@ __all__ = ["Run", "ensemble", "load", "prepare", "train"]
 
 PROFILE = "profile"  # the folder of a trace
 SHOWN = 2  # dev sentences whose alignment TensorBoard shows, the first ones
-TRAINED_ON = "trained_on"  # in store/: the digest of the pairs that the run began with
 
 
 def prepare(
@@ -45,8 +45,9 @@ def prepare(
     """
     check(config)
     with training.lock(Path(workdir)):
-        _same_experiment(config, workdir)
+        same_experiment(config, workdir)
         prepared = _prepared(config, workdir, stage)[1]
+        _remark(config, workdir)
         plan = _plan(config, prepared)
         batches = {"steps": plan.steps(), "shapes": plan.cells, "padding": plan.padding()}
         return prepared.statistics | batches
@@ -70,42 +71,26 @@ def train(config: Config, workdir: Path, profile: str = "", began: float | None 
         outcome = _optimize(config, prepared, workdir, traced, began)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
-    return load(workdir)
+    return load(workdir, trust_code=True)  # the caller's own configuration
 
 
 def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
     """A folder that has all that training needs, and remembers what it is for."""
-    _same_experiment(config, workdir)
+    same_experiment(config, workdir)
     config, prepared = _prepared(config, workdir)
-    _same_data(prepared.train, workdir)
-    config = _with_kernel(config, prepared, workdir)
+    same_data(prepared, workdir)
+    _remark(config, workdir)
     if training.first():
         config.save(workdir / CONFIG)
     return config, prepared
-
-
-def _with_kernel(config: Config, prepared: Prepared, workdir: Path) -> Config:
-    """The configuration with the attention kernel that the run has, or that is faster here.
-
-    Processes after the first find what it wrote into config.json.
-    """
-    known = (workdir / CONFIG).exists()
-    before = Config.load(workdir / CONFIG).model.attention_kernel if known else ""
-
-    def sizes() -> tuple[int, int, int]:
-        return _plan(config, prepared).largest(config.training.accumulate * training.mesh().size)
-
-    note = functools.partial(print, file=sys.stderr, flush=True)
-    kernel = training.attention_kernel(config.model, before, sizes, note)
-    model = dataclasses.replace(config.model, attention_kernel=kernel)
-    return dataclasses.replace(config, model=model)
 
 
 def _prepared(
     config: Config, workdir: Path, stage: Callable[[str], None] = lambda name: None
 ) -> tuple[Config, Prepared]:
     """The data, and the configuration with the sizes that only the data knows."""
-    prepared = data.prepare(config.data, workdir, stage, trained=(Path(workdir) / CONFIG).exists())
+    known = (Path(workdir) / CONFIG).exists()
+    prepared = data.prepare(config.data, workdir, stage, trained=known, mend=training.first())
     sizes = {}
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
         field, entries = f"{side}_vocabulary", len(codec.vocabulary)
@@ -123,49 +108,13 @@ def _plan(config: Config, prepared: Prepared) -> Plan:
     return Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
 
 
-def _same_data(store: data.Store, workdir: Path) -> None:
-    """Refuse a folder whose run began with other training pairs, whatever files they lie in."""
-    record, digest = workdir / "store" / TRAINED_ON, store.statistics["digest"]
-    if (workdir / CONFIG).exists() and record.exists():
-        if record.read_text() != digest:
-            raise ValueError(
-                f"the text of data.train is no longer what the run in {workdir} began with: bring "
-                "it back, or choose another folder"
-            )
-    else:
-        record.write_text(digest)
-
-
-def _same_experiment(config: Config, workdir: Path) -> None:
-    """Refuse a folder whose run had another model, other data, optimiser or seed."""
+def _remark(config: Config, workdir: Path) -> None:
+    """Say on stderr what is not measured and, of a new run, which vocabulary would fit better."""
+    lines = data.remarks.on_splits(config.data)
     if not (Path(workdir) / CONFIG).exists():
-        return
-    before = Config.load(Path(workdir) / CONFIG)
-    sizes = {
-        side: getattr(before.model, side)
-        for side in ("source_vocabulary", "target_vocabulary")
-        if not getattr(config.model, side)
-    }
-    sizes["attention_kernel"] = before.model.attention_kernel  # computes the same, and may change
-    now = dataclasses.replace(
-        config,
-        model=dataclasses.replace(config.model, **sizes),
-        data=dataclasses.replace(
-            config.data, root=before.data.root, processes=before.data.processes
-        ),
-    )
-    differences = []
-    for section in ("model", "data", "optimizer", "training"):
-        old, new = getattr(before, section), getattr(now, section)
-        for field in dataclasses.fields(old):
-            was, is_now = getattr(old, field.name), getattr(new, field.name)
-            if was != is_now and (section != "training" or field.name == "seed"):
-                differences.append(f"{section}.{field.name} is {was!r}, not {is_now!r}")
-    if differences:
-        raise ValueError(
-            f"{workdir} holds another run: its {'; its '.join(differences)}; choose another "
-            "folder, or the settings it was made with"
-        )
+        lines += data.remarks.on_words(config.data)
+    for line in lines if training.first() else ():
+        print(f"bahdanau: {line}", file=sys.stderr)
 
 
 def _optimize(
@@ -187,7 +136,9 @@ def _optimize(
     seed, key = jax.random.split(jax.random.key(config.training.seed))
     steps = settings.steps
     optimizer = training.make(config.optimizer, steps)
-    checkpoints = training.Checkpointer(workdir / CHECKPOINTS, settings.keep_checkpoints)
+    checkpoints = training.Checkpointer(
+        workdir / CHECKPOINTS, settings.keep_checkpoints, training.Records.of(workdir)
+    )
     monitor = training.Monitor(
         workdir, steps, log_every=settings.log_every, epoch_steps=plan.steps()
     )
@@ -230,6 +181,7 @@ def _optimize(
             max_nonfinite=config.optimizer.max_nonfinite,
             telemetry=training.Telemetry(config.optimizer, steps),
             profile=profile,
+            ready=training.once_a_shape(lambda batch: ahead.program(backend.feed(batch))),
         )[1]
 
 

@@ -16,7 +16,7 @@ from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.variants import check
+from bahdanau_jax.variants import check, refuse_code
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
@@ -34,6 +34,7 @@ def load(
     checkpoint: str = "best",
     average: int = 1,
     weights: str = "",
+    trust_code: bool = False,
 ) -> "Run":
     """The best model of a run folder, or another that its checkpoints hold.
 
@@ -45,21 +46,27 @@ def load(
         average: how many of them, whose weights are averaged.
         weights: `ema`, the moving average that training kept, or `params`, the weights themselves;
             "": the moving average where there is one.
+        trust_code: import the module that the run's configuration names, where it names one
+            (`module:attribute`). Without it, such a run is refused, for whoever made the run chose
+            the code.
 
-    Raises FileNotFoundError or ValueError where the folder holds no run, is damaged, or does not
-    hold what is asked for.
+    A damaged or missing checkpoint that would have been chosen is reported by `logging.warning`,
+    with the step that is used instead, and listed in `Run.chosen`. Raises FileNotFoundError or
+    ValueError where the folder holds no run, is damaged, or does not hold what is asked for.
     """
     folder = Path(folder)
     if not (folder / CONFIG).exists():
         raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
     config = Config.load(folder / CONFIG)
+    refuse_code(config, folder / CONFIG, trust_code)
     check(config)
     codecs = _codecs(folder, config)
     init = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), example())
     part = _part(folder, config, weights)
-    checkpoints = training.Checkpointer(folder / CHECKPOINTS)
+    records = training.Records.of(folder)
+    checkpoints = training.Checkpointer(folder / CHECKPOINTS, records=records)
     try:
-        restored = checkpoints.restore_several({part: init["params"]}, checkpoint, average)
+        restored, chosen = checkpoints.choose({part: init["params"]}, checkpoint, average)
     finally:
         checkpoints.close()
     if not restored:
@@ -69,7 +76,8 @@ def load(
             f"{folder} holds {len(restored)} checkpoints, not {average}: ask for fewer, or train "
             f"with training.keep_checkpoints {average}"
         )
-    return Run(folder, config, codecs, _average([each[part] for each in restored]))
+    params = _average([each[part] for each in restored])
+    return Run(folder, config, codecs, params, chosen=chosen)
 
 
 def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:
@@ -129,6 +137,7 @@ class Run:
     codecs: tuple[Codec, Codec]  # of the source and of the target
     params: model.Params
     others: "tuple[Run, ...]" = ()  # of an ensemble, of which this is the first
+    chosen: training.Chosen | None = None  # which checkpoints `params` are, and what was damaged
 
     def _models(self) -> tuple[tuple[ModelConfig, ...], tuple[model.Params, ...]]:
         every = (self, *self.others)

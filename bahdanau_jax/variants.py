@@ -1,11 +1,16 @@
 """The tables that settings name variants from, and whether settings fit these and each other."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import data, decoding, model, training
 from bahdanau_jax.config import Config, DecodingConfig, faults
+from bahdanau_jax.names import choose
 
 # What chooses the best checkpoint: from dev scores to a number that is the higher, the better.
 DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
@@ -21,7 +26,6 @@ DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxy
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "model.order": model.ORDERS,
-        "model.attention_kernel": model.KERNELS,
         "model.cell": model.CELLS,
         "model.encoder_directions": model.DIRECTIONS,
         "model.initial_state": model.INITIAL_STATES,
@@ -47,6 +51,56 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
+# Settings that may name code of the user's own, as module:attribute.
+CODE = ("model.attention",)
+
+
+def refuse_code(config: Config, origin: Path, trust_code: bool) -> None:
+    """Raise ValueError where a configuration names code and the user has not said to trust it.
+
+    To be called before `check`, which imports the code, for every configuration that was read from
+    a file: `origin`, which anybody may have written.
+    """
+    for field in () if trust_code else CODE:
+        section, name = field.split(".")
+        value = getattr(getattr(config, section), name)
+        if ":" in value:
+            found = module_file(value.partition(":")[0])
+            where = f"would run {found}" if found else "is not found here"
+            raise ValueError(
+                f"{origin} names code: {field} is {value[:200]!r}, which {where}; if you trust "
+                "that code, add --trust-code True, or in Python trust_code=True"
+            )
+
+
+def module_file(name: str) -> str | None:
+    """The file of a module, looked for without running anything of it or of its packages.
+
+    It is looked for where Python looks, then in the current folder. None where there is none.
+
+    >>> module_file("json.decoder")
+    '/usr/lib/python3.11/json/decoder.py'
+    """
+    folders, parts, spec = None, name.split("."), None
+    for depth in range(1, len(parts) + 1):
+        try:
+            spec = _spec(".".join(parts[:depth]), folders)
+            folders = list(spec.submodule_search_locations or ()) if spec else []
+        except (ImportError, ValueError, AttributeError, TypeError, KeyError, OSError):
+            return None
+        if spec is None:
+            return None
+    return spec.origin or name if spec else None
+
+
+def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
+    """What Python would import, by the finders alone; `folders` are those of the package."""
+    for finder in sys.meta_path:
+        if spec := finder.find_spec(name, folders):
+            return spec
+    return PathFinder.find_spec(name, [os.getcwd()]) if folders is None else None
+
+
 def check(config: Config) -> None:
     """Raise ValueError with all that is wrong with the settings, one line a fault."""
     found = [*faults(config), *_unknown(config), *_contradictions(config)]
@@ -58,7 +112,7 @@ def _unknown(config: Config) -> Iterator[str]:
     for field, table in VARIANTS.items():
         section, name = field.split(".")
         try:
-            data.choose(table, getattr(getattr(config, section), name), field)
+            choose(table, getattr(getattr(config, section), name), field)
         except ValueError as error:
             yield str(error)
     for lookup in (
@@ -83,12 +137,6 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield (
             f"model.initial_state is {needs}, but model.encoder_directions has only "
             f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
-        )
-    chosen, fused = config.model.attention, " and ".join(model.ACTIVATIONS)
-    if config.model.attention_kernel == "pallas" and chosen not in model.ACTIVATIONS:
-        yield (
-            f"model.attention_kernel pallas is for model.attention {fused}, not {chosen}: set "
-            "attention_kernel to auto"
         )
     if config.training.parallel == "pmap" and config.training.shard != "none":
         yield (

@@ -22,6 +22,10 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
 
+from bahdanau_jax import compiler_faults  # noqa: E402
+
+compiler_faults.avoid()  # as the command line does
+
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402

@@ -15,12 +15,8 @@ from bahdanau_jax.benchmarks import updates
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding.program import Inputs, search
 from bahdanau_jax.decoding.rules import Rules
-from bahdanau_jax.model.attention_kernels import ACTIVATIONS, Form
-from bahdanau_jax.model.fused_attention import attend
-from bahdanau_jax.training import kernels
 from tests import across
 from tests.model import worlds
-from tests.model.test_fused_attention import arrays, close, plain
 
 if jax.default_backend() == "cpu":
     pytest.skip(
@@ -28,9 +24,6 @@ if jax.default_backend() == "cpu":
         allow_module_level=True,
     )
 
-pytestmark = pytest.mark.filterwarnings("ignore:The Pallas Triton backend:DeprecationWarning")
-
-KERNELS = ("xla", "pallas")
 PAPER = ModelConfig(source_vocabulary=2_003, target_vocabulary=2_011)  # but for its vocabularies
 
 
@@ -64,35 +57,6 @@ def test_every_variant_has_the_gradients_of_a_cpu(name):
     alike(by(accelerator(), gradients, *given), by(cpu(), gradients, *given), 1e-4)
 
 
-@pytest.mark.parametrize("score", ACTIVATIONS)
-@pytest.mark.parametrize(
-    "sizes", [(3, 5, 37, 41), (2, 67, 7, 130), (80, 50, 1_000, 2_000), (3, 1_000, 1_000, 2_000)]
-)
-def test_an_attention_kernel_finds_what_plain_operations_of_a_cpu_do(score, sizes):
-    """Compiled for this device, not interpreted. B, S, A, C, the paper's among them."""
-    query, keys, mask, *others = arrays(sizes, np.float32)
-    rng = np.random.default_rng(1)
-    d = tuple(rng.normal(size=(sizes[0], n)).astype(np.float32) for n in (sizes[3], sizes[1]))
-
-    def gradients(function):
-        def of(mask, d, *inputs):
-            def result(query, keys, *others):
-                return function(Form(score), query, keys, mask, *others)
-
-            found, pullback = jax.vjp(result, *inputs)
-            return found, pullback(d)
-
-        return of
-
-    given = mask, d, query, keys, *others
-    close(by(accelerator(), gradients(attend), *given), by(cpu(), gradients(plain), *given), 1e-4)
-
-
-def test_the_kernels_are_measured_at_the_size_of_the_paper():
-    """Which raises where one of them is refused, or finds other gradients."""
-    assert set(kernels.measure(PAPER, 80, 50, 50)) == set(KERNELS)
-
-
 def losses(config: ModelConfig, device, steps: int = 5) -> list[float]:
     """In nats a sentence, of the paper's updates by one batch again and again."""
     with jax.default_device(device):
@@ -110,13 +74,10 @@ def losses(config: ModelConfig, device, steps: int = 5) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(("products", "tolerance"), [("float32", 1e-3), ("bfloat16", 3e-2)])
-def test_updates_of_the_papers_size_go_as_on_a_cpu(kernel, products, tolerance):
+def test_updates_of_the_papers_size_go_as_on_a_cpu(products, tolerance):
     """Products as this device makes them by itself, which may round their factors."""
-    ours = losses(
-        dataclasses.replace(PAPER, products=products, attention_kernel=kernel), accelerator()
-    )
+    ours = losses(dataclasses.replace(PAPER, products=products), accelerator())
     theirs = losses(PAPER, cpu())
     assert theirs[-1] < theirs[0] - 0.1
     np.testing.assert_allclose(ours, theirs, rtol=tolerance)

@@ -51,7 +51,11 @@ def refused(command_line):
 
 # The training corpus, further settings, and what is said of them; {} is the folder of the files.
 CORPORA = {
-    "missing": ("no.en,three.fr", [], "no file {}/no.en (relative files lie in the folder set by"),
+    "missing": (
+        "no.en,three.fr",
+        [],
+        "no file {}/no.en (--data.root is set, so relative",
+    ),
     "unequal": (
         "three.en,two.fr",
         [],

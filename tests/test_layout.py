@@ -10,9 +10,19 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "bahdanau_jax"
 
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
-BASE = {"config", "batch", "hypothesis", "distribution"}
+BASE = {"config", "splits", "batch", "hypothesis", "distribution"}
+BASE |= {"compiler_faults", "names", "parsing"}
+    "config",
+    "splits",
+    "batch",
+    "hypothesis",
+    "distribution",
+    "compiler_faults",
+    "names",
+    "parsing",
+}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
-WHOLE = {"variants", "aligner", "trained", "exchange", "run"}
+WHOLE = {"variants", "aligner", "trained", "exchange", "resuming", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, "model", "data", "evaluation")},
@@ -22,7 +32,8 @@ ALLOWED = {
     "aligner": BASE | STAGES,
     "trained": BASE | STAGES | {"aligner", "variants"},
     "exchange": BASE | STAGES | {"variants", "trained"},
-    "run": BASE | STAGES | {"variants", "trained"},
+    "resuming": BASE | {"data", "trained"},
+    "run": BASE | STAGES | {"variants", "trained", "resuming"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,
     "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import math
+import shutil
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -11,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bahdanau_jax as bj
-from bahdanau_jax import training
+from bahdanau_jax import exchange, training
 from bahdanau_jax.decoding import below
+from bahdanau_jax.experiments import report
 from bahdanau_jax.trained import CHECKPOINTS
 
 LINES = ["We sleep.", "", "I am tired in Canada.", "The man saw a house.", "He sleeps.", "No."]
@@ -29,7 +32,7 @@ def saved(folder, step):
         state["params"]
         for at, state in zip(
             sorted(checkpoints.steps(), reverse=True),
-            checkpoints.restore_several({"params": bj.load(folder).params}, "newest", 2),
+            checkpoints.choose({"params": bj.load(folder).params}, "newest", 2)[0],
             strict=False,
         )
         if at == step
@@ -81,6 +84,22 @@ def test_the_moving_average_or_the_weights_themselves(trained, tmp_path):
     equal(bj.load(tmp_path).params, halved)
     equal(bj.load(tmp_path, weights="ema").params, halved)
     equal(bj.load(tmp_path, weights="params").params, run.params)
+
+
+def test_a_damaged_best_checkpoint_is_named_by_all_that_load_it(trained, tmp_path, caplog):
+    folder = shutil.copytree(trained[0], tmp_path / "copy")
+    best = bj.load(folder).chosen.used[0]
+    assert not caplog.records
+    path = folder / "checkpoints" / str(best.step) / "_CHECKPOINT_METADATA"
+    path.write_bytes(path.read_bytes().replace(b"e", b"f", 1))
+    run = bj.load(folder)
+    told = f"checkpoints/{best.step} is damaged: its metadata cannot be read"
+    assert told in caplog.text and f"used instead: {run.chosen.used[0]}" in caplog.text
+    evaluated = SimpleNamespace(sources=[""], scores={"search": {"beam_size": 1}})
+    assert told in report.summary(run, evaluated)
+    caplog.clear()
+    exchange.export_weights(folder, tmp_path / "model.safetensors")
+    assert told in caplog.text
 
 
 def test_an_ensemble_of_one_and_of_twins_is_the_run_itself(run):

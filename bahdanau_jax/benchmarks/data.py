@@ -16,6 +16,7 @@ from typing import Any
 from bahdanau_jax import data
 from bahdanau_jax.benchmarks import machine
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.names import choose
 
 # The ways to encode, as settings beside those of the corpus.
 ENCODERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -45,7 +46,7 @@ def run(
     found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "prepare": {}}
     with tempfile.TemporaryDirectory() as folder:
         for name in encoders:
-            way = data.choose(ENCODERS, name, "way to encode")
+            way = choose(ENCODERS, name, "way to encode")
             ours = dataclasses.replace(config, **way)
             workdir = Path(folder) / name
             found["prepare"][name] = _in_a_process(ours, workdir)

@@ -76,13 +76,14 @@ def run(
     batch_sizes: Sequence[int] = (16, 32, 64, 128),
     rounds: int = 5,
     with_memory: bool = True,
+    trust_code: bool = False,
 ) -> dict[str, Any]:
     """Measure the run in `folder`, on its test corpus where no other is named.
 
     With `python`, of an environment that has JoeyNMT, that one beside it: a model of the same sizes
     and vocabulary, trained for `peer_updates` on the same pairs and kept in `peer_folder`.
     """
-    ours = load(folder)
+    ours = load(folder, trust_code=trust_code)
     text = _text(ours, corpus, sentences)
     found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "device": machine.device()}
     found["run"] = _described(ours)

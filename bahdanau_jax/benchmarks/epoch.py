@@ -33,9 +33,8 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     settings, devices = config.training, training.mesh()
     backend = training.BACKENDS[settings.parallel](devices, settings.shard)
     multiple = devices.size * settings.accumulate
-    network = updates.with_kernel(config.model, lambda: plan.largest(multiple))
-    params = updates.parameters(network)
-    program = updates.ours(network, params, config.optimizer, backend, settings.accumulate)
+    params = updates.parameters(config.model)
+    program = updates.ours(config.model, params, config.optimizer, backend, settings.accumulate)
     state, step, _ = program
     del params, program  # a donated state has no second owner
     shapes = [*map(backend.feed, data.each_shape(store, plan, range(steps), multiple))]
@@ -46,8 +45,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
         found: dict[str, Any] = {
             "machine": machine.describe(PACKAGES),
             "device": machine.device(),
-            "attention_kernel": network.attention_kernel,
-            "products": network.products,
+            "products": config.model.products,
             "steps": steps,
             "shapes": plan.cells,
             "padding": round(plan.padding(), 4),

@@ -64,7 +64,7 @@ def run(
         raise ValueError(found["ours"]["failed"])
     if python is not None:
         print(json.dumps(found["ours"]), file=sys.stderr, flush=True)  # it may be killed
-        trained = load(ours)
+        trained = load(ours, trust_code=True)
         every = trained.config.training.evaluate_every
         recipe.write_text(trained, theirs)
         asked = recipe.configuration(

@@ -71,10 +71,9 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     for some, others in ((lines, saves), (saves, lines)):
         apart(some, others, steps - 1)  # now rather than after the training
     rows = config.data.batch_size
-    network = updates.with_kernel(config.model, lambda: (rows, length, length))
-    params = updates.parameters(network)
+    params = updates.parameters(config.model)
     parameters = model.count(params)
-    state, update, _ = updates.ours(network, params, config.optimizer)
+    state, update, _ = updates.ours(config.model, params, config.optimizer)
     del params  # a donated state has no second owner
     batches = [batch(config, rows, length, seed) for seed in range(4)]
     settings = dataclasses.replace(config.training, steps=steps, checkpoint_every=checkpoint_every)

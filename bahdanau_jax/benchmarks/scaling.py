@@ -18,8 +18,8 @@ from jaxtyping import Float
 
 from bahdanau_jax.benchmarks import machine, sizes, updates
 from bahdanau_jax.benchmarks.sizes import Size
-from bahdanau_jax.data import choose
 from bahdanau_jax.evaluation import Drawing, save
+from bahdanau_jax.names import choose
 
 PACKAGES = ("jax", "jaxlib", "numpy")
 DOUBLINGS = (0.5, 1, 2, 4)

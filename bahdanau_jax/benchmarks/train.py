@@ -22,6 +22,7 @@ from bahdanau_jax.benchmarks.peers import process
 from bahdanau_jax.benchmarks.peers.process import Failure, Peer
 from bahdanau_jax.benchmarks.sizes import Size
 from bahdanau_jax.benchmarks.updates import say
+from bahdanau_jax.names import choose
 
 PROGRAMS = Path(__file__).parent / "peers"
 MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round;
@@ -125,9 +126,9 @@ def run(
     A peer that fails is left at that, and has `failed` with its last words.
     Raises ValueError for unknown names, and where ours fails.
     """
-    chosen = data.choose(sizes.SIZES, size, "size")
-    data.choose(model.PRODUCTS, products, "products")
-    contestants = {name: data.choose(PEERS, name, "peer").making(products) for name in peers}
+    chosen = choose(sizes.SIZES, size, "size")
+    choose(model.PRODUCTS, products, "products")
+    contestants = {name: choose(PEERS, name, "peer").making(products) for name in peers}
     for name, peer in contestants.items():
         peer.command(name, torch_python)  # what is missing is said before any work
     if lengths:
@@ -162,7 +163,6 @@ def _measure(
     with start(mine, OURS_NAME, size, settings, None) as ours:
         found["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
         count = _updates_in_a_round(ours)
-        settings["attention_kernel"] = ours.greeting["attention_kernel"]  # found out once for all
     begin = functools.partial(start, mine, OURS_NAME, size, settings, None)
     found["peers"], every = {}, []
     for name, peer in contestants.items():

@@ -43,23 +43,11 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def architecture(size: Size, note: Callable[[str], None] = say, **changes: Any) -> ModelConfig:
-    """The default model in this size, with the attention kernel that a run of it would have."""
+def architecture(size: Size, **changes: Any) -> ModelConfig:
+    """The default model in this size."""
     sizes = {"source_vocabulary": size.V, "target_vocabulary": size.V, "embedding_size": size.m}
     layers = {"hidden_size": size.n, "alignment_size": size.a, "maxout_size": size.l}
-    config = ModelConfig(**{**sizes, **layers, **changes})
-    rows = -(-size.B // jax.device_count())
-    return with_kernel(config, lambda: (rows, size.S, size.T), note)
-
-
-def with_kernel(
-    config: ModelConfig,
-    sizes: Callable[[], tuple[int, int, int]],
-    note: Callable[[str], None] = say,
-) -> ModelConfig:
-    """With the faster attention kernel, as a new run finds it: `training.attention_kernel`."""
-    kernel = training.attention_kernel(config, "", sizes, note)
-    return dataclasses.replace(config, attention_kernel=kernel)
+    return ModelConfig(**{**sizes, **layers, **changes})
 
 
 def ours(
@@ -194,15 +182,12 @@ def planned(compiled: Any) -> dict[str, float]:
 def main(given: dict[str, Any]) -> None:
     answers, before = serving.Answers(), serving.resident()
     size = Size(**given["size"])
-    notes: list[str] = []
-    config = architecture(size, notes.append, **given["settings"])
+    config = architecture(size, **given["settings"])
     params = parameters(config, given.get("weights", ""))
     state, step, loss = PROGRAMS[given["program"]](config, params)
     held, batch = [state], jax.device_put(random_batch(size))
     greeting: dict[str, Any] = {name: metadata.version(name) for name in ("jax", "jaxlib")}
-    greeting = {"versions": greeting, "parameters": model.count(params)}
-    greeting |= {"attention_kernel": config.attention_kernel, "device": machine.device()}
-    greeting |= {"notes": notes} if notes else {}
+    greeting = {"versions": greeting, "parameters": model.count(params), "device": machine.device()}
     del params, state  # a donated state has no second owner
     start = time.perf_counter()
     compiled = step.lower(held[0], batch).compile()

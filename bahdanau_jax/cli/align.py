@@ -1,15 +1,17 @@
 """bahdanau align --run DIR --source F --target F"""
 
+import functools
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bahdanau_jax.cli import lines, options
+from bahdanau_jax.cli import import_from_here, lines, options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,19 +20,15 @@ if TYPE_CHECKING:
     from bahdanau_jax.experiments import alignments
 
 
+log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True)
 class Align:
     """Where each word of a given translation looks in its source: one line for one line in.
 
-    pharaoh is 'source-target' for each link, words counted from 0; jsonl has the words of both
-    sides, their links and all weights. A pair with a blank side has no links.
-
-    --level says what a link counts: words between white space, tokens of the tokeniser, the model's
-    own pieces, or the words of the Hansards' data, whose French spells out elisions.
-
-    --weights attention links each target word to what it looks at most; share first divides by all
-    looks at the same source word. --dice counts co-occurrences, a baseline, or with --dice-power a
-    prior.
+    Each target word is linked to the source word that it looks at most. A pair with a blank side
+    has no links. --dice counts co-occurrences, a baseline, or with --dice-power a prior.
 
     With --gold, error rates are printed as 'AER 0.208' on stderr. With --output, they and all else
     that is known of the alignment are one JSON object on stdout.
@@ -40,12 +38,12 @@ class Align:
     source: Path  # one sentence a line, also .gz or .xz
     target: Path  # its translation, line by line
     output: Path | None = None  # a file, which appears when complete; stdout where none is named
-    format: Literal["pharaoh", "jsonl"] = "pharaoh"
+    format: Literal["pharaoh", "jsonl"] = "pharaoh"  # what is written
     level: Literal["word", "token", "piece", "hansards"] = "word"  # what a link counts
     tokenized: bool = False  # the text is tokens already, with spaces between
     weights: Literal["attention", "share"] = "attention"  # what links are made from
     threshold: float | None = None  # link any words of at least this weight, not the largest alone
-    eos: Literal["next", "none"] = "next"  # who looks at EOS most has its next look, or no link
+    eos: Literal["next", "none"] = "next"  # what a word is linked to that looks at EOS most
     reverse_run: Path | None = None  # a model of the opposite direction
     symmetrize: Literal[
         "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"
@@ -56,6 +54,12 @@ class Align:
     dice_power: float = 0.0  # weights are multiplied by Dice coefficients raised to this power
     lexicon_output: Path | None = None  # a file for the commonest link of each source word
     lexicon_least: int = 2  # times that it has to be linked
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau align --run runs/quickstart --source a.en --target a.fr",
+        "bahdanau align --run runs/quickstart --source a.en --target a.fr --gold a.wa",
+    )
 
 
 # Options that say something of another one.
@@ -75,10 +79,13 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax.experiments import alignments
 
     gold = _gold(chosen)
-    trained = run.load(chosen.run)
+    if chosen.trust_code:
+        import_from_here()
+    load = functools.partial(run.load, trust_code=chosen.trust_code)
+    trained = load(chosen.run)
     read = alignments.of_tokens if chosen.tokenized else lambda run: run
     forward = read(trained)
-    backward = read(run.load(chosen.reverse_run)) if chosen.reverse_run else None
+    backward = read(load(chosen.reverse_run)) if chosen.reverse_run else None
     if backward is not None:
         alignments.check_opposite(forward, backward)
     way = chosen.symmetrize if backward else "forward"
@@ -208,16 +215,14 @@ def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> No
     from bahdanau_jax.experiments import publish
 
     if left_out:
-        print(
-            f"bahdanau: warning: {len(left_out)} pairs have no links, for a side has more than "
-            f"{LONGEST} tokens; the first is line {left_out[0] + 1}",
-            file=sys.stderr,
+        log.warning(
+            f"{len(left_out)} pairs have no links, for a side has more than {LONGEST} tokens; the "
+            f"first is line {left_out[0] + 1}"
         )
     if unnamed := table.get("without_gold"):
-        print(
-            f"bahdanau: warning: {chosen.gold} has no link of {unnamed} of {table['sentences']} "
-            "sentences; all that are found there count as wrong",
-            file=sys.stderr,
+        log.warning(
+            f"{chosen.gold} has no link of {unnamed} of {table['sentences']} sentences; all that "
+            "are found there count as wrong"
         )
     for way, scores in table.get("ways", {}).items():
         print(f"{way:<20} AER {scores['AER']:.3f}", file=sys.stderr)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import ClassVar
 
-from bahdanau_jax.cli import experiment, options
+from bahdanau_jax.cli import experiment, import_from_here, manual, options
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.names import nearest, suggestion
 
 
 @dataclass(frozen=True)
@@ -20,9 +22,15 @@ class Data:
     """
 
     data: DataConfig = field(default_factory=DataConfig)
-    encoders: str = "unigram,bpe,words"  # ways to encode, by name
+    encoders: str = "unigram,bpe,words"  # ways to encode, with commas between
     repeats: int = 3  # of the delivery; the median counts
     padding_shapes: str = "1,2,4,8,12,16,24,48"  # numbers of shapes to plan with
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau bench data",
+        "bahdanau bench data --data.train text:a.en,a.fr --encoders words",
+    )
+    COMMON: ClassVar[Sequence[str]] = ("--data.train",)
 
 
 def _data(arguments: Sequence[str]) -> dict:
@@ -51,7 +59,13 @@ class Decode:
     beams: str = "1,5"  # 1 is greedy search
     batch_sizes: str = "16,32,64,128"  # to choose from
     rounds: int = 5  # in which both sides translate in turn
-    memory: bool = True  # measure it
+    memory: bool = True  # whether to measure the memory of search as well
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau bench decode --run runs/quickstart",
+        "bahdanau bench decode --run runs/quickstart --beams 1,5,12 --memory False",
+    )
 
 
 def _decode(arguments: Sequence[str]) -> dict:
@@ -65,6 +79,8 @@ def _decode(arguments: Sequence[str]) -> dict:
     beams, sizes = numbers("beams", asked.beams), numbers("batch-sizes", asked.batch_sizes)
     from bahdanau_jax.benchmarks import decode
 
+    if asked.trust_code:
+        import_from_here()
     return decode.run(
         asked.run,
         asked.joeynmt,
@@ -76,6 +92,7 @@ def _decode(arguments: Sequence[str]) -> dict:
         sizes,
         asked.rounds,
         asked.memory,
+        asked.trust_code,
     )
 
 
@@ -83,19 +100,21 @@ def _decode(arguments: Sequence[str]) -> dict:
 class Train:
     """Time updates of a random batch beside other programs and beside the machine's limit.
 
-    Peers: jax (plain JAX), bfloat16 (ours with model.products=bfloat16), torch (hand-written
-    PyTorch), torch-compiled, joeynmt (2.3). The last three run in an environment of their own. And
-    ours without one of its parts: summed-in-loops, whole-logits, whole-update, default-order,
-    counted-ties. Or with something more: unrolled.
+    torch, torch-compiled and joeynmt run in an environment of their own.
     """
 
-    size: str = "small"  # small, paper or tiny
-    peers: str = "jax"  # names with commas between, or "" for none
+    size: str = "small"  # of model and batch
+    peers: str = "jax"  # what to measure beside, with commas between; "" for nothing
     rounds: int = 5  # of each pair of programs; medians count
     torch_python: Path | None = None  # the Python of an environment with torch, NumPy and joeynmt
     lengths: str = ""  # S = T instead of those of the size, as 30,50
     batches: str = ""  # sentences in a batch instead of those of the size, as 80,320,1280
     products: str = "float32"  # of ours; beside bfloat16, PyTorch may round by autocast
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau bench train",
+        "bahdanau bench train --size tiny --peers jax,whole-logits",
+    )
 
 
 def _train(arguments: Sequence[str]) -> dict:
@@ -118,8 +137,14 @@ class Epoch(experiment.Experiment):
     `--workdir` keeps the prepared corpus, and no model.
     """
 
-    epochs: int = 1
+    epochs: int = 1  # how many
     batches: int = 0  # of each epoch; 0: all
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau bench epoch quickstart --workdir runs/epoch",
+        "bahdanau bench epoch quickstart --workdir runs/epoch --batches 50",
+    )
+    COMMON: ClassVar[Sequence[str]] = ("--data.train", "--data.plan", "--data.shapes")
 
 
 def _epoch(arguments: Sequence[str]) -> dict:
@@ -138,9 +163,14 @@ def _epoch(arguments: Sequence[str]) -> dict:
 class Scaling:
     """Time updates as batch, lengths, vocabulary and units grow, with lines through the times."""
 
-    size: str = "small"  # where the sweeps start: small, tiny, or paper (19 states at once: 23 GiB)
+    size: str = "small"  # where the sweeps start; paper takes 23 GiB, for 19 states at once
     rounds: int = 5  # through all sizes; medians count
     output: Path | None = None  # a folder for scaling.svg
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau bench scaling",
+        "bahdanau bench scaling --size tiny --output report",
+    )
 
 
 def _scaling(arguments: Sequence[str]) -> dict:
@@ -161,6 +191,12 @@ class Learning(experiment.Experiment):
     target: float = 50.0  # BLEU of greedy translations, tokenised
     minutes: float = 60.0  # for each, at most
     joeynmt: Path | None = None  # the Python of an environment with JoeyNMT
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau bench learning multi30k --workdir runs/learning",
+        "bahdanau bench learning quickstart --workdir runs/learning --target 80",
+    )
+    COMMON: ClassVar[Sequence[str]] = ("--data.train", "--data.dev")
 
 
 def _learning(arguments: Sequence[str]) -> dict:
@@ -204,6 +240,11 @@ class Overhead:
     steps: int = 400  # updates
     checkpoint_every: int = 30  # updates; the shipped configurations save less often
 
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau bench overhead",
+        "bahdanau bench overhead --config quickstart --steps 100",
+    )
+
 
 def _overhead(arguments: Sequence[str]) -> dict:
     asked = options.parse(Overhead, arguments, "bench overhead")
@@ -221,29 +262,38 @@ def _overhead(arguments: Sequence[str]) -> dict:
     return overhead.run(config, asked.length, asked.steps, asked.checkpoint_every)
 
 
-# What can be measured.
-BENCHMARKS: Mapping[str, Callable[[Sequence[str]], dict]] = MappingProxyType(
+# What can be measured, in which class of options it is described, and who measures it.
+BENCHMARKS: Mapping[str, tuple[type, Callable[[Sequence[str]], dict]]] = MappingProxyType(
     {
-        "data": _data,
-        "decode": _decode,
-        "epoch": _epoch,
-        "learning": _learning,
-        "overhead": _overhead,
-        "scaling": _scaling,
-        "train": _train,
+        "data": (Data, _data),
+        "decode": (Decode, _decode),
+        "epoch": (Epoch, _epoch),
+        "learning": (Learning, _learning),
+        "overhead": (Overhead, _overhead),
+        "scaling": (Scaling, _scaling),
+        "train": (Train, _train),
     }
 )
+EXAMPLES = ("bahdanau bench train --size tiny", "bahdanau bench decode --run runs/quickstart")
+
+
+def usage() -> str:
+    parts = (
+        "usage: bahdanau bench WHAT [OPTIONS]",
+        "Measure the speed of this program on this machine; the result is JSON on stdout.",
+        manual.examples(EXAMPLES),
+        manual.table("WHAT:", {name: manual.summary(cls) for name, (cls, _) in BENCHMARKS.items()}),
+        "bahdanau bench WHAT --help shows the options.",
+    )
+    return "\n\n".join(parts) + "\n"
 
 
 def main(arguments: Sequence[str]) -> None:
     name, *rest = arguments or ("",)
+    if name in ("-h", "--help"):
+        print(usage(), end="")
+        return
     if name not in BENCHMARKS:
-        if name in ("-h", "--help"):
-            print(f"usage: bahdanau bench WHAT [OPTIONS]\n\n{__doc__}\n\nWHAT: {_known()}")
-            return
-        raise ValueError(f"no benchmark {name!r}; there are: {_known()}")
-    print(json.dumps(BENCHMARKS[name](rest), indent=2))
-
-
-def _known() -> str:
-    return ", ".join(BENCHMARKS)
+        hint = suggestion(nearest(name, BENCHMARKS), f"there are: {', '.join(BENCHMARKS)}")
+        raise ValueError(f"no benchmark {name!r}; {hint}")
+    print(json.dumps(BENCHMARKS[name][1](rest), indent=2))

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
-from bahdanau_jax.cli import options
+from bahdanau_jax.cli import import_from_here, options
 
 if TYPE_CHECKING:
     from bahdanau_jax.training import Entry
@@ -28,7 +28,14 @@ class Checkpoints:
     prune: int = 0  # keep the newest so many good ones, and the best; 0: remove none
     export: Path | None = None  # a .safetensors file to write
     import_: Annotated[Path | None, tyro.conf.arg(name="import")] = None  # .safetensors or .npz
+    trust_code: bool = False  # import the module that run or file names (module:attribute)
     words: str = ""  # SOURCE,TARGET: the words of a GroundHog .npz, one a line
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau checkpoints --run runs/quickstart --verify",
+        "bahdanau checkpoints --run runs/quickstart --export quickstart.safetensors",
+        "bahdanau checkpoints --run runs/copy --import quickstart.safetensors",
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -39,6 +46,8 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError("--words goes with --import")
     if asked.prune < 0:
         raise ValueError(f"--prune is {asked.prune}, but should be at least 1")
+    if asked.trust_code:
+        import_from_here()
     if asked.import_ is not None:
         _import(asked, asked.import_)
     else:
@@ -62,7 +71,7 @@ def _import(asked: Checkpoints, path: Path) -> None:
     from bahdanau_jax import exchange
 
     words = (Path(names[0]), Path(names[1])) if names else None
-    count = exchange.import_weights(path, asked.run, words)
+    count = exchange.import_weights(path, asked.run, words, asked.trust_code)
     print(f"{asked.run} holds {count:,} weights of {path}", file=sys.stderr)
 
 
@@ -79,13 +88,17 @@ def _list(asked: Checkpoints) -> None:
     else:
         entries = training.inventory(folder, asked.verify)
     print("\n".join([HEAD, *map(row, entries)]))
+    damaged = [entry for entry in entries if entry.damaged]
+    refused = damaged and (asked.verify or asked.prune)
     if asked.export is not None:
         from bahdanau_jax import exchange
 
-        count = exchange.export_weights(asked.run, asked.export)
+        count = exchange.export_weights(asked.run, asked.export, asked.trust_code)
         print(f"{asked.export} holds {count:,} weights", file=sys.stderr)
-    damaged = [entry for entry in entries if entry.damaged]
-    if damaged and (asked.verify or asked.prune):
+    elif not refused:
+        for line in training.better(asked.run, entries).warnings(folder):
+            print(f"bahdanau: warning: {line}", file=sys.stderr)
+    if refused:
         raise ValueError(
             f"{len(damaged)} of {len(entries)} checkpoints cannot be used: "
             + ", ".join(str(entry.folder) for entry in damaged)

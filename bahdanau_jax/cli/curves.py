@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from bahdanau_jax.cli import options
 
@@ -20,6 +21,11 @@ class Curves:
     runs: str  # the folders of runs, with commas between
     output: Path | None = None  # a picture, .svg, .png or .pdf
     scores: str = ""  # fields of metrics.jsonl, commas between; loss, dev_loss and dev_bleu
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau curves --runs runs/additive,runs/dot",
+        "bahdanau curves --runs runs/additive,runs/dot --output curves.svg",
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

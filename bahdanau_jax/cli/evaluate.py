@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
-from bahdanau_jax.cli import lines, options
+from bahdanau_jax.cli import import_from_here, lines, options
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,18 @@ class Evaluate:
     reference: Path  # its translation, line by line
     output: Path | None = None  # a folder for the report: index.html, report.md, scores.json, ...
     baseline: Path | None = None  # to compare with: a file of translations, or another run's folder
-    tokenize: str = "13a"  # of BLEU: 13a, intl, none, or for Chinese zh or char
+    tokenize: str = "13a"  # how BLEU cuts lines into words
     beam_size: int | None = None  # hypotheses kept in search; as the run is configured
     length_bins: str = "10,20,30,40,50,60"  # the last length of each bin of source words
     resamples: int = 1000  # of the sentences, for the intervals
     seed: int = 12345  # of the resamples
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau evaluate --run runs/quickstart --source a.en --reference a.fr",
+        "bahdanau evaluate --run runs/a --source a.en --reference a.fr --output report",
+        "bahdanau evaluate --run runs/a --source a.en --reference a.fr --baseline runs/b",
+    )
 
 
 # Decimals of the scores that do not run from 0 to 100; those have one.
@@ -56,11 +63,14 @@ def main(arguments: Sequence[str]) -> None:
         beam_size=chosen.beam_size,
     )
     evaluation.check(sources, references, settings)
-    model, baseline = run.load(chosen.run), None
+    if chosen.trust_code:
+        import_from_here()
+    model, baseline = run.load(chosen.run, trust_code=chosen.trust_code), None
     if chosen.baseline is not None:
         if theirs is None:
-            other = run.load(chosen.baseline).translate(sources, beam_size=chosen.beam_size)
-            theirs = [best.text for best in other]
+            other = run.load(chosen.baseline, trust_code=chosen.trust_code)
+            found = other.translate(sources, beam_size=chosen.beam_size)
+            theirs = [best.text for best in found]
         baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
     evaluated = evaluation.evaluate(model, sources, references, settings, baseline)
     for line in _shown(evaluated.scores):

@@ -3,22 +3,24 @@
 A configuration file is a Python file that defines `config = Config(...)`.
 """
 
-import difflib
+import ast
 import re
 import runpy
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import tyro
 
 import bahdanau_jax
 from bahdanau_jax import config as settings
-from bahdanau_jax.cli import options
+from bahdanau_jax import splits
+from bahdanau_jax.cli import import_from_here, manual, options
 from bahdanau_jax.config import Config
+from bahdanau_jax.names import nearest, suggestion
 
 # What Python says of ModelConfig(hiden_size=3).
 UNKNOWN_FIELD = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
@@ -34,6 +36,13 @@ class Experiment:
     workdir: Path  # the run folder: made where it is missing, gone on with where it is there
     settings: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
 
+    COMMON: ClassVar[Sequence[str]] = ()  # settings that the help shows at first
+
+    @staticmethod
+    def listing() -> str:
+        """The shipped configurations, for the help."""
+        return manual.table("shipped configurations:", {n: title(p) for n, p in shipped().items()})
+
 
 Kind = TypeVar("Kind", bound=Experiment)
 
@@ -41,19 +50,30 @@ Kind = TypeVar("Kind", bound=Experiment)
 def parse(cls: type[Kind], arguments: Sequence[str], command: str) -> Kind:
     """CONFIG --workdir DIR and overrides of any field of the configuration by its dotted name.
 
-    Read twice: what CONFIG says becomes the default of the options beside it, also in --help.
+    Read twice: what CONFIG says becomes the default of the options beside it, also in --help. Where
+    --data.train names other corpora, CONFIG's dev and test pairs are no longer the default.
     """
-    plain = [argument for argument in arguments if argument not in ("-h", "--help")]
-    asked_for_help = len(plain) < len(arguments)
+    plain, topic = options.help_asked(cls, arguments)
+    asked_for_help = topic is not None
     try:
         first = options.parse(cls, [*plain, "--workdir", "."] if asked_for_help else plain, command)
         settings = load(first.config)
+        if any(re.match(r"--data.train(=|$)", argument) for argument in plain):
+            settings = trained_on(settings, first.settings.data.train)
         default = cls(config=tyro.MISSING, workdir=tyro.MISSING, settings=settings)
     except ValueError:
         if not asked_for_help:
             raise
         default = None  # no readable CONFIG: the help shows the built-in defaults
-    return options.parse(cls, ["--help"] if asked_for_help else arguments, command, default)
+    return options.parse(cls, arguments, command, default)
+
+
+def trained_on(config: Config, train: str) -> Config:
+    """The same experiment on another training corpus, with dev and test pairs that belong to it."""
+    data, named = config.data, {}
+    for split in ("dev", "test"):
+        named[split] = splits.after(train, data.train, getattr(data, split), split)
+    return replace(config, data=replace(data, train=train, **named))
 
 
 def shipped() -> Mapping[str, Path]:
@@ -68,6 +88,12 @@ def shipped() -> Mapping[str, Path]:
     return {}
 
 
+def title(path: Path) -> str:
+    """The first line of a configuration file's docstring; "" where there is none."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0].rstrip(".")
+
+
 def locate(name: str) -> Path:
     """The file that CONFIG means: a path, or, from anywhere, `quickstart`, `configs/quickstart.py`.
 
@@ -80,11 +106,8 @@ def locate(name: str) -> Path:
     by_name = path.parent in (Path(), Path("configs")) and path.suffix in ("", ".py")
     if by_name and path.stem in known:
         return known[path.stem]
-    near = difflib.get_close_matches(path.stem, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise ValueError(
-        f"{name}: no such configuration file; {hint}shipped: {', '.join(known) or 'none'}"
-    )
+    hints = [suggestion(nearest(path.stem, known)), f"shipped: {', '.join(known) or 'none'}"]
+    raise ValueError(f"{name}: no such configuration file; {' '.join(filter(None, hints))}")
 
 
 def load(name: str) -> Config:
@@ -94,6 +117,7 @@ def load(name: str) -> Config:
     of the wrong type.
     """
     path = locate(name)
+    import_from_here()
     try:
         found = runpy.run_path(str(path)).get("config")
     except SyntaxError as error:
@@ -121,7 +145,6 @@ def _reason(error: BaseException) -> str:
     if wrong := UNKNOWN_FIELD.match(message):
         section, name = wrong.groups()
         fields = getattr(getattr(settings, section, None), "__dataclass_fields__", {})
-        near = difflib.get_close_matches(name, fields, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(fields)}"
+        hint = suggestion(nearest(name, fields), f"known: {', '.join(fields)}")
         return f"{section} has no field {name}; {hint}"
     return f"{type(error).__name__}: {message}"

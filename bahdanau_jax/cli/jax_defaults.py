@@ -9,6 +9,8 @@ import sys
 import warnings
 from pathlib import Path
 
+from bahdanau_jax import compiler_faults
+
 
 def cache_folder() -> Path:
     """Where compiled programs are kept between runs; JAX_COMPILATION_CACHE_DIR overrides it."""
@@ -26,6 +28,7 @@ def apply() -> None:
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
+    compiler_faults.avoid()
     # A cache that cannot be written to costs time, and no result.
     warnings.filterwarnings("ignore", message="Error (writ|read)ing persistent compilation cache")
     _keep_memory()

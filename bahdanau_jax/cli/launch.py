@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, TextIO
+from typing import IO, ClassVar, TextIO
 
 from bahdanau_jax.cli import LOST, MENDABLE, options
 
@@ -28,8 +29,7 @@ _LIBC = ctypes.CDLL(None)  # loaded before any child is made
 class Launch:
     """Run one training in several processes on this machine, and again when one of them dies.
 
-    After -- stands the command line of each, as `bahdanau` takes it:
-    bahdanau launch --processes 2 -- train quickstart --workdir runs/quickstart
+    After -- stands the command line of each, as `bahdanau` takes it.
 
     When a process dies, all are ended and started again, from the last good checkpoint. SIGTERM and
     Ctrl-C are handed on: the run is saved, to go on with the same command.
@@ -40,10 +40,21 @@ class Launch:
     restarts: int = 3  # how often all may be started again
     grace: float = 60.0  # seconds that processes have to save and leave after SIGTERM
 
+    BEHIND: ClassVar[str] = "-- train CONFIG --workdir DIR"
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau launch --processes 2 -- train quickstart --workdir runs/quickstart",
+        "bahdanau launch --processes 4 --restarts 0 -- train my.py --workdir runs/four",
+    )
+
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code of the processes: 0, or that of the one which failed."""
     mine, command = _parted(arguments)
+    asked_for_help = options.help_asked(Launch, mine)[1] is not None
+    if not command and not asked_for_help and (rest := _unmarked(mine)):
+        before = mine[: len(mine) - len(rest)] or ["--processes", "N"]
+        form = f"bahdanau launch {shlex.join(before)} -- {shlex.join(rest)}"
+        raise ValueError(f"-- is missing before {rest[0]}: {form}")
     chosen = options.parse(Launch, mine, "launch")
     others = chosen.devices_per_process, chosen.restarts, chosen.grace
     if chosen.processes < 1 or not all(number >= 0 for number in others):  # nor is NaN
@@ -71,6 +82,14 @@ def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """What stands before --, and what after it."""
     at = list(arguments).index("--") if "--" in arguments else len(arguments)
     return list(arguments[:at]), list(arguments[at + 1 :])
+
+
+def _unmarked(arguments: Sequence[str]) -> list[str]:
+    """From the first word that is no option of `launch`, nor the value of one."""
+    rest = list(arguments)
+    while rest and rest[0].startswith("-"):
+        del rest[: 1 if "=" in rest[0] else 2]
+    return rest
 
 
 class Stop:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bahdanau_jax import data
+from bahdanau_jax.cli import leaving
 
 # Ends of lines, to some readers, that JSON leaves as they are.
 JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -137,9 +138,10 @@ def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
         target = Path(os.path.realpath(path))  # a link stays a link
         draft = target.with_name(f".{os.getpid()}.{target.name}")
         try:
-            with data.OPENERS.get(target.suffix, open)(draft, "wb") as stream:
-                yield _to(stream)
-            os.replace(draft, target)
+            with leaving.cleanup(lambda: draft.unlink(missing_ok=True)):
+                with data.OPENERS.get(target.suffix, open)(draft, "wb") as stream:
+                    yield _to(stream)
+                os.replace(draft, target)
         except FileNotFoundError as error:
             raise FileNotFoundError(error.errno, "the folder does not exist", str(path)) from error
         finally:

@@ -6,28 +6,28 @@ stopped by Ctrl-C, by SIGTERM, or by the reader of a pipe.
 """
 
 import contextlib
-import difflib
 import errno
 import importlib
 import os
-import signal
 import sys
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import NoReturn
+from typing import TypeGuard
 
-from bahdanau_jax.cli import LOST, MENDABLE, jax_defaults
+from bahdanau_jax.cli import LOST, MENDABLE, jax_defaults, leaving, manual, messages
+from bahdanau_jax.cli.leaving import Terminated
+from bahdanau_jax.names import nearest, suggestion
 
 # Each is a module of this folder with a function main(arguments).
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "train": "train a model, or go on with one, and report its scores",
-        "launch": "train in several processes on this machine, and again when one dies",
+        "launch": "train in several processes here, and again when one of them dies",
         "prepare": "only fetch and tokenise what a training run would read",
         "translate": "translate lines of text with a trained model",
-        "align": "say which words of a translation belong to which of its source",
+        "align": "link the words of a translation to those of its source",
         "evaluate": "translate a file and score it against its reference",
         "curves": "show how runs learned, side by side",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
@@ -35,39 +35,57 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "-h, --help": "show this help; after a command, the help of that command",
+        "--version": "show the version",
+    }
+)
+
 # Where a ValueError comes out of one of these, it is about arrays, and the fault is ours.
 NUMERIC = frozenset({"jax", "jaxlib", "flax", "optax", "numpy"})
+DESCRIBED = (ValueError, OSError, MemoryError, FloatingPointError, RuntimeError)
+
+
+EXAMPLES = (
+    "bahdanau train quickstart --workdir runs/quickstart",
+    "echo 'The man saw a white house .' | bahdanau translate --run runs/quickstart",
+)
 
 
 def usage() -> str:
-    listed = "\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())
-    return (
-        "usage: bahdanau COMMAND [OPTIONS]\n\n"
-        "Attention translation with recurrent networks (RNNsearch, arXiv 1409.0473) in JAX.\n\n"
-        f"commands:\n{listed}\n\n"
-        "options:\n"
-        "  -h, --help   show this help; after a command, the help of that command\n"
-        "  --version    show the version\n\n"
-        "examples:\n"
-        "  bahdanau train quickstart --workdir runs/quickstart\n"
-        "  echo 'The man saw a white house .' | bahdanau translate --run runs/quickstart\n"
+    parts = (
+        "usage: bahdanau COMMAND [OPTIONS]",
+        "Attention translation with recurrent networks (RNNsearch, arXiv 1409.0473).",
+        manual.examples(EXAMPLES),
+        manual.table("commands:", COMMANDS),
+        manual.table("options:", OPTIONS),
     )
+    return "\n\n".join(parts) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; errors of this program's own leave as raised.
 
+    Without `arguments`, those of the process are run. The process is then ended at once after
+    Ctrl-C, SIGTERM or an error, whatever goes on in its threads.
+
     >>> main(["translate", "--run", "runs/quickstart", "--input", "source.txt"])
     """
+    owned = arguments is None
+    if owned:
+        leaving.watch()
     try:
-        code = _run(arguments)
+        code = _run(sys.argv[1:] if arguments is None else arguments)
     except BaseException:
-        if _awaited():
+        if _awaited() or (owned and _is_busy()):
             traceback.print_exc()
-            _leave(1)
+            leaving.leave(1)
         raise
-    if code and (_awaited() or _is_at_work()):
-        _leave(code)
+    if owned and (number := leaving.received()):
+        leaving.end(number)
+    if code and (_awaited() or (owned and _is_busy())):
+        leaving.leave(code)
     return code
 
 
@@ -77,39 +95,30 @@ def _awaited() -> bool:
     return training is not None and training.awaited()
 
 
-def _is_at_work() -> bool:
-    """Whether a search goes on that nobody waits for, and Python would wait for its end."""
-    decoding = sys.modules.get("bahdanau_jax.decoding")
-    return decoding is not None and decoding.at_work()
+def _is_busy() -> bool:
+    """Whether Python would wait for a thread at its end, such as the compiler's or a search."""
+    main = threading.main_thread()
+    return any(not one.daemon and one is not main for one in threading.enumerate())
 
 
-def _is_lost(error: Exception) -> bool:
+def _is_lost(error: BaseException) -> bool:
     """Whether it was another process of the same training that failed."""
     training = sys.modules.get("bahdanau_jax.training")
     return training is not None and isinstance(error, training.Lost)
 
 
-def _leave(code: int) -> NoReturn:
-    """Without waiting, as JAX does at Python's end for processes, and Python for threads."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str]) -> int:
     jax_defaults.apply()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append("")  # so that module:attribute finds the user's own file
     try:
         code = None
-        with contextlib.suppress(SystemExit):  # how tyro leaves after --help; errors come as errors
-            code = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        # SystemExit is how --help leaves; errors come as errors.
+        with messages.shown(), contextlib.suppress(SystemExit):
+            code = _dispatch(list(arguments))
         sys.stdout.flush()  # here, where a closed pipe is caught
         return code or 0
     except KeyboardInterrupt:
-        print("bahdanau: interrupted", file=sys.stderr)
+        if not leaving.received():  # otherwise `leaving.end` says it
+            print("bahdanau: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # What is still buffered has no reader: without this, Python complains as it exits.
@@ -117,7 +126,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 141
     except Terminated:
         return 143
-    except (ValueError, OSError, MemoryError, FloatingPointError, RuntimeError) as error:
+    except BaseException as error:
+        if number := leaving.received():  # a library made this error of the signal
+            return 128 + number
         if not _is_mendable(error) or os.environ.get("BAHDANAU_TRACEBACK"):
             raise
         for line in describe(error).splitlines():
@@ -135,8 +146,7 @@ def _dispatch(arguments: list[str]) -> int | None:
     elif name == "--version":
         print(_version())
     elif name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+        hint = suggestion(nearest(name, COMMANDS), f"the commands are {', '.join(COMMANDS)}")
         raise ValueError(f"no command {name!r}; {hint}")
     else:
         return importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
@@ -151,16 +161,10 @@ def _version() -> str:
         raise ValueError("bahdanau-jax is not installed: pip install --editable .") from None
 
 
-class Terminated(BaseException):
-    """SIGTERM, as an exception, so that drafts are removed and processes stopped on the way out."""
-
-
-def _terminate(number: int, frame: object) -> None:
-    raise Terminated
-
-
-def _is_mendable(error: Exception) -> bool:
+def _is_mendable(error: BaseException) -> TypeGuard[Exception]:
     """Whether it is about what the user gave: values, files, a model too large, divergence."""
+    if not isinstance(error, DESCRIBED):
+        return False
     if isinstance(error, RuntimeError):  # of XLA, which has no class for it
         return "RESOURCE_EXHAUSTED" in str(error)
     return isinstance(error, MemoryError) or not _is_numeric(error.__traceback__)

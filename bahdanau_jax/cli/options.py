@@ -5,15 +5,16 @@ whatever the fields' types.
 """
 
 import contextlib
-import dataclasses
-import difflib
 import io
 import re
-import typing
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeVar
 
 import tyro
+
+from bahdanau_jax.cli import fields, manual
+from bahdanau_jax.names import nearest, suggestion
 
 Options = TypeVar("Options")
 
@@ -32,6 +33,10 @@ def parse(
     >>> parse(Translate, ["--run", "runs/quickstart"], "translate").n_best
     1
     """
+    topic = help_asked(cls, arguments)[1]
+    if topic is not None:
+        print(manual.text(cls, command, topic, default), end="")
+        raise SystemExit(0)
     _reject_unknown(cls, arguments, command)
     said = io.StringIO()
     try:
@@ -70,31 +75,66 @@ def one_line(message: str) -> str:
     return words
 
 
+def help_asked(cls: type, arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """The command line without -h or --help, and the topic behind it: "" for none.
+
+    The topic is None where no help is asked for.
+
+    >>> help_asked(Train, ["quickstart", "--help", "model"])
+    (['quickstart'], 'model')
+    """
+    asked = next((at for at, one in enumerate(arguments) if one in ("-h", "--help")), None)
+    if asked is None:
+        return list(arguments), None
+    before, after = list(arguments[:asked]), list(arguments[asked + 1 :])
+    topic = after.pop(0) if after and after[0] in manual.topics(cls) else ""
+    return before + after, topic
+
+
 def _reject_unknown(cls: type, arguments: Sequence[str], command: str) -> None:
     """Before tyro looks: it reports a missing option first, though a misspelt one is the cause."""
-    known = {"--help", *_names(cls, "")}
+    known = [one.name for one in fields.options(cls) if one.name.startswith("-")]
     for argument in arguments:
         if argument == "--":
             break
-        name = argument.partition("=")[0].replace("_", "-")
-        if not name.startswith("--") or name in known:
-            continue
-        near = difflib.get_close_matches(name, sorted(known), n=1)
-        leaf = sorted(option for option in known if option.endswith(f".{name[2:]}"))
-        hints = (leaf or near)[:1]
-        hint = f"did you mean {hints[0]}?" if hints else f"see bahdanau {command} --help"
-        raise ValueError(f"no option {argument.partition('=')[0]}; {hint}")
+        given = argument.partition("=")[0]
+        name = given.replace("_", "-")
+        if name.startswith("--") and name not in known:
+            hint = suggestion(meant(name, known), f"see bahdanau {command} --help")
+            raise ValueError(f"no option {given}; {hint}")
 
 
-def _names(cls: type, prefix: str) -> Iterator[str]:
-    """Every option of a dataclass, nested ones by their dotted names; `settings` adds no name.
+# Names from other programs -> what the option is called here.
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {"attn": "attention", "epochs": "steps", "iterations": "steps", "updates": "steps"}
+)
+MOST = 3  # options that one question names
+SHORTEST = 3  # letters that the beginning of a word should have
 
-    A field that may not be called as its option, such as import_, has a _ behind it.
+
+def meant(name: str, known: Sequence[str]) -> list[str]:
+    """The options that an unknown one may stand for, the likeliest kind alone; none if none is.
+
+    In this order: the last part of a dotted name, its initials, a section whose field is called
+    name, beginnings of its words, and a similar spelling.
+
+    >>> meant("--lr", ["--workdir", "--optimizer.learning-rate"])
+    ['--optimizer.learning-rate']
     """
-    types: dict[str, Any] = typing.get_type_hints(cls)
-    for field in dataclasses.fields(cls):
-        if dataclasses.is_dataclass(types[field.name]):
-            inner = "" if field.name == "settings" else f"{prefix}{field.name}."
-            yield from _names(types[field.name], inner)
-        else:
-            yield f"--{prefix}{field.name}".rstrip("_").replace("_", "-")
+    said = ALIASES.get(name[2:], name[2:])
+    leaves = {option: option[2:].rpartition(".")[2] for option in known}
+    spelt = nearest(name, known) or nearest(said, leaves.values())
+    kinds: tuple[Callable[[str, str], bool], ...] = (
+        lambda option, leaf: leaf == said,
+        lambda option, leaf: "-" in leaf and "".join(w[0] for w in leaf.split("-")) == said,
+        lambda option, leaf: option == f"--{said}.name",
+        lambda option, leaf: _begin(said.split("-"), leaf.split("-")),
+        lambda option, leaf: option in spelt or leaf in spelt,
+    )
+    found = ([o for o, leaf in leaves.items() if kind(o, leaf)] for kind in kinds)
+    return next(filter(None, found), [])[:MOST]
+
+
+def _begin(asked: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether each word asked for is long enough and begins one of these."""
+    return all(len(a) >= SHORTEST and any(w.startswith(a) for w in words) for a in asked)

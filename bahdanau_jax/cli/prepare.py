@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from bahdanau_jax.cli import experiment
 
@@ -20,6 +21,19 @@ class Prepare(experiment.Experiment):
     export: Path | None = None  # also write the corpora as text, gold alignments beside them, here
     tfds: Path | None = None  # also write them as a TFDS dataset, as TFDS/NAME/1.0.0
     name: str = "parallel_text"  # of that dataset
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau prepare quickstart --workdir runs/quickstart",
+        "bahdanau prepare quickstart --workdir runs/quickstart --export text",
+    )
+    COMMON: ClassVar[Sequence[str]] = (
+        "--data.train",
+        "--data.dev",
+        "--data.test",
+        "--data.vocabulary",
+        "--data.max-tokens",
+        "--data.lowercase",
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bahdanau_jax.cli import BEGAN, experiment
 
@@ -25,6 +26,24 @@ class Train(experiment.Experiment):
     processes: int = 0  # how many there are, 1: no others; or BAHDANAU_PROCESSES
     process_id: int = -1  # which of them this is, from 0; or BAHDANAU_PROCESS_ID
 
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau train quickstart --workdir runs/quickstart",
+        "bahdanau train quickstart --workdir runs/dot --model.attention dot",
+        "bahdanau train my_config.py --workdir runs/mine --data.train tsv:pairs.tsv",
+    )
+    COMMON: ClassVar[Sequence[str]] = (
+        "--data.train",
+        "--data.dev",
+        "--data.test",
+        "--data.vocabulary",
+        "--data.batch-size",
+        "--model.attention",
+        "--model.hidden-size",
+        "--optimizer.learning-rate",
+        "--training.steps",
+        "--training.seed",
+    )
+
 
 def main(arguments: Sequence[str]) -> int | None:
     options = experiment.parse(Train, arguments, "train")
@@ -44,7 +63,7 @@ def main(arguments: Sequence[str]) -> int | None:
     if together and first:
         _go_on_alone(arguments)
     if first:
-        print(report.write(options.workdir))
+        print(report.write(options.workdir, trust_code=True))  # as the user trained it
 
 
 def _go_on_alone(arguments: Sequence[str]) -> None:

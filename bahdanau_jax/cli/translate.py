@@ -3,19 +3,22 @@
 import dataclasses
 import itertools
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from bahdanau_jax.cli import lines, options, progress
+from bahdanau_jax.cli import import_from_here, lines, options, progress
 from bahdanau_jax.cli.unknown import Known
 from bahdanau_jax.config import SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,6 @@ class Translate:
 
     An empty line gives an empty one. With --n-best, a line gives at most as many as asked for, no
     text twice, in the form 'number ||| text ||| score', where number counts the lines read from 0.
-    jsonl is one object a hypothesis: text, score, tokens with their probabilities, and where the
-    model looked.
 
     Settings of the search default to those of the run; several runs translate together.
     """
@@ -35,12 +36,13 @@ class Translate:
     input: Path | None = None  # a file, also .gz or .xz; stdin where none is named
     output: Path | None = None  # a file, which appears when complete; stdout where none is named
     n_best: int = 1  # translations of each line
-    format: Literal["text", "jsonl"] = "text"
+    format: Literal["text", "jsonl"] = "text"  # what is written
     prefix: Path | None = None  # a file: line i is what the translation of line i begins with
-    preset: str = ""  # settings of the search by name (default, greedy, groundhog), not the run's
-    checkpoint: str = "best"  # which checkpoints of a run: by dev score (best), or the newest
+    preset: str = ""  # settings of the search by name, instead of the run's
+    checkpoint: str = "best"  # which checkpoints of a run
     average: int = 1  # how many checkpoints of each run; their weights are averaged
-    weights: str = ""  # of training: their moving average (ema) or themselves (params)
+    weights: str = ""  # which weights of a checkpoint
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
     line_buffered: bool = False  # answer each line before the next is translated
     progress: bool | None = None  # on stderr; by default where that is a terminal
     replace_unk: bool = False  # write for each UNK the source word that it looked at
@@ -48,6 +50,12 @@ class Translate:
     reference: Path | None = None  # say on stderr what BLEU is, and what --replace-unk does to it
     settings: Annotated[DecodingConfig, tyro.conf.arg(name="")] = field(
         default_factory=DecodingConfig
+    )
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "echo 'The man saw a house .' | bahdanau translate --run runs/quickstart",
+        "bahdanau translate --run runs/quickstart --input new.en --output new.fr",
+        "bahdanau translate --run runs/quickstart --input new.en --n-best 5 --format jsonl",
     )
 
 
@@ -162,13 +170,15 @@ def _say_what_does_nothing(arguments: Sequence[str], settings: DecodingConfig) -
     for name, (other, value) in ONLY_WITH.items():
         option, needed = (f"--{each.replace('_', '-')}" for each in (name, other))
         if option in given and getattr(settings, other) != value:
-            print(f"bahdanau: {option} counts only with {needed} {value}", file=sys.stderr)
+            log.warning("%s counts only with %s %s", option, needed, value)
 
 
 def _load(chosen: Translate):
     from bahdanau_jax import run
 
-    names = ("checkpoint", "average", "weights")
+    names = ("checkpoint", "average", "weights", "trust_code")
+    if chosen.trust_code:
+        import_from_here()
     how = {n: getattr(chosen, n) for n in names if getattr(chosen, n) != getattr(Translate, n)}
     models = [run.load(folder, **how) for folder in chosen.run]
     return models[0] if len(models) == 1 else run.ensemble(models)

@@ -1,6 +1,6 @@
 """From text to padded batches: sources, tokens, vocabularies, the store, the plan of batches."""
 
-from bahdanau_jax.data import grammar
+from bahdanau_jax.data import grammar, remarks
 from bahdanau_jax.data.cleaning import UNICODE
 from bahdanau_jax.data.codec import Codec, learn, load, save, save_words
 from bahdanau_jax.data.export import write_tfds
@@ -8,7 +8,6 @@ from bahdanau_jax.data.files import DAMAGE, OPENERS
 from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
-from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.pipeline import dev_batches, each_shape, train_batches
 from bahdanau_jax.data.plan import PLANS, Plan
 from bahdanau_jax.data.prepare import Prepared, prepare
@@ -42,7 +41,6 @@ __all__ = [
     "Store",
     "Vocabulary",
     "aligned_pairs",
-    "choose",
     "cores",
     "corpora",
     "dev_batches",
@@ -55,6 +53,7 @@ __all__ = [
     "overlaps",
     "pairs",
     "prepare",
+    "remarks",
     "replacing",
     "save",
     "save_words",

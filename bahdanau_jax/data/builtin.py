@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bahdanau_jax.data import tasks
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
     from bahdanau_jax.data.grammar import AlignedPair

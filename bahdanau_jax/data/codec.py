@@ -12,10 +12,11 @@ from bahdanau_jax.batch import EOS, EOS_SYMBOL
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.cleaning import clean
 from bahdanau_jax.data.folders import replacing
-from bahdanau_jax.data.names import choose
 from bahdanau_jax.data.sources import Pair
 from bahdanau_jax.data.tokenizer import TOKENIZERS, Tokenizer
 from bahdanau_jax.data.vocabulary import UNK_SYMBOL, VOCABULARIES, Vocabulary
+from bahdanau_jax.names import choose
+from bahdanau_jax.parsing import parse_json
 
 SIDES = ("source", "target")
 # Settings that turn text into tokens, and back.
@@ -211,7 +212,7 @@ def learned_from(folder: Path) -> list | None:
 def _record(folder: Path) -> dict:
     path = folder / "settings.json"
     try:
-        record = json.loads(_read(path))
+        record = parse_json(_read(path))
         if not isinstance(record, dict):
             raise ValueError("it is no object")
     except ValueError as error:

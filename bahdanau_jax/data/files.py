@@ -6,7 +6,6 @@ Errors name file and line.
 import codecs
 import gzip
 import html
-import json
 import lzma
 import re
 import zlib
@@ -14,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from bahdanau_jax.parsing import parse_json
 
 # By suffix; what they raise for a damaged file.
 OPENERS: Mapping[str, Callable[..., Any]] = MappingProxyType({".gz": gzip.open, ".xz": lzma.open})
@@ -89,8 +90,8 @@ def records(path: Path, keys: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Two strings of each line's JSON object; a dot in a key goes down: `translation.en`."""
     for number, line in enumerate(lines(path), start=1):
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            record = parse_json(line)
+        except ValueError as error:
             raise ValueError(f"{path}, line {number}: no JSON object ({error})") from error
         source, target = (_value(f"{path}, line {number}", record, key) for key in keys)
         yield source, target

@@ -74,10 +74,6 @@ class Plan:
         """Rows of a batch in each cell."""
         return self._batching.heights
 
-    def largest(self, parts: int) -> tuple[int, int, int]:
-        """(rows, S, T) of the largest batch where its rows are in so many parts."""
-        return -(-self.heights[-1] // parts), *self.cells[-1]
-
     def steps(self, epoch: int = 0) -> int:
         """Batches of an epoch."""
         return self._batching.steps(self._draw(epoch))

@@ -5,6 +5,7 @@ WORKDIR/store/KEY/       encoded once for each setting that shapes it
 """
 
 import functools
+import logging
 import pickle
 import shutil
 import tempfile
@@ -19,6 +20,8 @@ from bahdanau_jax.data.codec import SIDES, Codec
 from bahdanau_jax.data.sources import Pair
 from bahdanau_jax.data.store import Store
 from bahdanau_jax.data.workers import mapped
+
+log = logging.getLogger(__name__)
 
 
 class Prepared(NamedTuple):
@@ -54,11 +57,14 @@ def prepare(
     workdir: Path,
     stage: Callable[[str], None] = lambda name: None,
     trained: bool = False,
+    mend: bool = True,
 ) -> Prepared:
     """Learn or load the vocabularies, write or open the encoded training pairs, read dev and test.
 
     A vocabulary that was learned from other text is learned again, unless a model is `trained`
     with it. `stage` is told what is begun: tokenise, learn, encode, as far as needed; then ready.
+    Stored pairs are compared with their digests, and damaged ones are reported and made again. Of
+    several processes only the first should do so: for the others, `mend` is False.
 
     `statistics` of the training pairs: `read`, `kept` (and of these in each of the `corpora`) and
     `dropped` by reason; a side's `words` before the vocabulary and `types` (how many different
@@ -74,7 +80,7 @@ def prepare(
     learned_from = sources.identity(config.train, config)
     if folder.exists() and (trained or codec.learned_from(folder) in (None, learned_from)):
         codecs = codec.load(folder, config)
-        train = _open_or_write(workdir, config, codecs, None, stage)
+        train = _open_or_write(workdir, config, codecs, None, stage, mend)
     else:
         with tempfile.TemporaryFile(dir=workdir) as file:
             stage("tokenise")
@@ -82,7 +88,11 @@ def prepare(
             stage("learn")
             codecs = codec.learn_tokenised(config, spool)
             codec.save(folder, codecs, config, learned_from)
-            train = _open_or_write(workdir, config, codecs, spool, stage)
+            try:
+                train = _open_or_write(workdir, config, codecs, spool, stage, mend)
+            except ValueError:  # no pair is left: other settings or data need another vocabulary
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
     if sources.identity(config.train, config) != learned_from:
         shutil.rmtree(train.folder, ignore_errors=True)
         raise ValueError(f"the files of {config.train} changed while they were read: run it again")
@@ -105,10 +115,16 @@ def _open_or_write(
     codecs: tuple[Codec, Codec],
     spool: _Spool | None,
     stage: Callable[[str], None],
+    mend: bool,
 ) -> Store:
     folder = workdir / "store" / store.key(config, codecs)
     if folder.exists():
-        return Store(folder)
+        try:
+            return Store(folder, verify=mend)
+        except (ValueError, FileNotFoundError) as error:
+            if not mend:
+                raise
+            log.warning("the store %s is made again: %s", folder, error.__cause__ or error)
     stage("encode" if spool else "tokenise and encode")
     vocabularies = codecs[0].vocabulary, codecs[1].vocabulary
     if spool is None:

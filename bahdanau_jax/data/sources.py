@@ -8,7 +8,8 @@
     builtin:en-fr/train?pairs=20000        see builtin.py
     text:a.en,a.fr; 0.5*tsv:b.tsv          an epoch has all pairs of the first, half of the second
 
-Relative files lie in `data.root`, else in the environment's BAHDANAU_DATA, else in data/.
+Relative files lie in `data.root`; where it is not set, in the environment's BAHDANAU_DATA, the
+current folder or data/, whichever has all files of the corpus first.
 """
 
 import itertools
@@ -22,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import builtin, tfds
 from bahdanau_jax.data import files as reading
-from bahdanau_jax.data.folders import data_root
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.data.folders import located
+from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
     from bahdanau_jax.data.grammar import AlignedPair
@@ -137,16 +138,6 @@ def _not_empty(items: Iterator, address: str) -> Iterator:
         raise ValueError(f"the corpus {address} is empty: it has no sentence pair")
 
 
-def _existing(name: str, config: DataConfig) -> Path:
-    path = data_root(config) / name
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"no file {path} (relative files lie in the folder set by --data.root or by the "
-            "environment variable BAHDANAU_DATA)"
-        )
-    return path
-
-
 def _text_sides(rest: str, config: DataConfig) -> tuple[list[Path], list[Path]]:
     sides = rest.split(",")
     if len(sides) != 2 or not all(sides):
@@ -159,9 +150,8 @@ def _text_sides(rest: str, config: DataConfig) -> tuple[list[Path], list[Path]]:
         raise ValueError(
             f"text:{rest} names {len(source)} source files, but {len(target)} target files"
         )
-    return [_existing(name, config) for name in source], [
-        _existing(name, config) for name in target
-    ]
+    paths = located([*source, *target], config)
+    return paths[: len(source)], paths[len(source) :]
 
 
 def _text_files(rest: str, config: DataConfig) -> list[Path]:
@@ -198,10 +188,7 @@ def _fields(read: Callable, defaults: Callable[[DataConfig], tuple[str, str]], k
             key, _, value = item.partition("=")
             choose(chosen, key, f"option of {kind}:")
             chosen[key] = value
-        return [_existing(name, config) for name in names.split("+")], (
-            chosen["source"],
-            chosen["target"],
-        )
+        return located(names.split("+"), config), (chosen["source"], chosen["target"])
 
     def found(rest: str, config: DataConfig) -> Iterator[Pair]:
         paths, names = parse(rest, config)

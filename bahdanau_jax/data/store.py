@@ -17,15 +17,16 @@ from numpy.lib import format as npy
 
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data import chunks, sources
+from bahdanau_jax.data import chunks, sealing, sources
 from bahdanau_jax.data.chunks import Encoded
 from bahdanau_jax.data.cleaning import DUPLICATE, REASONS
 from bahdanau_jax.data.codec import SIDES, Codec
 from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.plan import Corpora, limited
+from bahdanau_jax.parsing import parse_json
 
 PARTS = ("ids", "offsets")
-FORMAT = 2  # raise it when the files of a store change their meaning
+FORMAT = 3  # raise it when the files of a store change their meaning
 # Settings that leave the stored ids as they are. Corpora are known by their addresses without
 # weights; files by their size and time instead of the folder that they lie in.
 IRRELEVANT = (
@@ -82,13 +83,16 @@ def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
 class Store(Pairs):
     """The pairs in a folder that `write` made. `statistics` is what `write` counted.
 
-    Raises FileNotFoundError where there is none, ValueError where it is damaged.
+    All files are compared with their digests, unless `verify` is False. Raises FileNotFoundError
+    where there is no store, ValueError with the name of the file where one is damaged.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, verify: bool = True):
         self.folder = folder
         try:
-            self.statistics = json.loads((folder / "statistics.json").read_text("utf-8"))
+            if verify:
+                sealing.verify(folder)
+            self.statistics = parse_json((folder / "statistics.json").read_bytes())
             sides = [
                 Ragged(*(np.load(_file(folder, side, part), mmap_mode="r") for part in PARTS))
                 for side in SIDES
@@ -145,7 +149,8 @@ def write(
             raise ValueError(counts.nothing_left(config))
         text = json.dumps(counts.statistics(config), indent=2) + "\n"
         (new / "statistics.json").write_text(text, encoding="utf-8")
-    return Store(folder)
+        sealing.seal(new)
+    return Store(folder, verify=False)
 
 
 class _Growing:

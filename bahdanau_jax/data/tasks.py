@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
     from bahdanau_jax.data.grammar import AlignedPair

@@ -15,7 +15,6 @@ Reading needs no TensorFlow.
 """
 
 import contextlib
-import difflib
 import io
 import os
 import re
@@ -25,8 +24,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.folders import data_root
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.data.folders import roots
+from bahdanau_jax.names import choose, nearest, suggestion
 
 CHUNK = 10_000  # examples read at a time: fewer take longer, more gain nothing
 INFO = "dataset_info.json"  # written last: a folder with it was prepared to the end
@@ -148,19 +147,47 @@ def _parse(rest: str) -> tuple[str, dict[str, str]]:
 def _in_folder(address: str, config: DataConfig) -> Any:
     """The dataset in a folder, or None where the address is a name."""
     spelt_as_path = address.startswith(("/", "./", "../", "~"))
-    folder = Path(address).expanduser() if spelt_as_path else data_root(config) / address
-    if not (folder / INFO).is_file():
+    folders = [root / address for root in roots(config)]
+    if spelt_as_path:
+        folders = [Path(address).expanduser()]
+    folder = next((each for each in folders if (each / INFO).is_file()), None)
+    if folder is None:
         if not spelt_as_path:
             return None
+        (folder,) = folders
         inside = sorted(str(path.parent) for path in folder.glob("**/" + INFO))
         hint = f"; there is one in {', '.join(inside[:3])}" if inside else ""
         raise ValueError(f"no dataset in {folder}, it has no {INFO}{hint}")
     import tensorflow_datasets
 
     try:
-        return tensorflow_datasets.builder_from_directory(folder)
+        with _own_features_only():
+            return tensorflow_datasets.builder_from_directory(folder)
     except Exception as error:  # of the JSON, of the protocol buffer, of the features
         raise ValueError(f"the dataset {folder} is damaged: {_one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _own_features_only() -> Iterator[None]:
+    """Refuse a dataset whose features.json names a class of another package.
+
+    TFDS would import that package, whoever wrote the file.
+    """
+    import tensorflow_datasets
+
+    kind = tensorflow_datasets.features.FeatureConnector
+    before = kind.__dict__["cls_from_name"]
+
+    def own(cls, name: str):
+        if not name.startswith("tensorflow_datasets."):
+            raise ValueError(f"it names code, the feature {name}, which is not imported")
+        return before.__func__(cls, name)
+
+    kind.cls_from_name = classmethod(own)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        kind.cls_from_name = before
 
 
 def _by_name(address: str, data_dir: str) -> Any:
@@ -178,7 +205,8 @@ def _by_name(address: str, data_dir: str) -> Any:
     with contextlib.redirect_stdout(io.StringIO()):
         _check_config(address, form["name"], form["config"])
         try:
-            return tensorflow_datasets.builder(address, data_dir=place)
+            with _own_features_only():
+                return tensorflow_datasets.builder(address, data_dir=place)
         except tensorflow_datasets.core.DatasetNotFoundError as error:
             raise ValueError(_unknown(form["name"])) from error
         except (AssertionError, ImportError, RuntimeError, ValueError) as error:
@@ -204,8 +232,8 @@ def _unknown(name: str) -> str:
     import tensorflow_datasets
 
     known = tensorflow_datasets.list_builders(with_community_datasets=False)
-    near = difflib.get_close_matches(name, known, n=3)
-    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+    near = suggestion([repr(each) for each in nearest(name, known, most=3)])
+    hint = f" ({near})" if near else ""
     return f"TFDS knows no dataset {name!r}{hint}, and none of that name was prepared here"
 
 

@@ -8,7 +8,6 @@ from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Normalization, Ranking
 from bahdanau_jax.decoding.rules import Rules
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import beam, greedy
-from bahdanau_jax.decoding.side_by_side import at_work
 from bahdanau_jax.decoding.translate import PRODUCTS, distinct, translate
 from bahdanau_jax.decoding.unknown import LexiconCounts, read_lexicon, replace_unknown
 
@@ -21,7 +20,6 @@ __all__ = [
     "Normalization",
     "Ranking",
     "Rules",
-    "at_work",
     "beam",
     "below",
     "distinct",

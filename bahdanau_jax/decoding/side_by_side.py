@@ -6,7 +6,6 @@ these. Two threads that need the same program wait for one compilation.
 """
 
 import itertools
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -67,8 +66,3 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
             yield waiting.popleft().result()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)  # none is at work but after an error
-
-
-def at_work() -> bool:
-    """Whether a search that nobody waits for any more, as after Ctrl-C, goes on in a thread."""
-    return any(thread.name.startswith(THREAD) for thread in threading.enumerate())

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.data import choose
 from bahdanau_jax.experiments.sections import Table, number
+from bahdanau_jax.names import choose
 from bahdanau_jax.training import read_metrics
 
 Runs = Mapping[str, Sequence[Mapping[str, Any]]]  # by name: the lines of metrics.jsonl

@@ -69,7 +69,8 @@ def evaluate(
     `scores` holds those of `scores.table`, the headline of each part beside them (BLEU-no-UNK,
     length-ratio, unfinished, UNK, perplexity, ECE), and each part under its own name: intervals,
     comparison (with a baseline), by-length, no-UNK, lengths, repetition, coverage, calibration,
-    settings, search. A function of its arguments: twice the same run gives twice the same numbers.
+    settings, search, checkpoint. A function of its arguments: twice the same run gives twice the
+    same numbers.
     Raises ValueError where there are no sentences, or not as many on each side.
 
     >>> evaluate(load("runs/quickstart"), sources, references).scores["BLEU"]
@@ -97,6 +98,7 @@ def evaluate(
         "calibration": _calibration(forced),
         "settings": dataclasses.asdict(settings),
         "search": dataclasses.asdict(_decoding(run, settings)),
+        "checkpoint": run.chosen.to_json() if run.chosen else None,
     }
     table = {
         "sentences": len(references),

@@ -15,19 +15,20 @@ from bahdanau_jax.experiments.examples import most_reordered
 from bahdanau_jax.experiments.publish import publish
 from bahdanau_jax.experiments.sections import Picture, Section, Table, sections
 from bahdanau_jax.run import Run
+from bahdanau_jax.trained import CHECKPOINTS
 from bahdanau_jax.training import read_metrics
 
 SAMPLES = 10  # translations shown
 
 
-def write(workdir: Path) -> str:
+def write(workdir: Path, trust_code: bool = False) -> str:
     """Score the run on its test pairs, fill WORKDIR/report/, and return what there is to read.
 
     The report of `bahdanau evaluate`, with curves.svg, steps.svg and, where the corpus has gold
     alignments, AER; samples.jsonl has the translations. A run without test pairs gets its training
-    curves alone.
+    curves alone. `trust_code` as for `load`.
     """
-    run = runs.load(workdir)
+    run = runs.load(workdir, trust_code=trust_code)
     folder = Path(workdir) / "report"
     folder.mkdir(exist_ok=True)
     training = _training(run)
@@ -66,12 +67,16 @@ def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
 
 
 def summary(run: Run, evaluated: Evaluated) -> str:
-    """What was evaluated, in a line."""
-    config = run.config
+    """What was evaluated, in a line, and which better checkpoints could not be read."""
+    config, chosen = run.config, run.chosen
+    steps = [str(one) for one in chosen.used] if chosen else []
+    warnings = chosen.warnings(Path(CHECKPOINTS)) if chosen else []
     return (
         f"{len(evaluated.sources):,} sentences, {config.data.source_language} to "
         f"{config.data.target_language}; {config.data.vocabulary}, attention "
         f"{config.model.attention}, beam {evaluated.scores['search']['beam_size']}"
+        f"{''.join(f', {step}' for step in steps)}"
+        f"{''.join(f'. Warning: {line}' for line in warnings)}"
     )
 
 

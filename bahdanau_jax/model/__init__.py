@@ -1,7 +1,9 @@
 """The network as pure functions of (parameters, arrays)."""
 
+import logging
+
+from bahdanau_jax import compiler_faults
 from bahdanau_jax.model import attention, decoder, groundhog, loss, recurrence
-from bahdanau_jax.model.attending import KERNELS
 from bahdanau_jax.model.attention import (
     SCORES,
     Memory,
@@ -9,7 +11,6 @@ from bahdanau_jax.model.attention import (
     annotation_size,
     score_named,
 )
-from bahdanau_jax.model.attention_kernels import ACTIVATIONS
 from bahdanau_jax.model.decoder import (
     ORDERS,
     READOUTS,
@@ -29,15 +30,17 @@ from bahdanau_jax.model.products import PRODUCTS
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.seq2seq import Seq2Seq, count
 
+# The command line has avoided the fault already; whoever uses the library decides by himself.
+if fault := compiler_faults.present():
+    logging.getLogger(__name__).warning(compiler_faults.advice(fault))
+
 __all__ = [
-    "ACTIVATIONS",
     "CELLS",
     "DIRECTIONS",
     "Forced",
     "GRADIENTS",
     "INITIAL_STATES",
     "INITS",
-    "KERNELS",
     "Memory",
     "ORDERS",
     "PRODUCTS",

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.products import matmul
+from bahdanau_jax.model.recurrence import Dot
 
 
 class Memory(NamedTuple):
@@ -63,6 +64,40 @@ def masked_softmax(e: Float[Array, "B S"], mask: Bool[Array, "B S"]) -> Float[Ar
     weights = jnp.exp(e - jnp.where(jnp.isfinite(top), top, 0.0))
     total = jnp.sum(weights, axis=-1, keepdims=True)
     return weights / jnp.where(total > 0, total, 1.0)
+
+
+class Attended(NamedTuple):
+    """What one look of the decoder gives. "...": nothing, or K hypotheses of each sentence."""
+
+    context: Float[Array, "B ... C"]  # c_i, the expected annotation
+    alpha: Float[Array, "B ... S"]  # weights over source positions; 0 on padding, rows sum to 1
+
+
+def attend(
+    score: Score,
+    dot: Dot,
+    params: Params,
+    query: Float[Array, "B ... A"],
+    keys: Float[Array, "B S _"],  # as wide as the query, or 1 where nothing is compared
+    mask: Bool[Array, "B S"],
+) -> Attended:
+    """alpha_ij = softmax_j e_ij over real positions; c_i = sum_j alpha_ij h_j.
+
+    The annotations are a weight of the step, `dot("annotations", alpha)`, so that their gradient is
+    one product after the backward loop. The energies [B, S, A] of a step are computed again in the
+    backward pass and never stored.
+    """
+
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def align(params, query, keys, mask):
+        return masked_softmax(score.score(params, query, keys), mask)
+
+    if query.ndim > 2:  # several hypotheses of each sentence
+        align = jax.vmap(align, in_axes=(None, 1, None, None), out_axes=1)
+        alpha = align(params, query, keys, mask)
+        return Attended(dot("annotations", alpha.astype(query.dtype)), alpha)
+    alpha = align(params, query, keys, mask)
+    return Attended(dot("annotations", alpha.astype(query.dtype)[:, None])[:, 0], alpha)
 
 
 def annotation_size(config: ModelConfig) -> int:

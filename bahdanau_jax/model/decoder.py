@@ -5,7 +5,6 @@ Source: arXiv 1409.0473, sections 3.1 and A.2.2; the order of its parts differs 
 main text, its authors' program and Luong et al., so it is a table.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -19,8 +18,14 @@ from bahdanau_jax.batch import START
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.distribution import Distribution, softmax
 from bahdanau_jax.model import recurrence
-from bahdanau_jax.model.attending import KERNELS, Attended, Given
-from bahdanau_jax.model.attention import Folded, Memory, annotation_size, score_named
+from bahdanau_jax.model.attention import (
+    Attended,
+    Folded,
+    Memory,
+    annotation_size,
+    attend,
+    score_named,
+)
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
@@ -126,27 +131,32 @@ def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
     return draw(key, shapes | {"W_o": (weight, (size, rows)), "b_w": zeros(rows)})
 
 
+# What a step asks `dot` for, and what else its attention needs: parameters, keys and mask.
+Given = tuple[dict[str, Array], tuple[Params, Array, Array]]
+
+
 def _given(config: ModelConfig, params: Params, memory: Memory | Folded) -> Given:
     """All that a step multiplies with, and what else its attention needs."""
     cell, p, attention = CELLS[config.cell], params["decoder"], params["attention"]
     weights = {**cell.weights(p), "C": cell.inputs(p, "C")}
     if (query := score_named(config.attention).query(attention)) is not None:
         weights["W_a"] = query
-    seen, rest = KERNELS[config.attention_kernel].given(config, attention, memory)
-    return {**weights, **seen}, rest
+    weights["annotations"] = memory.annotations
+    return weights, (attention, memory.keys, memory.mask)
 
 
 @functools.cache
 def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
     """One step of the configured order; `maps_state` where the score multiplies s with a matrix."""
     order, cell = ORDERS[config.order], CELLS[config.cell]
-    attend = KERNELS[config.attention_kernel].attend(config)
+    score = score_named(config.attention)
 
     def step(dot, rest, state, inputs):
         x, start = inputs
+        params, keys, mask = rest
 
         def look(s):
-            return attend(dot, rest, dot("W_a", s) if maps_state else s)
+            return attend(score, dot, params, dot("W_a", s) if maps_state else s, keys, mask)
 
         def update(s, c):
             return cell.step(dot, s, x + dot("C", c))
@@ -258,7 +268,6 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
 
 def predictor(config: ModelConfig, params: Params, memory: Memory | Folded) -> Predictor:
     """`stepper` for a search that takes a few words of each distribution: faster."""
-    config = dataclasses.replace(config, attention_kernel="xla")
     (weights, rest), output = _given(config, params, memory), params["output"]
     move = _step(config, "W_a" in weights)
     W_o = with_bias(config.products, output["W_o"], output["b_w"])

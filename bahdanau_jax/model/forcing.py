@@ -3,7 +3,6 @@
 B sentences, S source and T target positions, M readout size, V vocabulary.
 """
 
-import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -33,7 +32,6 @@ def forced(config: ModelConfig, params: Params, batch: Batch) -> Forced:
 
     >>> jax.jit(forced, static_argnums=0)(config.model, params, batch).alpha
     """
-    config = dataclasses.replace(config, attention_kernel="xla")  # wherever the model was trained
     memory = encode(config, params, batch.source, batch.source_mask)
     t, alpha = teacher_force(config, params, memory, batch.target)
     output = params["output"]

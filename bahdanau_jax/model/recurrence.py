@@ -3,14 +3,13 @@
 Differentiating a scan sums a small product at every step into the gradient of a recurrent weight.
 Here the products of a step go through `dot(name, operand)`. The forward scan keeps their results;
 the backward loop computes all else of a step again and writes the gradient of each result over the
-result. Afterwards dW = Σ_t operand_tᵀ d(result)_t is one large product. What a step does besides
-may be such a product too, if it is an `Operator`: its gradient is likewise made once, of all steps.
+result. Afterwards dW = Σ_t operand_tᵀ d(result)_t is one large product.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,45 +21,14 @@ from bahdanau_jax.model.products import einsum, matmul, rounded
 UNROLL = 1  # steps in one turn of a loop: more of them gained nothing (docs/performance.md)
 
 
-@runtime_checkable
-class Operator(Protocol):
-    """What takes the place of a weight where a step does more than multiply with it.
-
-    Its leaves are what the steps share. A result, and so its gradient, may be a tree.
-    """
-
-    def apply(self, operand: Array) -> Any: ...  # -> result, of one step; differentiable
-
-    def known(self, operand: Array, result: Any) -> Any:
-        """The result of one step, which is known already. Only the gradient of the operand, and
-        what `gradient` wants in place of that of the result, are made."""
-        ...
-
-    def kept(self, operand: Array, result: Any) -> Any:
-        """What `gradient` wants to know of one step."""
-        ...
-
-    def gradient(self, kept: Any, d_results: Any) -> Any:
-        """That of the leaves, from all steps: an operator of this kind. None: there is none."""
-        ...
-
-
-Dot = Callable[[str, Array], Any]  # (name of a weight, operand [... B I]) -> operand @ weight
-# Each [... I O], leading axes, if any, being batch axes of the product; or an operator.
-Weights = Mapping[str, Array | Operator]
+Dot = Callable[[str, Array], Array]  # (name of a weight, operand [... B I]) -> operand @ weight
+Weights = Mapping[str, Array]  # each [... I O]; leading axes, if any, are batch axes of the product
 Step = Callable[[Dot, Any, Any, Any], tuple[Any, Any]]  # (dot, rest, carry, input) -> carry, output
 
 
 def times(weights: Weights, products: str) -> Dot:
     """The plain `dot`, for a single step outside a scan."""
-
-    def dot(name: str, operand: Array) -> Any:
-        weight = weights[name]
-        if isinstance(weight, Operator):
-            return weight.apply(operand)
-        return matmul(products, operand, weight)
-
-    return dot
+    return lambda name, operand: matmul(products, operand, weights[name])
 
 
 def scan(
@@ -94,7 +62,7 @@ _deferred = jax.custom_vjp(_autodiff, nondiff_argnums=(0, 1))
 
 
 def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
-    multiply = times({**weights, **rounded(products, _plain(weights))}, products)
+    multiply = times(rounded(products, dict(weights)), products)
 
     def body(carry, x):
         results = {}
@@ -127,8 +95,7 @@ def _backward(step: Step, products: str, residuals, cotangent):
     steps = len(jax.tree.leaves(carries)[0])
     (rest, fixed), (inputs, flags) = _parted(rest), _parted(inputs)
     # Turned and rounded here, once for all steps.
-    plain = _plain(weights)
-    turned = rounded(products, {name: jnp.swapaxes(w, -1, -2) for name, w in plain.items()})
+    turned = rounded(products, {name: jnp.swapaxes(w, -1, -2) for name, w in weights.items()})
     same: dict[str, tuple[str, int]] = {}  # operands that are a leaf of the carry before or after
 
     def pull(t, inputs, results, d_after):
@@ -137,13 +104,9 @@ def _backward(step: Step, products: str, residuals, cotangent):
         def replay(carry, rest, x, results):
             operands = {}
 
-            def dot(name: str, operand: Array) -> Any:
-                weight, result = weights[name], results[name]
-                if isinstance(weight, Operator):
-                    operands[name] = weight.kept(operand, result)
-                    return weight.known(operand, result)
+            def dot(name: str, operand: Array) -> Array:
                 operands[name] = operand
-                return _known(products, operand, turned[name], result)  # pyright: ignore
+                return _known(products, operand, turned[name], results[name])  # pyright: ignore
 
             after = step(dot, _joined(rest, fixed), carry, _joined(x, _at(flags, t)))
             places = {id(leaf): ("after", i) for i, leaf in enumerate(jax.tree.leaves(after[0]))}
@@ -182,23 +145,16 @@ def _backward(step: Step, products: str, residuals, cotangent):
     history = {"before": jax.tree.leaves(shifted), "after": jax.tree.leaves(carries)}
     operands |= {name: history[side][leaf] for name, (side, leaf) in same.items()}
 
-    def gradient(name: str, operand: Any) -> Any:
-        weight, d = weights[name], d_results[name]
-        if isinstance(weight, Operator):
-            return weight.gradient(operand, d)
-        return einsum(products, "t...bi,t...bo->...io", operand, d)
-
-    d_weights = {name: gradient(name, operand) for name, operand in operands.items()}
+    d_weights = {
+        name: einsum(products, "t...bi,t...bo->...io", operand, d_results[name])
+        for name, operand in operands.items()
+    }
     return d_weights, d_rest, d_start, d_inputs
 
 
 _deferred.defvjp(_forward, _backward)
 
 GRADIENTS: Mapping[str, Callable] = MappingProxyType({"deferred": _deferred, "autodiff": _autodiff})
-
-
-def _plain(weights: Weights) -> dict[str, Array]:
-    return {name: w for name, w in weights.items() if not isinstance(w, Operator)}
 
 
 def _parted(tree: Any) -> tuple[Any, Any]:

@@ -1,8 +1,9 @@
 """Training: the update, the state on disk, the loop and what it reports."""
 
 from bahdanau_jax.training import parallel
-from bahdanau_jax.training.ahead import Ahead
+from bahdanau_jax.training.ahead import Ahead, once_a_shape
 from bahdanau_jax.training.checkpoint import Checkpointer
+from bahdanau_jax.training.choosing import Chosen, Records
 from bahdanau_jax.training.damage import Damaged
 from bahdanau_jax.training.digest import difference, flatten, signature, unflatten
 from bahdanau_jax.training.hosts import (
@@ -15,10 +16,10 @@ from bahdanau_jax.training.hosts import (
     meet,
     together,
 )
-from bahdanau_jax.training.inventory import Entry, inventory, prune
-from bahdanau_jax.training.kernels import attention_kernel
+from bahdanau_jax.training.inventory import Entry, better, inventory, prune
+from bahdanau_jax.training.locking import lock
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
-from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, lock, read_metrics
+from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, read_metrics
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
 from bahdanau_jax.training.parallel import BACKENDS, SHARDINGS, Backend, Jit, Pmap
 from bahdanau_jax.training.placement import gathered, memory, mesh, replicate, shard
@@ -47,6 +48,7 @@ __all__ = [
     "Ahead",
     "Backend",
     "Checkpointer",
+    "Chosen",
     "Damaged",
     "Diverged",
     "Entry",
@@ -57,13 +59,14 @@ __all__ = [
     "Outcome",
     "Pmap",
     "Profile",
+    "Records",
     "StepSums",
     "Telemetry",
     "TrainState",
     "agreed",
     "append_record",
-    "attention_kernel",
     "awaited",
+    "better",
     "difference",
     "eval_step",
     "first",
@@ -79,6 +82,7 @@ __all__ = [
     "meet",
     "memory",
     "mesh",
+    "once_a_shape",
     "parallel",
     "prune",
     "read_metrics",

@@ -30,6 +30,18 @@ def shapes_of(batch: Any) -> Shapes:
     return tuple(leaf.shape for leaf in jax.tree.leaves(batch))
 
 
+def once_a_shape(prepare: Callable[[Any], object]) -> Callable[[Any], object]:
+    """A function that calls `prepare` with the first batch of each shape, and passes the others."""
+    done: set[Shapes] = set()
+
+    def prepared(batch: Any) -> None:
+        if (shapes := shapes_of(batch)) not in done:
+            prepare(batch)
+            done.add(shapes)
+
+    return prepared
+
+
 class Ahead:
     """A jitted update whose programs are made in threads, in the order in which they are needed.
 
@@ -81,10 +93,18 @@ class Ahead:
             return Program(self._step, 0.0, False)
         if made is None or made.cancel():
             made = self._made[shapes] = Future()
-            made.set_result(self._make(batch))
-            if self._meet is not None:  # messages between devices wait for 30 s at most
+            if self._meet is None:  # a signal's handler can interrupt the wait for a thread
+                threading.Thread(target=self._fill, args=(made, batch), daemon=True).start()
+            else:  # messages between devices wait for 30 s at most
+                self._fill(made, batch)
                 self._meet()
         return made.result()
+
+    def _fill(self, made: Future[Program], batch: Any) -> None:
+        try:
+            made.set_result(self._make(batch))
+        except BaseException as error:
+            made.set_exception(error)
 
     def __call__(self, state: Any, batch: Any) -> tuple[Any, Any]:
         program = self.program(batch)

@@ -4,10 +4,7 @@ Beside every checkpoint stand the name, type, shape and digest of each of its ar
 restores a flipped bit without a word, and casts a wrong type in silence.
 """
 
-import errno
-import logging
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +16,17 @@ import numpy as np
 from orbax.checkpoint import v1 as orbax
 
 from bahdanau_jax.training import replacing
-from bahdanau_jax.training.damage import Damaged, hush, quiet, reading, together
+from bahdanau_jax.training.choosing import NONE, Chosen, Records, candidates, damaged
+from bahdanau_jax.training.damage import (
+    Damaged,
+    ReadableSteps,
+    advice,
+    hush,
+    quiet,
+    reading,
+    steps_in,
+    together,
+)
 from bahdanau_jax.training.digest import (
     DIGESTS,
     Flat,
@@ -33,41 +40,32 @@ from bahdanau_jax.training.digest import (
 )
 from bahdanau_jax.training.hosts import Lost, is_lost
 from bahdanau_jax.training.placement import owned
-from bahdanau_jax.training.preservation import NewestAndBest, ordered
-
-log = logging.getLogger(__name__)
+from bahdanau_jax.training.preservation import NewestAndBest
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
 DAMAGED = "damaged-"  # before the step, in the name of a folder set aside
-FULL = errno.ENOSPC, errno.EDQUOT
-
-
-def _advice(error: Exception) -> str:
-    """What to do about it. TensorStore tells the reason in words alone."""
-    full = any(os.strerror(number).lower() in str(error).lower() for number in FULL)
-    return (
-        "free some space or choose another folder" if full else "mend it or choose another folder"
-    )
 
 
 class Checkpointer:
     """The checkpoints of one run folder: `keep` newest ones, and beside them the best by score.
 
     With keep=None the folder is read and never changed, so a run may be read while it trains.
+    `records` tell the dev scores of checkpoints that cannot be read.
 
     >>> checkpoints = Checkpointer(workdir / "checkpoints", keep=2)
     >>> state = checkpoints.restore(state) or state
     """
 
-    def __init__(self, folder: Path, keep: int | None = None):
+    def __init__(self, folder: Path, keep: int | None = None, records: Records = NONE):
         self.folder, self._keep, self._pending = Path(folder).absolute(), keep, None
+        self._records = records
         if keep is None and not self.folder.is_dir():
             raise FileNotFoundError(f"{folder} holds no checkpoints: train a model there first")
         self._scores: dict[int, float] = {}
         options = orbax.Context()
         options.pytree.loading.partial_load = True
-        policy: Any = NewestAndBest(keep or 1, self._scores)
+        policy, names = NewestAndBest(keep or 1, self._scores), ReadableSteps()
         hush()
         with self._disk():
             if keep is not None:
@@ -77,7 +75,8 @@ class Checkpointer:
                 str(self.folder),
                 context=options,
                 cleanup_tmp_directories=keep is not None,
-                preservation_policy=policy,
+                preservation_policy=policy,  # pyright: ignore[reportArgumentType]
+                step_name_format=names,  # pyright: ignore[reportArgumentType]
             )
         self._read_scores()
 
@@ -100,7 +99,7 @@ class Checkpointer:
             told = f"cannot {what} checkpoints in {self.folder}: {reason}"
             if is_lost(error):
                 raise Lost.while_running(told) from error
-            raise OSError(f"{told}; {_advice(error)}") from error
+            raise OSError(f"{told}; {advice(error)}") from error
 
     def save(
         self, step: int, state: Any, score: float | None = None, progress: dict | None = None
@@ -187,37 +186,50 @@ class Checkpointer:
         """The newest checkpoint that is whole, or None where there is none at all.
 
         `template` gives names, shapes, types and devices. One that is a dict may name a part of
-        the state, {"params": params}, and only that part is read. Damaged checkpoints are passed
-        with a warning, and a training run sets them aside as damaged-STEP.
+        the state, {"params": params}, and only that part is read. Damaged checkpoints are reported
+        and skipped, and a training run sets them aside as damaged-STEP.
         Raises ValueError where the checkpoint is of another model, OSError where all are damaged.
         """
-        return next(iter(self.restore_several(template, "newest", 1)), None)
+        return next(iter(self.choose(template, "newest", 1)[0]), None)
 
-    def restore_best(self, template: State) -> State | None:
-        """Likewise, the one with the highest score; then the next best, then the newest."""
-        return next(iter(self.restore_several(template, "best", 1)), None)
+    def choose(self, template: State, choice: str, count: int) -> tuple[list[State], Chosen]:
+        """The first `count` that are whole, in an order of ORDERS, and how they were chosen.
 
-    def restore_several(self, template: State, choice: str, count: int) -> list[State]:
-        """The first `count` that are whole, in an order of ORDERS; fewer where there are no more.
-
-        Raises ValueError for another order, or none to restore.
+        There are fewer where there are no more. Raises as `restore`, and ValueError for another
+        order, or none to restore.
         """
-        damaged, found = [], []
-        for step in ordered(self.steps(), self.scores(), choice, count):
-            if len(found) == count:
+        scores, faults = self.survey()
+        states, used, passed = [], [], []
+        for one in candidates(scores, faults, self._records, choice, count):
+            if len(states) == count:
                 break
             try:
-                found.append(self._load(step, template))
+                if not one.fault:
+                    states.append(self._load(one.step, template))
             except Damaged as error:
-                log.warning("checkpoint %s is damaged: %s", self.folder / str(step), error)
-                damaged.append(step)
-        if damaged and not found:
+                faults[one.step] = str(error)
+                one = damaged(one.step, str(error), self._records, one.score)
+            (passed if one.fault else used).append(one)
+        chosen = Chosen(choice, tuple(used), tuple(passed))
+        chosen.report(self.folder, faults if self._keep else {}, self._records)
+        if faults and not states:
             raise OSError(
                 f"every checkpoint in {self.folder} is damaged: restore the folder from a copy, "
                 "or remove it to start again"
             )
-        self._set_aside(damaged)
-        return found
+        self._set_aside(list(faults))
+        return states, chosen
+
+    def survey(self) -> tuple[dict[int, float | None], dict[int, str]]:
+        """Step -> dev score where the metadata can be read, and step -> what is wrong elsewhere."""
+        scores, faults = {}, {}
+        for step in steps_in(self.folder):
+            try:
+                scores[step] = together(lambda step=step: self._note(step))["score"]
+            except Damaged as error:
+                if (self.folder / str(step)).exists():  # or else a trainer has just removed it
+                    faults[step] = str(error)
+        return scores, faults
 
     def _set_aside(self, steps: list[int]) -> None:
         """Out of the way of the saves to come, but not lost."""

@@ -1,11 +1,14 @@
 """What checkpoints a folder holds, whether they are whole, and which of them may go."""
 
 import datetime
+import itertools
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bahdanau_jax.training.checkpoint import DAMAGED, Checkpointer
+from bahdanau_jax.training.choosing import Chosen, Records, candidates
 from bahdanau_jax.training.damage import Damaged
 from bahdanau_jax.training.preservation import best
 
@@ -38,15 +41,20 @@ def inventory(folder: Path, verify: bool = False) -> list[Entry]:
     """
     checkpoints = Checkpointer(folder)
     try:
-        states = {step: _state(checkpoints, step, verify) for step in checkpoints.steps()}
-        scores = checkpoints.scores()
+        scores, faults = checkpoints.survey()
+        for step in scores if verify else ():
+            try:
+                checkpoints.arrays(step)
+            except Damaged as error:
+                faults[step] = str(error)
     finally:
         checkpoints.close()
-    top = best({step: score for step, score in scores.items() if states[step] in (UNCHECKED, GOOD)})
-    found = [
-        _entry(folder / str(step), step, scores.get(step), state, step == top)
-        for step, state in sorted(states.items())
-    ]
+    good = {step: score for step, score in scores.items() if step not in faults}
+    top = best({step: score for step, score in good.items() if score is not None})
+    found = []
+    for step in sorted(scores.keys() | faults.keys()):
+        state = f"damaged: {faults[step]}" if step in faults else (GOOD if verify else UNCHECKED)
+        found.append(_entry(folder / str(step), step, scores.get(step), state, step == top))
     aside = sorted(folder.glob(f"{DAMAGED}*"))
     named = [(path, path.name.removeprefix(DAMAGED)) for path in aside]
     return found + [
@@ -56,14 +64,19 @@ def inventory(folder: Path, verify: bool = False) -> list[Entry]:
     ]
 
 
-def _state(checkpoints: Checkpointer, step: int, verify: bool) -> str:
-    try:
-        checkpoints.progress(step)
-        if verify:
-            checkpoints.arrays(step)
-    except Damaged as error:
-        return f"damaged: {error}"
-    return GOOD if verify else UNCHECKED
+def better(workdir: Path, entries: Sequence[Entry]) -> Chosen:
+    """The best checkpoint of `entries`, and damaged or missing ones that would come before it."""
+    own = [entry for entry in entries if not entry.folder.name.startswith(DAMAGED)]
+    records = Records.of(workdir)
+    found = candidates(
+        {entry.step: entry.score for entry in own if not entry.damaged},
+        {entry.step: entry.state.removeprefix("damaged: ") for entry in own if entry.damaged},
+        records,
+        "best",
+        1,
+    )
+    passed = tuple(itertools.takewhile(lambda one: one.fault, found))
+    return Chosen("best", tuple(found[len(passed) : len(passed) + 1]), passed)
 
 
 def _entry(folder: Path, step: int, score: float | None, state: str, top: bool) -> Entry:

@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 from jax.experimental import multihost_utils
@@ -35,6 +35,9 @@ class Outcome(enum.StrEnum):
     FINISHED = "finished"  # all steps were made
     STOPPED_EARLY = "stopped early"  # the dev score got no better for too long
     INTERRUPTED = "interrupted"  # a signal; run again to go on
+
+
+Result = TypeVar("Result")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -71,11 +74,16 @@ class Progress:
             self.stale += 1
 
 
+class _Abandoned(BaseException):
+    """A signal came while nothing was at work that has to end."""
+
+
 class Signals:
-    """SIGINT and SIGTERM raise a flag instead; a second Ctrl-C is a KeyboardInterrupt at once."""
+    """SIGINT and SIGTERM raise a flag instead; a second Ctrl-C goes to whoever was asked before."""
 
     def __init__(self):
         self.received = False
+        self._can_abandon = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self):
@@ -94,9 +102,24 @@ class Signals:
             return multihost_utils.reached_preemption_sync_point(step)
         return self.received
 
+    def unless_received(self, work: Callable[[], Result]) -> Result | None:
+        """What `work` returns; None where a signal came before or meanwhile, and ended it."""
+        try:
+            self._can_abandon = True
+            return None if self.received else work()
+        except _Abandoned:
+            return None
+        finally:
+            self._can_abandon = False
+
     def _raise_flag(self, number, frame) -> None:
         self.received = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, self._again)
+        if self._can_abandon:
+            raise _Abandoned
+
+    def _again(self, number, frame) -> None:
+        self._before[signal.SIGINT](number, frame)
 
     def __exit__(self, *_) -> None:
         for number, handler in self._before.items():
@@ -116,11 +139,13 @@ def run(
     max_nonfinite: int = 20,
     telemetry: Telemetry | None = None,
     profile: Profile | None = None,
+    ready: Callable[[Batch], object] = bool,
 ) -> tuple[TrainState, Outcome]:
     """Train from state.step to `steps`. `next_batches` starts with the batch of state.step.
 
     `evaluate` returns dev scores; the one named "score" is the higher the better, chooses the best
-    checkpoint and stops the run after `config.patience` evaluations without a better one. A state
+    checkpoint and stops the run after `config.patience` evaluations without a better one. `ready`
+    waits for the program of a batch. A signal ends an evaluation and this wait at once. A state
     that `checkpointer.restore` gave goes on exactly as the run that saved it would have.
     Raises Diverged, ValueError where the batches end early, OSError as soon as saving fails.
     """
@@ -138,9 +163,9 @@ def run(
                 training.write(step, pending, max_nonfinite)
                 pending = None
             if not interrupted:
-                training.evaluate_when_due(step, state)
+                interrupted = not training.evaluate_when_due(step, state, signals)
             outcome = training.outcome(step, interrupted)
-            training.save_when_due(step, state, outcome is not None)
+            training.save_when_due(step, state, outcome)
             if outcome is not None:
                 checkpointer.wait()
                 return state, outcome
@@ -148,6 +173,8 @@ def run(
                 profile.at(step, state)
             batch = _next(next_batches, step, steps)
             monitor.compiling(step, batch)
+            if signals.unless_received(lambda batch=batch: (ready(batch),)) is None:
+                continue
             state, sums = step_fn(state, batch)
             measured = training.measure(step + 1, state)
             if pending is not None:
@@ -229,15 +256,20 @@ class _Training:
                 "optimizer.clip_norm; nothing of it was saved"
             )
 
-    def evaluate_when_due(self, step: int, state: TrainState) -> None:
-        if self.evaluate is None or not self._evaluation_due(step):
-            return
+    def evaluate_when_due(self, step: int, state: TrainState, signals: Signals) -> bool:
+        """Whether no signal came meanwhile, after which the evaluation is still due."""
+        evaluate = self.evaluate
+        if evaluate is None or not self._evaluation_due(step):
+            return True
         self.monitor.compiling(step)
         with self.monitor.paused():
-            scores = self.evaluate(state)
+            scores = signals.unless_received(lambda: evaluate(state))
+        if scores is None:
+            return False
         self.monitor.evaluation(step, scores)
         self.progress.record(step, float(scores["score"]))
         self.saved = -1
+        return True
 
     def outcome(self, step: int, interrupted: bool) -> Outcome | None:
         unevaluated = self._evaluation_due(step)  # only ever so after a signal
@@ -247,7 +279,9 @@ class _Training:
             return Outcome.STOPPED_EARLY
         return Outcome.INTERRUPTED if interrupted else None
 
-    def save_when_due(self, step: int, state: TrainState, leaving: bool) -> None:
+    def save_when_due(self, step: int, state: TrainState, outcome: Outcome | None) -> None:
+        # Before the first step there is nothing that a new run would not make again.
+        leaving = outcome is not None and (step > 0 or outcome is not Outcome.INTERRUPTED)
         fresh = self.progress.evaluated == step and step > 0
         due = leaving or fresh or self._every(step, self.config.checkpoint_every)
         if not due or self.saved == step:

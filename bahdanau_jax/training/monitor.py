@@ -1,10 +1,8 @@
 """What a run says of itself: a progress bar, metrics.jsonl, TensorBoard; and the folder's lock."""
 
 import contextlib
-import fcntl
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.training.ahead import Program
 from bahdanau_jax.training.board import Board
 from bahdanau_jax.training.compilation import CompileLog
@@ -25,36 +24,6 @@ from bahdanau_jax.training.compilation import CompileLog
 METRICS, COMPILATIONS = "metrics.jsonl", "compilations.jsonl"
 # Fields of a line that no two runs share.
 TIMES = ("seconds", "tokens_per_second", "first_step_seconds", "first_program_seconds")
-
-
-@contextlib.contextmanager
-def lock(workdir: Path) -> Iterator[None]:
-    """Hold a folder for one trainer. The kernel lets go when the process dies, however it dies.
-
-    Raises OSError where another process trains there, or where there can be no such folder.
-    """
-    try:
-        workdir.mkdir(parents=True, exist_ok=True)
-        opened = (workdir / ".lock").open("a+")
-    except OSError as error:
-        raise OSError(
-            f"{workdir} cannot be a run folder ({error.strerror}): choose another folder"
-        ) from error
-    with opened as file:
-        # A forked child would hold the lock beyond its parent's death.
-        os.register_at_fork(after_in_child=file.close)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise OSError(
-                f"{workdir} is in use by another training run (process {file.read().strip()}): "
-                "wait for it, stop it, or choose another folder"
-            ) from error
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
 
 
 def ratio(numerator: float, denominator: float) -> float | None:
@@ -79,7 +48,7 @@ def cut(path: Path, step: int, lines: int) -> int:
     kept = []
     for line in path.read_bytes().splitlines(keepends=True)[:lines] if path.exists() else []:
         try:
-            if not line.endswith(b"\n") or json.loads(line)["step"] > step:
+            if not line.endswith(b"\n") or parse_json(line)["step"] > step:
                 break
         except (ValueError, KeyError, TypeError):
             break
@@ -100,7 +69,7 @@ def read_metrics(workdir: Path) -> list[dict[str, Any]]:
     found = []
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
-            read = json.loads(line)
+            read = parse_json(line)
         except ValueError:
             read = None
         if not (isinstance(read, dict) and isinstance(read.get("step"), int)):

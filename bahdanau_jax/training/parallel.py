@@ -128,9 +128,7 @@ class Jit:
         batch, keys = jax.tree.map(apart, (batch, keys))
         params = lax.with_sharding_constraint(params, replicated(self.devices))
         each = jax.vmap(sums, (None, 0, 0), spmd_axis_name=self.devices.axis_names)
-        with jax.sharding.use_abstract_mesh(self.devices.abstract_mesh):  # kernels ask for it
-            sums_of_each = each(params, batch, keys)
-        return jax.tree.map(lambda x: jnp.sum(x, 0), sums_of_each)
+        return jax.tree.map(lambda x: jnp.sum(x, 0), each(params, batch, keys))
 
     def compile(self, step: Step) -> Step:
         if self.shard == "none":

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from bahdanau_jax.config import Config
+from bahdanau_jax.parsing import parse_json
 
 RECORD = "record.json"
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy")
@@ -36,7 +37,7 @@ def append_record(workdir: Path, config: Config, step: int) -> None:
 
 def _read(path: Path) -> list:
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = parse_json(path.read_text(encoding="utf-8"))
         if isinstance(entries, list):
             return entries
     except FileNotFoundError:

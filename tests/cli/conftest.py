@@ -58,7 +58,9 @@ def run(monkeypatch):
     }
     experiments = types.ModuleType("bahdanau_jax.experiments")
     experiments.report = types.ModuleType("bahdanau_jax.experiments.report")
-    experiments.report.write = lambda workdir: f"BLEU 93.1\n{workdir}/report/alignment.png"
+    experiments.report.write = lambda workdir, trust_code: (
+        f"BLEU 93.1\n{workdir}/report/alignment.png"
+    )
     experiments.corpus = types.ModuleType("bahdanau_jax.experiments.corpus")
     experiments.corpus.write = lambda statistics, workdir: f"pairs read {statistics['read']}"
     for module in (stub, experiments, experiments.report, experiments.corpus):

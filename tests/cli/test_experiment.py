@@ -63,6 +63,49 @@ def test_any_field_is_overridden_and_the_others_kept(call, run, small, tmp_path,
     assert changed == original
 
 
+MINE = "text:my.en,my.fr"
+# The corpora of a configuration, what is given beside it, and the dev and test pairs after that.
+CORPORA = {
+    "other text": ('train="text:a,b", dev="text:c,d"', ["--data.train", MINE], ("", "")),
+    "built-in": ("", ["--data.train", MINE], ("", "")),
+    "= and _": ("", [f"--data.train={MINE}", "--data.batch_size", "3"], ("", "")),
+    "named": (
+        "",
+        ["--data.train", MINE, "--data.test", "text:t,u"],
+        ("", "text:t,u"),
+    ),
+    "named as before": (
+        'test="builtin:en-fr/test"',
+        ["--data.test", "builtin:en-fr/test", "--data.train", MINE],
+        ("", "builtin:en-fr/test"),
+    ),
+    "more text": (
+        'train="text:a,b", dev="text:c,d"',
+        ["--data.train", f"text:a,b; {MINE}"],
+        ("text:c,d", ""),
+    ),
+    "a task": (
+        "",
+        ["--data.train", "builtin:copy/train"],
+        ("builtin:copy/dev?pairs=500", "builtin:copy/test?pairs=500"),
+    ),
+    "nothing": ('train="text:a,b"', ["--data.batch-size", "3"], ("", "")),
+}
+
+
+@pytest.mark.parametrize("case", CORPORA)
+def test_another_training_corpus_leaves_dev_and_test_pairs_behind(call, run, tmp_path, case):
+    fields, given, expected = CORPORA[case]
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from bahdanau_jax.config import Config, DataConfig\n\n"
+        f"config = Config(data=DataConfig({fields}))\n"
+    )
+    assert call("train", path, "--workdir", tmp_path, *given)[0] == 0
+    data = run.calls[0][1].data
+    assert (data.dev, data.test) == expected
+
+
 def test_help_shows_what_the_configuration_says(call, small, tmp_path):
     shown = call("train", small, "--help")[1]
     assert "(default: 7)" in shown

@@ -179,6 +179,15 @@ def test_processes_are_told_of_each_other_and_of_their_devices():
     ("arguments", "message"),
     [
         (["--", "train"], "missing: --processes"),
+        (
+            ["--processes", "2", "train", "my.py", "--workdir", "a b"],
+            "-- is missing before train: bahdanau launch --processes 2 -- train my.py "
+            "--workdir 'a b'",
+        ),
+        (
+            ["train", "--workdir", "x"],
+            "-- is missing before train: bahdanau launch --processes N -- train --workdir x",
+        ),
         (["--processes", "2"], "nothing to launch: bahdanau launch --processes N -- train"),
         (["--processes", "2", "--"], "nothing to launch"),
         (["--processes", "0", "--", "train"], "--processes should be at least 1"),

@@ -52,6 +52,24 @@ def bahdanau(*arguments, **options):
             "no option --hidden_size; did you mean --model.hidden-size?",
         ),
         (
+            ["train", "x", "--workdir", "y", "--lr", "1"],
+            "no option --lr; did you mean --optimizer.learning-rate?",
+        ),
+        (
+            ["train", "x", "--workdir", "y", "--vocab-size", "9"],
+            "no option --vocab-size; did you mean --data.source-vocabulary-size or "
+            "--data.target-vocabulary-size?",
+        ),
+        (
+            ["train", "x", "--optimizer", "adam"],
+            "no option --optimizer; did you mean --optimizer.name?",
+        ),
+        (["train", "x", "--epochs=3"], "no option --epochs; did you mean --training.steps?"),
+        (["train", "x", "--hlp"], "no option --hlp; see bahdanau train --help"),
+        (["train", "x", "---", "3"], "no option ---; see bahdanau train --help"),
+        (["translate", "--beam", "3"], "no option --beam; did you mean --beam-size?"),
+        (["bench", "trian"], "no benchmark 'trian'; did you mean train?"),
+        (
             ["train", "x", "--workdir", "y", "--model.hidden-size", "many"],
             "Error parsing --model.hidden-size: invalid literal for int() with base 10: 'many'"
             " (bahdanau train --help)",
@@ -144,10 +162,22 @@ def test_help_of_a_command_names_each_option_with_a_sentence(call, command):
     code, out, err = call(*command.split(), "--help")
     assert (code, err) == (0, "")
     assert f"usage: bahdanau {command}" in out
-    options = [line for line in out.splitlines() if line.startswith("│ --")]
+    options = [line for line in out.splitlines() if line.startswith("  --")]
     assert options
     for expected in ("--run", "--workdir"):
         assert (expected in out) == (expected == HELP.get(command))
+
+
+def test_help_needs_no_jax():
+    code = (
+        "import sys; from bahdanau_jax.cli.main import main;"
+        "[main([*command.split(), '--help', 'all']) for command in"
+        " ('train', 'launch', 'translate', 'align', 'evaluate', 'checkpoints', 'bench train')];"
+        "heavy = {'jax', 'flax', 'tensorflow', 'matplotlib', 'orbax', 'optax'} & set(sys.modules);"
+        "print('heavy:', heavy, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr == "heavy: set()\n"
 
 
 HELP = {"train": "--workdir", "prepare": "--workdir", "translate": "--run", "evaluate": "--run"}

@@ -245,7 +245,7 @@ def test_an_option_that_does_nothing_is_said_to(call, run, stdin):
     }
     for options, note in without.items():
         stdin(b"a\n")
-        expected = 0, "A\n", f"bahdanau: {note}\n"
+        expected = 0, "A\n", f"bahdanau: warning: {note}\n"
         assert call("translate", "--run", "x", *options) == expected
     stdin(b"a\n")
     options = ("--method", "sample", "--top_k", "3", "--seed", "2", "--temperature", "0.5")

@@ -108,12 +108,34 @@ def test_a_missing_corpus_is_known_before_any_work(config, tmp_path, which):
     assert not (tmp_path / "work/vocabulary").exists()
 
 
-def test_nothing_left_leaves_no_store(config, tmp_path):
+def test_nothing_left_leaves_no_store_and_no_vocabulary(config, tmp_path):
+    """Which would refuse other settings."""
     short = dataclasses.replace(config, max_tokens=1)
     with pytest.raises(ValueError, match="no training pair is left of 4"):
         prepare(short, tmp_path / "work")
     assert not list((tmp_path / "work/store").iterdir())
-    assert prepare(config, tmp_path / "work").statistics["kept"] == 2
+    other = dataclasses.replace(config, lowercase=True)
+    assert prepare(other, tmp_path / "work").statistics["kept"] == 2
+
+
+@pytest.mark.parametrize("file", ["source_ids.npy", "statistics.json"])
+def test_a_damaged_store_is_named_and_made_again(config, tmp_path, caplog, file):
+    whole = prepare(config, tmp_path / "work").train
+    before, path = files_of(whole.folder), whole.folder / file
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    if file == "statistics.json":
+        with pytest.raises(ValueError, match="is damaged: delete it"):
+            prepare(config, tmp_path / "work", mend=False)  # not the first of several processes
+        assert not caplog.records and path.read_bytes().endswith(b"?")
+    prepare(config, tmp_path / "work")
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert (
+        told == f"the store {whole.folder} is made again: {file} is not the file that was written"
+    )
+    assert files_of(whole.folder) == before
+    caplog.clear()
+    prepare(config, tmp_path / "work")
+    assert not caplog.records
 
 
 def files_of(folder):

@@ -1,6 +1,7 @@
 import gzip
 import itertools
 import lzma
+import os
 
 import pytest
 from hypothesis import given, settings
@@ -55,20 +56,60 @@ def test_lines_return_what_was_written(tmp_path_factory, written):
     assert list(lines(path)) == written
 
 
-def test_the_root_comes_from_the_settings_then_the_environment_then_data(
-    tmp_path, monkeypatch, corpus
-):
-    config = corpus(a_en=b"one", a_fr=b"un")
+@pytest.fixture
+def four_folders(tmp_path, monkeypatch):
+    """The same corpus in each folder where it may be looked up; returns them by name."""
+    here = tmp_path / "here"
+    folders = {
+        "root": tmp_path / "root",
+        "environment": tmp_path / "environment",
+        "here": here,
+        "data": here / "data",
+    }
+    for name, folder in folders.items():
+        folder.mkdir(parents=True)
+        for language in ("en", "fr"):
+            (folder / f"a.{language}").write_text(f"{name}\n")
+    monkeypatch.setenv("BAHDANAU_DATA", str(folders["environment"]))
+    monkeypatch.chdir(here)
+    return folders
+
+
+def test_relative_names_are_looked_up_in_four_places_in_order(four_folders, monkeypatch):
     spec = "text:a.en,a.fr"
-    monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path / "elsewhere"))
-    assert list(pairs(spec, config))
-    monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path))
-    assert list(pairs(spec, NONE))
-    monkeypatch.delenv("BAHDANAU_DATA")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="no file data/a.en .*--data.root.*BAHDANAU_DATA"):
+    assert next(pairs(spec, DataConfig(root=str(four_folders["root"])))) == ("root", "root")
+    for name in ("environment", "here", "data"):
+        assert next(pairs(spec, NONE)) == (name, name)
+        # A folder that has one of the files alone is passed over.
+        (four_folders[name] / "a.fr").unlink()
+    with pytest.raises(FileNotFoundError) as caught:
         pairs(spec, NONE)
-    assert list(pairs(f"text:{tmp_path}/a.en,{tmp_path}/a.fr", DataConfig(root="/nowhere")))
+    tried = ", ".join(str(four_folders[name]) for name in ("environment", "here", "data"))
+    assert tried in str(caught.value) and "--data.root" in str(caught.value)
+    monkeypatch.delenv("BAHDANAU_DATA")
+    with pytest.raises(FileNotFoundError, match=r"^no file a\.fr \(") as caught:
+        pairs(spec, NONE)
+    assert str(four_folders["environment"]) not in str(caught.value)
+    with pytest.raises(FileNotFoundError, match=r"/root/b\.en \(--data.root is set"):
+        pairs("text:b.en,b.fr", DataConfig(root=str(four_folders["root"])))
+    absolute = f"text:{four_folders['here']}/a.en,{four_folders['root']}/a.fr"
+    assert next(pairs(absolute, DataConfig(root="/nowhere"))) == ("here", "root")
+    with pytest.raises(FileNotFoundError, match="no file /nowhere/a.en$"):
+        pairs("tsv:/nowhere/a.en", NONE)
+
+
+def test_a_folder_and_a_pipe_are_no_corpus(tmp_path, monkeypatch):
+    monkeypatch.delenv("BAHDANAU_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for spec, message in {
+        "text:folder,b.fr": "folder is a folder, but a corpus should be a file",
+        "jsonl:pipe": "pipe is a pipe, but a corpus should be a file, which is read several times",
+        "tsv:/dev/null": "/dev/null is a device or socket",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            pairs(spec, NONE)
 
 
 def test_a_missing_file_is_known_before_reading(corpus, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data import chunks, codec, store
+from bahdanau_jax.data import chunks, codec, sealing, store
 from bahdanau_jax.data.chunks import Text
 from bahdanau_jax.data.sources import Pair
 from bahdanau_jax.data.store import Pairs, Store
@@ -167,18 +167,36 @@ def test_a_failure_keeps_the_old_store(tmp_path):
     assert content(Store(tmp_path / "s")) == ended(SOME)
 
 
-@pytest.mark.parametrize("harm", ["cut", "empty", "other"])
+@pytest.mark.parametrize("harm", ["cut", "empty", "other", "deep", "bit", "gone"])
 @pytest.mark.parametrize(
-    "file", ["source_ids.npy", "target_ids.npy", "target_offsets.npy", "statistics.json"]
+    "file",
+    [
+        *(f"{side}_{part}.npy" for side in codec.SIDES for part in store.PARTS),
+        *("statistics.json", sealing.SEAL),
+    ],
 )
 def test_a_damaged_store(tmp_path, file, harm):
     folder = tmp_path / "s"
     write(folder, SOME)
     path = folder / file
-    path.write_bytes({"cut": path.read_bytes()[:-4], "empty": b"", "other": b"[]"}[harm])
-    with pytest.raises(ValueError, match="s is damaged: delete it") as caught:
+    whole = path.read_bytes()
+    path.write_bytes(
+        {
+            "cut": whole[:-4],
+            "empty": b"",
+            "other": b"[]",
+            "deep": b"[" * 100_000,
+            "bit": whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:],
+            "gone": b"",
+        }[harm]
+    )
+    if harm == "gone":
+        path.unlink()
+    error = FileNotFoundError if (file, harm) == (sealing.SEAL, "gone") else ValueError
+    with pytest.raises(error, match=r"\." if file == sealing.SEAL else file) as caught:
         Store(folder)
     assert "\n" not in str(caught.value)
+    assert error is FileNotFoundError or "s is damaged: delete it" in str(caught.value)
 
 
 def test_no_store(tmp_path):

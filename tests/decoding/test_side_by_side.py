@@ -7,7 +7,7 @@ import time
 import jax
 import pytest
 
-from bahdanau_jax.decoding.side_by_side import AT_ONCE, SETTINGS, at_work, side_by_side
+from bahdanau_jax.decoding.side_by_side import AT_ONCE, SETTINGS, THREAD, side_by_side
 
 
 def test_results_come_in_the_order_of_the_items():
@@ -18,6 +18,10 @@ def test_results_come_in_the_order_of_the_items():
     items = [0.05, 0.0, 0.02, 0.0, 0.01]
     assert list(side_by_side(work, items)) == items
     assert list(side_by_side(work, [])) == []
+
+
+def at_work() -> bool:
+    return any(thread.name.startswith(THREAD) for thread in threading.enumerate())
 
 
 def test_two_are_at_work_at_once():

@@ -35,7 +35,8 @@ def _main(arguments: list[str], out: str, error: str, limit: int) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     from bahdanau_jax.cli.main import main
 
-    sys.exit(main(arguments))
+    sys.argv = ["bahdanau", *arguments]
+    sys.exit(main())
 
 
 def children(process: "Process") -> list[int]:

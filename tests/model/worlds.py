@@ -20,8 +20,9 @@ from bahdanau_jax.model import Memory, Seq2Seq, Sums, encode, forced, sums
 QUICK = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
 }
+if jax.__version_info__ < (0, 11):  # later compilers do not know the option, and refuse it
+    QUICK["xla_cpu_use_fusion_emitters"] = False
 compiled = functools.partial(jax.jit, compiler_options=QUICK)
 
 SIZES = dict(

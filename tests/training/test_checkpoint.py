@@ -53,7 +53,7 @@ def restored(folder, keep=None, best=False, template=None):
     try:
         template = toy.parts()[0] if template is None else template
         if best:
-            return next(iter(checkpoints.restore_several(template, "best", 1)), None)
+            return next(iter(checkpoints.choose(template, "best", 1)[0]), None)
         return checkpoints.restore(template)
     finally:
         checkpoints.close()

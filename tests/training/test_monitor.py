@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from bahdanau_jax import training
-from bahdanau_jax.training.monitor import Monitor, cut, lock
+from bahdanau_jax.training.locking import lock
+from bahdanau_jax.training.monitor import Monitor, cut
 
 SUMS = {
     "loss": 30.0,
@@ -137,7 +138,7 @@ def test_a_resumed_window(monitor, tmp_path):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from bahdanau_jax.training.monitor import lock
+from bahdanau_jax.training.locking import lock
 with lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from bahdanau_jax.data.names import choose
+from bahdanau_jax.names import choose
 
 KINDS = ("person", "body", "measure", "domain", "thing", "place")
 AGENTS = ("person", "body")  # kinds that act

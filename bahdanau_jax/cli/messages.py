@@ -1,0 +1,49 @@
+"""Warnings of this package as the command line shows them: `bahdanau: warning: ...` on stderr.
+
+A program that imports the package keeps the standard logging and warnings.
+"""
+
+import contextlib
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+PACKAGE = __name__.partition(".")[0]
+
+
+def line(level: str, message: str) -> str:
+    """
+    >>> line("WARNING", "the checkpoint\\nis damaged")
+    'bahdanau: warning: the checkpoint is damaged'
+    """
+    return f"bahdanau: {level.lower()}: {' '.join(message.split())}"
+
+
+class Handler(logging.Handler):
+    """Writes to what sys.stderr is at that time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(line(record.levelname, record.getMessage()), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[None]:
+    """Within, records of the package's loggers and its own warnings are lines on stderr."""
+    logger, handler, before = logging.getLogger(PACKAGE), Handler(), warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if category.__module__.partition(".")[0] == PACKAGE:
+            print(line("warning", str(message)), file=sys.stderr)
+        else:
+            before(message, category, *where, **more)
+
+    propagates = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate, warnings.showwarning = False, show
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate, warnings.showwarning = propagates, before

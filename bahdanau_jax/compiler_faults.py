@@ -1,0 +1,64 @@
+"""Known faults of JAX's compilers, and the options that avoid them.
+
+JAX is not imported here, so that options can be set before JAX reads them.
+"""
+
+import os
+from collections.abc import Mapping, MutableMapping
+from importlib import metadata
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """A fault of one version of jaxlib, which one option of XLA_FLAGS avoids."""
+
+    what: str  # the consequence, for people
+    source: str  # where it is reported
+    option: str  # the name of the option
+    value: str  # the value that avoids the fault
+
+
+# By version of jaxlib. A version without a known fault has no entry.
+FAULTS: Mapping[str, Fault] = MappingProxyType(
+    {
+        "0.10.2": Fault(
+            what=(
+                "jaxlib 0.10.2 compiles wrong results on a CPU, without a warning, for a batched "
+                "matrix-vector product followed by a sum, from 32,769 rows on"
+            ),
+            source="https://github.com/jax-ml/jax/issues/39103",
+            option="xla_cpu_experimental_ynn_fusion_type",
+            value="-reduce",
+        )
+    }
+)
+
+
+def present(environment: Mapping[str, str] = os.environ) -> Fault | None:
+    """The fault of the installed jaxlib that XLA_FLAGS of `environment` leave as it is.
+
+    A user's own value of the option counts as a decision, whatever it is.
+    """
+    try:
+        fault = FAULTS.get(metadata.version("jaxlib"))
+    except metadata.PackageNotFoundError:
+        return None
+    if fault is None or fault.option in environment.get("XLA_FLAGS", ""):
+        return None
+    return fault
+
+
+def avoid(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Add the option to XLA_FLAGS. XLA reads them once, when JAX first looks for devices."""
+    if fault := present(environment):
+        flags = environment.get("XLA_FLAGS", "")
+        environment["XLA_FLAGS"] = f"{flags} --{fault.option}={fault.value}".strip()
+
+
+def advice(fault: Fault) -> str:
+    """One line for the log: the consequence, its source and how to avoid it."""
+    return (
+        f"{fault.what} ({fault.source}); set XLA_FLAGS=--{fault.option}={fault.value} before the "
+        "first use of JAX"
+    )

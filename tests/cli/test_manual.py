@@ -1,0 +1,146 @@
+"""Help: what it lists, how fast it comes, and that its examples are command lines."""
+
+import contextlib
+import dataclasses
+import shlex
+import typing
+
+import pytest
+
+from bahdanau_jax import data, evaluation, model, variants
+from bahdanau_jax.benchmarks import data as bench_data
+from bahdanau_jax.benchmarks import sizes
+from bahdanau_jax.benchmarks import train as bench_train
+from bahdanau_jax.cli import (
+    align,
+    bench,
+    checkpoints,
+    choices,
+    curves,
+    evaluate,
+    experiment,
+    fields,
+    launch,
+    main,
+    manual,
+    options,
+    prepare,
+    train,
+    translate,
+)
+from bahdanau_jax.config import SEARCHES, Config
+
+COMMANDS = {
+    "train": train.Train,
+    "launch": launch.Launch,
+    "prepare": prepare.Prepare,
+    "translate": translate.Translate,
+    "align": align.Align,
+    "evaluate": evaluate.Evaluate,
+    "curves": curves.Curves,
+    "checkpoints": checkpoints.Checkpoints,
+    **{f"bench {name}": cls for name, (cls, _) in bench.BENCHMARKS.items()},
+}
+HELPS = {name: manual.text(cls, name, manual.ALL) for name, cls in COMMANDS.items()}
+OVERVIEWS = {"": main.usage(), "bench": bench.usage()}
+TABLES = {
+    **{name: set(table) for name, table in variants.VARIANTS.items()},
+    "model.attention": set(model.SCORES) | {"MODULE:NAME"},
+    "translate.preset": set(SEARCHES),
+    "translate.weights": {"ema", "params"},
+    "translate.checkpoint": {"best", "newest"},
+    "evaluate.tokenize": set(evaluation.TOKENIZERS),
+    "align.level": set(data.LEVELS),
+    "bench data.encoders": set(bench_data.ENCODERS),
+    "bench train.size": set(sizes.SIZES),
+    "bench scaling.size": set(sizes.SIZES),
+    "bench train.peers": set(bench_train.PEERS),
+    "bench train.products": set(model.PRODUCTS),
+}
+
+
+def test_every_command_has_help():
+    assert {name.split()[0] for name in COMMANDS} == set(main.COMMANDS)
+
+
+def test_the_choices_in_help_are_those_of_the_tables():
+    shown = dict(choices.CHOICES)
+    kinds = shown.pop("data.train")
+    assert {address.partition(":")[0] for address in kinds} == set(data.SOURCES)
+    for command, cls in COMMANDS.items():
+        for field, kind in typing.get_type_hints(cls).items():
+            if typing.get_origin(kind) is typing.Literal:
+                assert set(shown.pop(f"{command}.{field}")) == set(typing.get_args(kind))
+    TABLES.pop("align.level")  # a Literal, compared above
+    assert {name: set(words) for name, words in shown.items()} == TABLES
+
+
+@pytest.mark.parametrize("name", HELPS)
+def test_help_lists_every_choice_and_fits_a_terminal(name):
+    shown = HELPS[name]
+    assert "a name of" not in shown and " see data/" not in shown
+    for option in fields.options(COMMANDS[name], name):
+        assert option.name in shown
+        assert option.words, f"{option.name} has no words"
+        for choice, words in option.choices.items():
+            assert any(line.split()[:1] == [choice] for line in shown.splitlines())
+            assert words.split()[0] in shown
+    for line in shown.splitlines():
+        assert len(line) <= 88 if line.startswith("  bahdanau") else len(line) <= 80, line
+
+
+@pytest.mark.parametrize("name", ["", "bench", *HELPS])
+def test_help_begins_with_examples_that_are_command_lines(name):
+    shown = {**HELPS, **OVERVIEWS}[name]
+    lines = shown.split("examples:\n")[1].split("\n\n")[0].splitlines()
+    assert len(lines) in (2, 3) and shown.index("examples:") < 300
+    for line in lines:
+        words = shlex.split(line)
+        arguments = words[words.index("bahdanau") + 1 :]
+        while arguments:
+            command = " ".join(arguments[: 2 if arguments[0] == "bench" else 1])
+            own, rest = launch._parted(arguments[len(command.split()) :])
+            assert command.startswith(name) or rest
+            parse(command, own)
+            arguments, name = rest, ""
+
+
+def parse(command, arguments):
+    """As the command reads it, without a run or a file of the examples' names."""
+    if command == "checkpoints":
+        arguments = checkpoints._flags(arguments)
+    chosen = options.parse(COMMANDS[command], arguments, command)
+    if isinstance(chosen, experiment.Experiment) and not chosen.config.endswith(".py"):
+        assert chosen.config in experiment.shipped()
+    checks = {"translate": translate._check, "align": align._check, "evaluate": str}
+    with contextlib.suppress(FileNotFoundError):
+        checks.get(command, str)(chosen)
+
+
+def test_the_first_page_of_train_is_short_and_shows_the_rest_on_demand():
+    first = manual.text(train.Train, "train")
+    assert first.count("\n") < 90
+    for name, path in experiment.shipped().items():
+        assert f"  {name} " in first and experiment.title(path).split()[0] in first
+    assert "--decoding.top-k" not in first and "bahdanau train --help SECTION" in first
+    for section in dataclasses.fields(Config):
+        shown = manual.text(train.Train, "train", section.name)
+        assert shown.startswith(f"settings of {section.name}:\n")
+        assert shown.rstrip("\n") in HELPS["train"]
+
+
+def test_the_topic_stands_behind_help(call):
+    assert call("train", "--help", "decoding")[1].startswith("settings of decoding:\n")
+    assert "(default: 192)" in call("train", "quickstart", "--help", "model")[1]
+    assert "(default: 192)" in call("train", "--help", "model", "quickstart")[1]
+    assert call("train", "--help", "all")[1] == HELPS["train"]
+
+
+def test_comments_beside_and_above_fields_are_read():
+    source = (
+        "class A:\n"
+        "    # what a is,\n    # at length\n    a: int = 1\n\n"
+        "    b: tuple[  # what b is\n        int, ...\n    ] = ()\n"
+        "    c: int = 2\n"
+    )
+    assert dict(fields._read(source)) == {"a": "what a is, at length", "b": "what b is", "c": ""}

@@ -1,0 +1,41 @@
+"""Warnings on the command line: one form for all, and nothing changed for a library's user."""
+
+import logging
+import warnings
+
+import pytest
+
+from bahdanau_jax.cli import messages
+from bahdanau_jax.evaluation import MissingFont
+
+
+def test_a_warning_of_the_package_is_a_line_of_one_form(capsys):
+    log = logging.getLogger("bahdanau_jax.training.checkpoint")
+    with messages.shown(), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        log.warning("checkpoint %s is damaged:\nno array", "x/7")
+        log.info("nothing to see")
+        warnings.warn("no font has it", MissingFont, stacklevel=1)
+    assert capsys.readouterr().err == (
+        "bahdanau: warning: checkpoint x/7 is damaged: no array\n"
+        "bahdanau: warning: no font has it\n"
+    )
+
+
+def test_the_standard_logging_comes_back(caplog):
+    before = warnings.showwarning
+    with pytest.raises(KeyError), messages.shown():
+        raise KeyError
+    logging.getLogger("bahdanau_jax.run").warning("told")
+    assert caplog.messages == ["told"] and warnings.showwarning is before
+
+
+def test_other_packages_warn_as_they_do(monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        warnings, "showwarning", lambda message, *_, **__: told.append(str(message))
+    )
+    with messages.shown(), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("theirs", UserWarning, stacklevel=1)
+    assert told == ["theirs"]

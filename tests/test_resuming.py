@@ -1,0 +1,48 @@
+"""Which settings and which text a run may go on with."""
+
+import dataclasses
+
+import pytest
+
+from bahdanau_jax import resuming
+from bahdanau_jax.config import Config, DataConfig
+from bahdanau_jax.data import Pair, Prepared
+from bahdanau_jax.trained import CONFIG
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "store").mkdir()
+    Config(data=DataConfig(train="text:a,b")).save(tmp_path / CONFIG)
+    return tmp_path
+
+
+def with_data(**changes) -> Config:
+    return Config(data=DataConfig(train="text:a,b", **changes))
+
+
+def test_test_pairs_may_change_and_dev_pairs_may_come(folder):
+    resuming.same_experiment(with_data(dev="text:c,d", test="text:e,f"), folder)
+    with_data(dev="text:c,d").save(folder / CONFIG)
+    with pytest.raises(ValueError, match="data.dev is 'text:c,d', not ''"):
+        resuming.same_experiment(with_data(), folder)
+    with pytest.raises(ValueError, match="data.train is 'text:a,b', not 'text:c,d'"):
+        resuming.same_experiment(Config(data=DataConfig(train="text:c,d")), folder)
+
+
+def prepared(digest: str, dev: list[Pair]) -> Prepared:
+    store = dataclasses.make_dataclass("Store", ["statistics"])({"digest": digest})
+    return Prepared((), store, dev, [], {})  # type: ignore
+
+
+def test_the_same_names_with_other_text_are_refused(folder):
+    one, other = [Pair("a", "b")], [Pair("a", "c")]
+    resuming.same_data(prepared("x", []), folder)
+    resuming.same_data(prepared("x", one), folder)  # dev pairs came
+    resuming.same_data(prepared("x", one), folder)
+    with pytest.raises(ValueError, match="the text of data.dev is no longer what"):
+        resuming.same_data(prepared("x", other), folder)
+    with pytest.raises(ValueError, match="the text of data.train is no longer what"):
+        resuming.same_data(prepared("y", one), folder)
+    (folder / CONFIG).unlink()  # never trained: the folder begins anew
+    resuming.same_data(prepared("y", other), folder)
