@@ -11,16 +11,7 @@ PACKAGE = "bahdanau_jax"
 
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
 BASE = {"config", "splits", "batch", "hypothesis", "distribution"}
-BASE |= {"compiler_faults", "names", "parsing"}
-    "config",
-    "splits",
-    "batch",
-    "hypothesis",
-    "distribution",
-    "compiler_faults",
-    "names",
-    "parsing",
-}
+BASE |= {"compiler_faults", "names", "parsing", "configurations"}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
 WHOLE = {"variants", "aligner", "trained", "exchange", "resuming", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
