@@ -152,6 +152,8 @@ def _optimize(
     seed, key = jax.random.split(jax.random.key(config.training.seed))
     steps = settings.steps
     optimizer = training.make(config.optimizer, steps)
+    # What is known of an optimiser: that it is elementwise, and what its accumulators mean.
+    built_in = config.optimizer.name in training.OPTIMIZERS
     checkpoints = training.Checkpointer(
         workdir / CHECKPOINTS, settings.keep_checkpoints, training.Records.of(workdir)
     )
@@ -167,7 +169,7 @@ def _optimize(
     init = jax.jit(lambda key: network.init(key, method=lambda network: network.parts)["params"])
     begin = functools.partial(training.init_state, tx=optimizer, key=key, config=config.optimizer)
     update = training.train_step(
-        loss_fn, optimizer, config.optimizer, backend, settings.accumulate, elementwise=True
+        loss_fn, optimizer, config.optimizer, backend, settings.accumulate, elementwise=built_in
     )
     multiple = devices.size * settings.accumulate
     start = max(checkpoints.steps(), default=0)
@@ -204,7 +206,7 @@ def _optimize(
             monitor=monitor,
             config=settings,
             max_nonfinite=config.optimizer.max_nonfinite,
-            telemetry=training.Telemetry(config.optimizer, steps),
+            telemetry=training.Telemetry(config.optimizer, steps) if built_in else None,
             profile=profile,
             ready=training.once_a_shape(lambda batch: ahead.program(backend.feed(batch))),
         )[1]

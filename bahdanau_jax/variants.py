@@ -10,7 +10,7 @@ from typing import Any
 
 from bahdanau_jax import data, decoding, model, training
 from bahdanau_jax.config import Config, DecodingConfig, faults
-from bahdanau_jax.names import choose
+from bahdanau_jax.names import choose, is_code
 
 # What chooses the best checkpoint: from dev scores to a number that is the higher, the better.
 DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
@@ -52,7 +52,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 # Settings that may name code of the user's own, as module:attribute.
-CODE = ("model.attention",)
+CODE = ("model.attention", "optimizer.name")
 
 
 def refuse_code(config: Config, origin: Path, trust_code: bool) -> None:
@@ -62,9 +62,8 @@ def refuse_code(config: Config, origin: Path, trust_code: bool) -> None:
     a file: `origin`, which anybody may have written.
     """
     for field in () if trust_code else CODE:
-        section, name = field.split(".")
-        value = getattr(getattr(config, section), name)
-        if ":" in value:
+        value = _value(config, field)
+        if is_code(value):
             found = module_file(value.partition(":")[0])
             where = f"would run {found}" if found else "is not found here"
             raise ValueError(
@@ -102,23 +101,35 @@ def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
 
 
 def check(config: Config) -> None:
-    """Raise ValueError with all that is wrong with the settings, one line a fault."""
+    """Raise ValueError with all that is wrong with the settings, one line a fault.
+
+    Code of the user's own is imported, and traced where all else is right.
+    """
     found = [*faults(config), *_unknown(config), *_contradictions(config)]
     if found:
         raise ValueError("\n".join(found))
+    model.check_score(config.model)
+    if is_code(config.optimizer.name):
+        shapes = model.shapes(config.model)
+        training.check_optimizer(config.optimizer, config.training.steps, shapes)
+
+
+def _value(config: Config, field: str) -> Any:
+    section, name = field.split(".")
+    return getattr(getattr(config, section), name)
 
 
 def _unknown(config: Config) -> Iterator[str]:
-    for field, table in VARIANTS.items():
-        section, name = field.split(".")
-        try:
-            choose(table, getattr(getattr(config, section), name), field)
-        except ValueError as error:
-            yield str(error)
-    for lookup in (
-        lambda: model.score_named(config.model.attention),
-        *(lambda spec=spec: data.corpora(spec) for spec in _specs(config)),
-    ):
+    lookups: list[Callable[[], Any]] = [
+        lambda field=field, table=table: choose(table, _value(config, field), field)
+        for field, table in VARIANTS.items()
+        if not (field in CODE and is_code(_value(config, field)))
+    ]
+    lookups.append(lambda: model.score_named(config.model.attention))
+    if is_code(config.optimizer.name):
+        lookups.append(lambda: training.optimizer_named(config.optimizer.name))
+    lookups += [lambda spec=spec: data.corpora(spec) for spec in _specs(config)]
+    for lookup in lookups:
         try:
             lookup()
         except ValueError as error:

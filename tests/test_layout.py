@@ -12,6 +12,7 @@ PACKAGE = "bahdanau_jax"
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
 BASE = {
     "config",
+    "configurations",
     "splits",
     "batch",
     "hypothesis",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
 from bahdanau_jax.evaluation.alignment import Link
@@ -44,6 +45,8 @@ __all__ = [
 
 INK = "#1a1a1a"
 FONT_SIZE = 10  # points, at any number of tokens: the figure grows instead
+LABEL = 0.25  # inches from one label to the next, at least
+LONGEST_SIDE = 20.0  # inches of a matrix; beyond that, its cells become smaller
 
 
 def alignment(hypothesis: Hypothesis, gold: Iterable[Link] | None = None) -> Drawing:
@@ -51,25 +54,28 @@ def alignment(hypothesis: Hypothesis, gold: Iterable[Link] | None = None) -> Dra
 
     A cell is the weight alpha_ij, white 0 to black 1: the paper's grey scale turned over, since
     on a white page weak weights show better as grey on white. EOS is drawn on both sides, as the
-    model saw it. `gold` links (source, target) are outlined. Raises ValueError where there are no
-    tokens, alpha does not fit them, or a gold link lies outside.
+    model saw it. `gold` links (source, target) are outlined. Above 80 tokens a side the matrix
+    stays 20 inches long: cells become smaller, without lines between them, and only every second,
+    third, ... token has a label. Raises ValueError where there are no tokens, alpha does not fit
+    them, or a gold link lies outside.
 
     >>> save(alignment(run.translate(["A man sleeps ."])[0]), "alignment.svg")
     """
     alpha = _checked(hypothesis)
     rows, columns = alpha.shape
-    cell = min(max(6 / max(rows, columns), 0.25), 0.42)  # inches
+    readable = min(max(6 / max(rows, columns), LABEL), 0.42)
+    cell = min(readable, LONGEST_SIDE / max(rows, columns))  # inches
+    every = math.ceil(readable / cell)
     drawing = Drawing(columns * cell + 6, rows * cell + 6)
     axes = drawing.add_subplot()
     axes.imshow(alpha, cmap="gray_r", vmin=0, vmax=1, interpolation="none", aspect="auto")
     axes.xaxis.tick_top()
     upright = _longest(hypothesis.source_tokens) < cell
-    _label_words(axes.xaxis, hypothesis.source_tokens, rotation=0 if upright else 90)
-    _label_words(axes.yaxis, hypothesis.tokens)
-    axes.set_xticks(np.arange(1, columns) - 0.5, minor=True)
-    axes.set_yticks(np.arange(1, rows) - 0.5, minor=True)
-    axes.grid(which="minor", color=FAINT, linewidth=0.8)
-    axes.tick_params(which="both", length=0)
+    _label_words(axes.xaxis, hypothesis.source_tokens, 0 if upright else 90, every)
+    _label_words(axes.yaxis, hypothesis.tokens, every=every)
+    if every == 1:
+        axes.add_collection(_between(rows, columns), autolim=False)
+    axes.tick_params(length=0)
     axes.spines[:].set_color(INK)
     axes.spines[:].set_linewidth(0.8)
     for link in gold or ():
@@ -110,10 +116,18 @@ def steps(hypothesis: Hypothesis) -> Drawing:
     return drawing
 
 
-def _label_words(axis: Axis, tokens: Sequence[str], rotation: float = 0) -> None:
-    axis.set_ticks(
-        range(len(tokens)), map(label, tokens), rotation=rotation, fontsize=FONT_SIZE, **PLAIN
-    )
+def _label_words(axis: Axis, tokens: Sequence[str], rotation: float = 0, every: int = 1) -> None:
+    """A label for every so-manyth token, beginning with the first."""
+    places = range(0, len(tokens), every)
+    labels = [label(tokens[place]) for place in places]
+    axis.set_ticks(places, labels, rotation=rotation, fontsize=FONT_SIZE, **PLAIN)
+
+
+def _between(rows: int, columns: int) -> LineCollection:
+    """The lines between the cells of a matrix: one artist, where a tick for each line is slow."""
+    across = [[(-0.5, y - 0.5), (columns - 0.5, y - 0.5)] for y in range(1, rows)]
+    down = [[(x - 0.5, -0.5), (x - 0.5, rows - 0.5)] for x in range(1, columns)]
+    return LineCollection([*down, *across], colors=FAINT, linewidths=0.8, zorder=1.5)
 
 
 def _longest(tokens: Sequence[str]) -> float:

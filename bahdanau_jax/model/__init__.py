@@ -11,6 +11,7 @@ from bahdanau_jax.model.attention import (
     annotation_size,
     score_named,
 )
+from bahdanau_jax.model.contract import check_score
 from bahdanau_jax.model.decoder import (
     ORDERS,
     READOUTS,
@@ -28,7 +29,7 @@ from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.model.parameters import INITS, Params
 from bahdanau_jax.model.products import PRODUCTS
 from bahdanau_jax.model.recurrence import GRADIENTS
-from bahdanau_jax.model.seq2seq import Seq2Seq, count
+from bahdanau_jax.model.seq2seq import Seq2Seq, count, shapes
 
 # The command line has avoided the fault already; whoever uses the library decides by himself.
 if fault := compiler_faults.present():
@@ -53,6 +54,7 @@ __all__ = [
     "Sums",
     "annotation_size",
     "attention",
+    "check_score",
     "count",
     "decoder",
     "encode",
@@ -63,6 +65,7 @@ __all__ = [
     "predictor",
     "recurrence",
     "score_named",
+    "shapes",
     "start",
     "stepper",
     "sums",

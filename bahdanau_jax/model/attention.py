@@ -4,7 +4,6 @@ B sentences, S source positions, H decoder units, A alignment units, C annotatio
 """
 
 import functools
-import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.products import matmul
 from bahdanau_jax.model.recurrence import Dot
+from bahdanau_jax.names import imported, is_code
 
 
 class Memory(NamedTuple):
@@ -44,10 +44,22 @@ class Folded(NamedTuple):
 class Score(NamedTuple):
     """An attention variant, e_ij = score(query(s), keys(h_j)), as a frozen value.
 
-    A variant of your own is such a value, named in the configuration as `module:attribute`.
+    A variant of your own is such a value, named in the configuration as `module:attribute`. Before
+    any work its shapes are checked (`contract.check_score`). B, S and A need not be written down:
+
+    >>> import bahdanau_jax as bj
+    >>> def init(key, config):
+    ...     shape = config.hidden_size, bj.attention.annotation_size(config)
+    ...     return bj.draw(key, {"W": (bj.INITS[config.init].weight, shape)})
+    >>> bilinear = bj.attention.Score(
+    ...     init=init,
+    ...     keys=lambda config, params, annotations, mask: annotations,
+    ...     query=lambda params: params["W"],
+    ...     score=lambda params, query, keys: jnp.einsum("bc,bsc->bs", query, keys),
+    ... )
     """
 
-    init: Callable[[Array, ModelConfig], dict[str, Array]]  # (key, config) -> params
+    init: Callable[[Array, ModelConfig], dict[str, Array]]  # (key, config) -> params by name
     keys: Callable[..., Array]  # (config, params, annotations [B S C], mask [B S]) -> [B S A]
     query: Callable[[Params], Array | None]  # params -> a matrix [H, A], or None: s itself
     score: Callable[..., Array]  # (params, query [B A], keys [B S A]) -> e [B S]
@@ -216,19 +228,16 @@ def score_named(name: str) -> Score:
 
     Raises ValueError where there is none, or where it is no Score.
     """
-    if ":" not in name:
+    if not is_code(name):
         if name not in SCORES:
             raise ValueError(
                 f"model.attention is {name!r}; known: {', '.join(SCORES)}, or module:attribute"
             )
         return SCORES[name]
-    module, attribute = name.split(":", 1)
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"model.attention is {name!r}, but {error}") from error
+    found = imported(name, "model.attention")
     if not isinstance(found, Score):
         raise ValueError(
-            f"model.attention is {name!r}, which is a {type(found).__name__}, no Score"
+            f"model.attention is {name!r}, which is a {type(found).__name__}; expected a Score, "
+            "bahdanau_jax.attention.Score(init, keys, query, score)"
         )
     return found

@@ -1,5 +1,6 @@
 """The one Flax module: it declares the parameters; its methods are the pure functions."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -13,6 +14,8 @@ from bahdanau_jax.model import decoder, encoder
 from bahdanau_jax.model.attention import Memory, score_named
 from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.model.parameters import INITS, Params, embedding
+
+VOCABULARIES = ("source_vocabulary", "target_vocabulary")
 
 PARTS: Mapping[str, Callable[[Array, ModelConfig], Params]] = MappingProxyType(
     {
@@ -43,7 +46,7 @@ class Seq2Seq(nn.Module):
     config: ModelConfig
 
     def setup(self) -> None:
-        for side in ("source_vocabulary", "target_vocabulary"):
+        for side in VOCABULARIES:
             if not getattr(self.config, side):
                 raise ValueError(f"model.{side} is 0: set it to the size of the vocabulary first")
         self.parts = {name: self.param(name, init, self.config) for name, init in PARTS.items()}
@@ -61,6 +64,20 @@ class Seq2Seq(nn.Module):
     ) -> tuple[Float[Array, "B V"], decoder.State, Float[Array, "B S"]]:
         """One call of `decoder.stepper`: one word of a translation."""
         return decoder.stepper(self.config, self.parts, memory)(tokens, state)
+
+
+def shapes(config: ModelConfig) -> Params:
+    """Shapes and dtypes of all parameters; a vocabulary of unknown size, 0, counts as one word.
+
+    >>> shapes(config.model)["output"]["b_w"].shape
+    """
+    sizes = {side: max(1, getattr(config, side)) for side in VOCABULARIES}
+    known = dataclasses.replace(config, **sizes)
+    key = jax.eval_shape(jax.random.key, 0)
+    return {
+        name: jax.eval_shape(lambda key, init=init: init(key, known), key)
+        for name, init in PARTS.items()
+    }
 
 
 def count(params: Params) -> int:

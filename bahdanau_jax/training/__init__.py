@@ -20,7 +20,14 @@ from bahdanau_jax.training.inventory import Entry, better, inventory, prune
 from bahdanau_jax.training.locking import lock
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import METRICS, TIMES, Monitor, read_metrics
-from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make
+from bahdanau_jax.training.optimizer import (
+    OPTIMIZERS,
+    SCHEDULES,
+    check_optimizer,
+    make,
+    optimizer_named,
+    schedule,
+)
 from bahdanau_jax.training.parallel import BACKENDS, SHARDINGS, Backend, Jit, Pmap
 from bahdanau_jax.training.placement import gathered, memory, mesh, replicate, shard
 from bahdanau_jax.training.profile import Profile
@@ -65,6 +72,7 @@ __all__ = [
     "TrainState",
     "agreed",
     "append_record",
+    "check_optimizer",
     "awaited",
     "better",
     "difference",
@@ -84,11 +92,13 @@ __all__ = [
     "mesh",
     "once_a_shape",
     "parallel",
+    "optimizer_named",
     "prune",
     "read_metrics",
     "read_record",
     "replicate",
     "run",
+    "schedule",
     "shard",
     "signature",
     "together",

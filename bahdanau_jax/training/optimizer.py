@@ -5,13 +5,15 @@ Source: arXiv 1409.0473, appendix B (clip to norm 1, Adadelta with rho 0.95 and 
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
 from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.names import imported, is_code, reason
 
 # A schedule's shape after warm-up: (updates made so far, warm-up, total) -> factor of the peak.
 Shape = Callable[[Any, int, int], Any]
@@ -91,17 +93,77 @@ def clipping(norm: Float[Array, ""], limit: float) -> Float[Array, ""]:
     return jnp.minimum(1.0, limit / jnp.maximum(norm, limit)) if limit else jnp.ones_like(norm)
 
 
+Optimizer = Callable[[OptimizerConfig, int], optax.GradientTransformation]
+
+
+def optimizer_named(name: str) -> Optimizer:
+    """(settings, updates in all) -> the optimiser called `name`, or the user's own.
+
+    The user's own at `module:attribute` is such a function. What it returns turns clipped gradients
+    into the changes to add, so it applies the learning rate itself, by `schedule` if it wants to.
+    Raises ValueError where there is none.
+
+    >>> def lion(config, steps):  # optimizer.name my_rules:lion
+    ...     return optax.lion(bj.schedule(config, steps), b1=config.beta1, b2=config.beta2)
+    """
+    if not is_code(name):
+        rule = named(OPTIMIZERS, name, "optimizer.name")
+        return lambda config, steps: optax.chain(
+            rule(config), optax.scale_by_learning_rate(schedule(config, steps))
+        )
+    found = imported(name, "optimizer.name")
+    if not callable(found):
+        raise ValueError(
+            f"optimizer.name is {name!r}, which is a {type(found).__name__}; expected a function "
+            "(OptimizerConfig, steps) -> optax.GradientTransformation"
+        )
+    return cast(Optimizer, found)
+
+
 def make(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
-    """Clipped gradients -> the changes to add to the parameters, each number by itself.
+    """Clipped gradients -> the changes to add to the parameters, by `optimizer_named`.
 
     Adadelta (Zeiler 2012: E[g²] and E[Δ²] decay by rho,
-    Δ = -rate sqrt(E[Δ²] + ε) / sqrt(E[g²] + ε) g, and E[Δ²] is of the unscaled Δ), or Adam.
+    Δ = -rate sqrt(E[Δ²] + ε) / sqrt(E[g²] + ε) g, and E[Δ²] is of the unscaled Δ) and Adam change
+    each number by itself.
 
     Raises ValueError for an unknown optimiser or schedule.
 
     >>> tx = make(OptimizerConfig(), steps=1_000)
     >>> updates, opt_state = tx.update(gradients, tx.init(params))
     """
-    rule = named(OPTIMIZERS, config.name, "optimizer.name")(config)
-    rate = schedule(config, steps)
-    return optax.chain(rule, optax.scale_by_learning_rate(rate))
+    return optimizer_named(config.name)(config, steps)
+
+
+def check_optimizer(config: OptimizerConfig, steps: int, params: Any) -> None:
+    """Raise ValueError, in one line, where the user's optimiser cannot train these parameters.
+
+    `params` are shapes; the optimiser is traced with them, and nothing is compiled.
+    """
+    if not is_code(config.name):
+        return
+
+    def fault(problem: str) -> ValueError:
+        return ValueError(f"optimizer.name is {config.name!r}, which {problem}")
+
+    build = optimizer_named(config.name)
+    try:
+        tx = build(config, steps)
+        if isinstance(tx, optax.GradientTransformation):
+            before = jax.eval_shape(tx.init, params)
+            changes, after = jax.eval_shape(tx.update, params, before, params)
+    except Exception as error:
+        raise fault(f"fails with {reason(error, config.name.split(':')[0])}") from error
+    if not isinstance(tx, optax.GradientTransformation):
+        raise fault(f"returns {type(tx).__name__!r}; expected an optax.GradientTransformation")
+    for what, expected, found in (("changes", params, changes), ("a state", before, after)):
+        if not _alike(expected, found):
+            raise fault(f"returns {what} of other shapes or types than it was given")
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Trees of the same structure, shapes and dtypes."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return False
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all((a.shape, a.dtype) == (b.shape, b.dtype) for a, b in pairs)

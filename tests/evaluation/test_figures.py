@@ -122,6 +122,20 @@ def test_labels_are_whole_apart_and_of_one_size(words, outputs):
             assert getattr(left, end) <= getattr(right, start) + 1
 
 
+def test_a_huge_matrix_is_no_larger_and_has_a_label_for_every_so_manyth_token():
+    source, target = [f"{j}" for j in range(601)], [f"{i}" for i in range(364)]
+    figure = figures.alignment(translation(source, target), gold=[(600, 363)])
+    axes = figure.axes[0]
+    assert max(figure.get_size_inches()) < 22
+    assert axes.images[0].get_array().shape == (364, 601)
+    for axis, tokens in ((axes.xaxis, source), (axes.yaxis, target)):
+        labels, places = shown(axis.get_ticklabels()), axis.get_ticklocs()
+        assert labels == [tokens[int(place)] for place in places] == tokens[::8]
+    # So that it takes seconds, not minutes: no tick or line for each token.
+    assert len(figure.findobj()) < 3000
+    assert len(rendered(figure, "svg")) < 500_000
+
+
 def test_gold_links_are_outlined_where_they_belong():
     figure = figures.alignment(MATRIX, gold={(2, 1), (3, 4)})
     axes = figure.axes[0]

@@ -154,9 +154,15 @@ def test_a_score_of_your_own_trains():
     ("name", "message"),
     [
         ("aditive", "'aditive'; known: additive, additive_relu, dot, .*or module:attribute"),
-        ("no_such_module:SCORE", "'no_such_module:SCORE', but No module named"),
-        (f"{__name__}:MISSING", "MISSING', but module .* has no attribute 'MISSING'"),
-        (f"{__name__}:LARGE", "LARGE', which is a dict, no Score"),
+        (
+            "no_such_module:SCORE",
+            "'no_such_module:SCORE', but ModuleNotFoundError: No module",
+        ),
+        (
+            f"{__name__}:MISSING",
+            "MISSING', but AttributeError: .* no attribute 'MISSING'",
+        ),
+        (f"{__name__}:LARGE", "LARGE', which is a dict; expected a Score"),
     ],
 )
 def test_unknown_scores(name, message):

@@ -9,8 +9,10 @@ import numpy as np
 import optax
 import pytest
 
-from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax import training
+from bahdanau_jax.config import Config, ModelConfig, OptimizerConfig
 from bahdanau_jax.training import optimizer
+from bahdanau_jax.variants import check
 
 SHAPES = {"a": (3, 5), "b": (7,)}
 
@@ -130,3 +132,54 @@ def test_unknown_names_list_the_known(field, known):
         ValueError, match=f"optimizer.{field} 'adadleta' is unknown; known: {known}"
     ):
         optimizer.make(config, 10)
+
+
+def lion(config, steps):
+    return optax.lion(training.schedule(config, steps), config.beta1, weight_decay=0.0)
+
+
+def no_optimizer(config, steps):
+    return 3
+
+
+def failing(config, steps):
+    return optax.sgd(config.lerning_rate)
+
+
+def of_one_number(config, steps):
+    return optax.GradientTransformation(lambda params: (), lambda g, state, params: (1.0, state))
+
+
+def forgetful(config, steps):
+    return optax.GradientTransformation(lambda params: 0.0, lambda g, state, params: (g, ()))
+
+
+def test_an_optimizer_of_ones_own_moves_by_its_rule_and_the_configured_rate():
+    config = OptimizerConfig(name=f"{__name__}:lion", learning_rate=0.5, warmup_steps=2)
+    tx, params = training.make(config, 10), {"a": jnp.ones(3), "b": jnp.zeros((2, 1))}
+    gradient = {"a": jnp.array([1.0, -2.0, 3.0]), "b": jnp.ones((2, 1))}
+    changes, _ = tx.update(gradient, tx.init(params), params)
+    np.testing.assert_allclose(changes["a"], [-0.25, 0.25, -0.25])
+    np.testing.assert_allclose(changes["b"], [[-0.25], [-0.25]])
+    training.check_optimizer(config, 10, jax.eval_shape(lambda: params))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("no_optimizer", "which returns 'int'; expected an optax.GradientTransformation"),
+        ("failing", "which fails with AttributeError: .*lerning_rate.*test_optimizer.py:"),
+        ("of_one_number", "which returns changes of other shapes or types than it was given"),
+        ("forgetful", "which returns a state of other shapes or types than it was given"),
+        ("SHAPES", "which is a dict; expected a function"),
+        ("missing", "but AttributeError: module .* has no attribute 'missing'"),
+    ],
+)
+def test_an_optimizer_of_ones_own_that_cannot_train_is_refused_in_one_line(name, problem):
+    config = Config(optimizer=OptimizerConfig(name=f"{__name__}:{name}"))
+    small = ModelConfig(embedding_size=3, hidden_size=5, alignment_size=7, maxout_size=2)
+    with pytest.raises(
+        ValueError, match=f"^optimizer.name is '{__name__}:{name}', {problem}"
+    ) as no:
+        check(dataclasses.replace(config, model=small))
+    assert "\n" not in str(no.value)
