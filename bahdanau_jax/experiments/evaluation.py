@@ -89,7 +89,7 @@ def evaluate(
     systems = {"output": texts, "reference": references}
     systems |= {"baseline": baseline.texts} if baseline else {}
     words = {name: [tokenize(line).split() for line in side] for name, side in systems.items()}
-    scoring = reporter.stage("asking for the references", len(sources), "lines")
+    scoring = reporter.stage("scoring the references", len(sources), "lines")
     forced = forcing.force(run, sources, references, scoring.advance)
     reporter.stage("drawing resamples")
     parts = {
