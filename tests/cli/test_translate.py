@@ -318,3 +318,17 @@ def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(call, run, 
 def test_flat_text_is_one_line(text):
     assert len(f"{lines.flat(text)}|".splitlines()) == 1
     assert lines.flat(text).split() == text.split()
+
+
+def test_a_terminal_is_told_that_lines_are_read_from_it(call, run, stdin, monkeypatch):
+    told = "bahdanau: reading lines from the terminal; end with Ctrl-D\n"
+    stdin(b"a\n")
+    assert call("translate", "--run", "x") == (0, "A\n", "")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert call("translate", "--run", "x") == (0, "", told)
+
+
+def test_the_number_of_lines_of_a_file_is_known_before(tmp_path):
+    (tmp_path / "a.en").write_text("a\n" * 1500 + "b")
+    assert lines.total(tmp_path / "a.en") == 1501
+    assert lines.total(None) is lines.total(tmp_path) is None
