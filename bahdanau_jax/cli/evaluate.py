@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax.cli import lines, options
+from bahdanau_jax.cli.completeness import Completeness
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Evaluate:
     baseline: Path | None = None  # to compare with: a file of translations, or another run's folder
     tokenize: str = "13a"  # of BLEU: 13a, intl, none, or for Chinese zh or char
     beam_size: int | None = None  # hypotheses kept in search; as the run is configured
+    max_ratio: float | None = None  # steps for each source token; as the run is configured
     length_bins: str = "10,20,30,40,50,60"  # the last length of each bin of source words
     resamples: int = 1000  # of the sentences, for the intervals
     seed: int = 12345  # of the resamples
@@ -54,17 +56,21 @@ def main(arguments: Sequence[str]) -> None:
         seed=chosen.seed,
         length_bins=_edges(chosen.length_bins),
         beam_size=chosen.beam_size,
+        max_ratio=chosen.max_ratio,
     )
     evaluation.check(sources, references, settings)
     model, baseline = run.load(chosen.run), None
     if chosen.baseline is not None:
         if theirs is None:
-            other = run.load(chosen.baseline).translate(sources, beam_size=chosen.beam_size)
+            other = run.load(chosen.baseline).translate(sources, **settings.search())
             theirs = [best.text for best in other]
         baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
     evaluated = evaluation.evaluate(model, sources, references, settings, baseline)
     for line in _shown(evaluated.scores):
         print(line, file=sys.stderr)
+    watch = Completeness(evaluated.scores["search"]["max_ratio"])
+    watch(0, [[best] for best in evaluated.found])
+    watch.report()
     if chosen.output is not None:
         report.write_evaluation(chosen.output, model, evaluated)
     print(publish.as_json(evaluated.scores), end="")

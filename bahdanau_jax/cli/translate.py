@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from bahdanau_jax.cli import lines, options, progress
+from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.unknown import Known
-from bahdanau_jax.config import SEARCHES, Config, DecodingConfig, faults
+from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
 
 
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str]) -> None:
     model, form = _load(chosen), FORMATS[chosen.format, chosen.n_best > 1]
     given = _differences(chosen.settings, _configured(chosen))
     shown = progress.wanted(chosen.progress, chosen.output is None and _is_terminal())
-    known = Known(chosen, model)
+    known, watch = Known(chosen, model), Completeness(chosen.settings.max_ratio)
     index = 0
     with lines.writer(chosen.output) as write, progress.counting(shown) as done:
         windows = lines.read(chosen.input, 1 if chosen.line_buffered else lines.WINDOW)
@@ -100,10 +101,12 @@ def main(arguments: Sequence[str]) -> None:
             ranked = model.translate(
                 window, n_best=chosen.n_best, prefixes=begun, first=index, **given
             )
+            watch(index, ranked)
             ranked = known(window, ranked)
             write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
             index += len(window)
             done(len(window))
+    watch.report()
     known.report()
 
 
@@ -137,8 +140,10 @@ def _differences(settings: DecodingConfig, base: DecodingConfig) -> dict[str, An
 
 def _check(chosen: Translate) -> None:
     """Before the model is loaded, which takes a while."""
-    if chosen.n_best < 1:
-        raise ValueError(f"--n-best is {chosen.n_best}, but should be at least 1")
+    if not 1 <= chosen.n_best <= MOST_TRANSLATIONS:
+        raise ValueError(
+            f"--n-best is {chosen.n_best}, but should be between 1 and {MOST_TRANSLATIONS}"
+        )
     if chosen.preset and chosen.preset not in SEARCHES:
         raise ValueError(f"no --preset {chosen.preset}; known: {', '.join(SEARCHES)}")
     if wrong := faults(Config(decoding=chosen.settings)):

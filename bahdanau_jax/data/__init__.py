@@ -15,6 +15,7 @@ from bahdanau_jax.data.prepare import Prepared, prepare
 from bahdanau_jax.data.sampling import SAMPLERS
 from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, corpora, is_aligned, pairs
 from bahdanau_jax.data.store import Pairs, Store, key, write
+from bahdanau_jax.data.subwords import TooManyPieces
 from bahdanau_jax.data.tasks import TASKS
 from bahdanau_jax.data.tokenizer import TOKENIZERS
 from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
@@ -40,6 +41,7 @@ __all__ = [
     "Prepared",
     "Segmented",
     "Store",
+    "TooManyPieces",
     "Vocabulary",
     "aligned_pairs",
     "choose",
