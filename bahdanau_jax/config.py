@@ -160,6 +160,8 @@ class DecodingConfig:
     batch_size: int = 64  # sentences decoded together
 
 
+MOST_TRANSLATIONS = 1_000  # of a line, also while it is searched: each takes as much memory
+
 # Searches that others are known to have used.
 SEARCHES: Mapping[str, DecodingConfig] = MappingProxyType(
     {
@@ -274,6 +276,11 @@ def faults(config: Config) -> list[str]:
         "decoding.coverage decoding.min_ratio",
         lambda value: 0 <= value < float("inf"),
         "at least 0 and finite",
+    )
+    expect(
+        "decoding.beam_size",
+        lambda value: value <= MOST_TRANSLATIONS,
+        f"at most {MOST_TRANSLATIONS}",
     )
     # Of so many steps the buffers of a search would be mostly empty.
     expect("decoding.max_ratio", lambda value: 0 < value <= 100, "above 0 and at most 100")

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bahdanau_jax.cli import import_from_here, lines, options, progress
+from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Evaluate:
     baseline: Path | None = None  # to compare with: a file of translations, or another run's folder
     tokenize: str = "13a"  # how BLEU cuts lines into words
     beam_size: int | None = None  # hypotheses kept in search; as the run is configured
+    max_ratio: float | None = None  # steps for each source token; as the run is configured
     length_bins: str = "10,20,30,40,50,60"  # the last length of each bin of source words
     resamples: int = 1000  # of the sentences, for the intervals
     seed: int = 12345  # of the resamples
@@ -68,6 +70,9 @@ def main(arguments: Sequence[str]) -> None:
 
     for line in _shown(evaluated.scores):
         print(line, file=sys.stderr)
+    watch = Completeness(evaluated.scores["search"]["max_ratio"])
+    watch(0, [[best] for best in evaluated.found])
+    watch.report()
     print(publish.as_json(evaluated.scores), end="")
 
 
@@ -89,6 +94,7 @@ def _evaluated(
         seed=chosen.seed,
         length_bins=_edges(chosen.length_bins),
         beam_size=chosen.beam_size,
+        max_ratio=chosen.max_ratio,
     )
     evaluation.check(sources, references, settings)
     if chosen.trust_code:
@@ -98,7 +104,7 @@ def _evaluated(
         if theirs is None:
             other = run.load(chosen.baseline, trust_code=chosen.trust_code)
             stage = reporter.stage("translating with the baseline", len(sources), "lines")
-            found = other.translate(sources, chosen.beam_size, advance=stage.advance)
+            found = other.translate(sources, advance=stage.advance, **settings.search())
             theirs = [best.text for best in found]
         baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
     found = evaluation.evaluate(model, sources, references, settings, baseline, reporter)

@@ -51,4 +51,4 @@ def main(arguments: Sequence[str]) -> None:
         folder = data.write_tfds(options.settings.data, options.tfds, options.name)
         print(f"written: {folder}", file=sys.stderr)
     del statistics["lengths"]  # long; the picture shows them, and the store keeps them
-    print(json.dumps(statistics, indent=2, ensure_ascii=False))
+    print(json.dumps(statistics, indent=2))

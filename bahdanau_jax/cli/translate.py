@@ -14,8 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from bahdanau_jax.cli import import_from_here, lines, options, progress
+from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.unknown import Known
-from bahdanau_jax.config import SEARCHES, Config, DecodingConfig, faults
+from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
 
 log = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ def main(arguments: Sequence[str]) -> None:
     with progress.reporter(loading, keep=shown) as reporter:
         reporter.stage("loading the model")
         model = _load(chosen)
-    known = Known(chosen, model)
+    known, watch = Known(chosen, model), Completeness(chosen.settings.max_ratio)
     if chosen.input is None and sys.stdin is not None and sys.stdin.isatty():
         print("bahdanau: reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
     index = 0
@@ -121,9 +122,11 @@ def main(arguments: Sequence[str]) -> None:
                 advance=translating.advance,
                 **given,
             )
+            watch(index, ranked)
             ranked = known(window, ranked)
             write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
             index += len(window)
+    watch.report()
     known.report()
 
 
@@ -157,8 +160,10 @@ def _differences(settings: DecodingConfig, base: DecodingConfig) -> dict[str, An
 
 def _check(chosen: Translate) -> None:
     """Before the model is loaded, which takes a while."""
-    if chosen.n_best < 1:
-        raise ValueError(f"--n-best is {chosen.n_best}, but should be at least 1")
+    if not 1 <= chosen.n_best <= MOST_TRANSLATIONS:
+        raise ValueError(
+            f"--n-best is {chosen.n_best}, but should be between 1 and {MOST_TRANSLATIONS}"
+        )
     if chosen.preset and chosen.preset not in SEARCHES:
         raise ValueError(f"no --preset {chosen.preset}; known: {', '.join(SEARCHES)}")
     if wrong := faults(Config(decoding=chosen.settings)):

@@ -22,6 +22,7 @@ from bahdanau_jax.data.sources import (
     pairs,
 )
 from bahdanau_jax.data.store import Pairs, Store, key, write
+from bahdanau_jax.data.subwords import TooManyPieces
 from bahdanau_jax.data.tasks import TASKS
 from bahdanau_jax.data.tokenizer import TOKENIZERS
 from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
@@ -47,6 +48,7 @@ __all__ = [
     "Prepared",
     "Segmented",
     "Store",
+    "TooManyPieces",
     "Vocabulary",
     "aligned_pairs",
     "are_apart",

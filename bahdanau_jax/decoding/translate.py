@@ -22,7 +22,7 @@ from bahdanau_jax.decoding.program import METHODS, Configs, Inputs, Weights, sea
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.rules import FREE, Rules
 from bahdanau_jax.decoding.side_by_side import side_by_side
-from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import Params
 from bahdanau_jax.reporting import ignore
 
@@ -62,7 +62,8 @@ def translate(
 
     Fewer where there are no more, or where several write one text: the best of them stays. A
     line above `decoding.max_source` tokens is split; its pieces are translated and joined, rank by
-    rank, and scored together. With method `sample`, so many samples, in the order drawn. Several
+    rank, and scored together. A line above LONGEST tokens is not translated, and has
+    `hypothesis.TOO_LONG` alone. With method `sample`, so many samples, in the order drawn. Several
     configurations and parameters, as tuples, are an ensemble.
 
     Args:
@@ -103,7 +104,10 @@ def translate(
 
 def _answer(parts: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hypothesis]:
     """The hypotheses of a line. Of one that was split, the best of all parts joined, then the
-    second of all, and so on; a part that has no more gives its last."""
+    second of all, and so on; a part that has no more gives its last. Without parts it is too long.
+    """
+    if not parts:
+        return [TOO_LONG]
     found, *others = parts
     if others:
         ranking = Ranking.of(decoding)

@@ -34,6 +34,12 @@ class Settings:
     seed: int = significance.SEED
     length_bins: tuple[int, ...] = EDGES
     beam_size: int | None = None  # None: as the run is configured
+    max_ratio: float | None = None  # likewise
+
+    def search(self) -> dict[str, Any]:
+        """The settings of the search that are not as the run is configured."""
+        given = {"beam_size": self.beam_size, "max_ratio": self.max_ratio}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class Baseline(NamedTuple):
@@ -81,7 +87,7 @@ def evaluate(
     check(sources, references, settings, baseline)
     tokenize = run.codecs[1].tokenizer.tokenize
     translating = reporter.stage("translating the test set", len(sources), "lines")
-    found = run.translate(sources, settings.beam_size, advance=translating.advance)
+    found = run.translate(sources, advance=translating.advance, **settings.search())
     texts = [best.text for best in found]
     ours = scores.tallies(texts, references, tokenize, settings.tokenize)
     theirs = (
@@ -275,10 +281,7 @@ def _vocabulary(run: Run) -> str:
 
 
 def _decoding(run: Run, settings: Settings):
-    decoding = run.config.decoding
-    if settings.beam_size is not None:
-        decoding = dataclasses.replace(decoding, beam_size=settings.beam_size)
-    return decoding
+    return dataclasses.replace(run.config.decoding, **settings.search())
 
 
 def _exp(x: float) -> float:

@@ -52,7 +52,7 @@ def finite(value: Any) -> Any:
 
 def as_json(scores: Mapping[str, Any]) -> str:
     """All scores as one object; null stands for a number that does not exist."""
-    return json.dumps(finite(scores), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(finite(scores), indent=2, allow_nan=False) + "\n"
 
 
 def markdown(title: str, subtitle: str, parts: Sequence[Section]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A run folder becomes its report: scores on unseen text, baselines, samples and pictures."""
+"""A run folder becomes its report: scores on test pairs, baselines, samples and pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -226,7 +226,7 @@ def _samples(sources: Sequence[str], references: Sequence[str], texts: Sequence[
 
 # What is printed, in this order, where it was measured: name, decimals, explanation.
 SHOWN = (
-    ("BLEU", 1, "on unseen sentences"),
+    ("BLEU", 1, ""),
     ("BLEU-lowercased", 1, ""),
     ("BLEU-tokenized-lowercased", 1, ""),
     ("chrF", 1, ""),
@@ -240,12 +240,16 @@ SHOWN = (
     ("mean-source-words", 1, "mean number of source words in a test sentence"),
     ("crossing-share", 2, "share of test sentences with links that cross"),
     ("test-in-training", 0, "test sentences that are also in the training text"),
+    ("unfinished", 3, "share of translations that decoding.max_ratio cut off"),
 )
 
 
 def _summary(table: dict[str, Any]) -> list[str]:
-    return [
-        f"{name} {table[name]:.{decimals}f}" + (f"   ({what})" if what else "")
-        for name, decimals, what in SHOWN
-        if name in table
-    ]
+    lines = []
+    for name, decimals, what in SHOWN:
+        if name not in table or (name == "unfinished" and not table[name]):
+            continue
+        if name == "BLEU" and table.get("test-in-training") == 0:  # which is not always counted
+            what = "on unseen sentences"
+        lines.append(f"{name} {table[name]:.{decimals}f}" + (f"   ({what})" if what else ""))
+    return lines

@@ -69,6 +69,20 @@ def test_scores(evaluated):
     assert printed.startswith(f"BLEU-difference {difference:+.1f} (p 0.00")
 
 
+def test_translations_that_did_not_end_are_counted(call, arguments, tmp_path):
+    sources, references = tmp_path / "a.en", tmp_path / "a.fr"
+    sources.write_text("The man sleeps .\nWe sleep .\n")
+    references.write_text("L'homme dort .\nNous dormons .\n")
+    sides = ("--source", sources, "--reference", references, "--resamples", 2)
+    code, out, err = call(*arguments[:3], *sides, "--max-ratio", 0.1)
+    scores = json.loads(out)
+    assert (code, scores["unfinished"], scores["search"]["max_ratio"]) == (0, 1, 0.1)
+    assert err.splitlines()[-1] == (
+        "bahdanau: warning: 2 of 2 translations are cut off at 0.1 tokens for each source token, "
+        "the first in line 1: give a larger --max-ratio"
+    )
+
+
 def test_the_folder_has_a_report_and_keeps_what_was_there(evaluated):
     _, _, first, second = evaluated
     assert {path.name for path in first.iterdir()} >= FILES

@@ -94,6 +94,16 @@ def test_what_is_printed(reported):
     assert lines[-1].startswith("Report: ")
 
 
+def test_unseen_is_said_only_where_it_was_counted_and_cut_output_where_there_is_any():
+    def said(table):
+        return report._summary({"BLEU": 93.04, **table})
+
+    assert said({"test-in-training": 0})[0] == "BLEU 93.0   (on unseen sentences)"
+    assert said({"test-in-training": 3})[0] == said({})[0] == "BLEU 93.0"
+    assert said({"unfinished": 0.0}) == said({})
+    assert said({"unfinished": 0.25})[-1].startswith("unfinished 0.250   (share of translations")
+
+
 def test_a_run_without_test_pairs_gets_its_curves(trained, tmp_path):
     folder = shutil.copytree(trained[0], tmp_path / "run", ignore=lambda *_: {"report"})
     config = (folder / "config.json").read_text()
