@@ -1,5 +1,6 @@
 """The report of a run folder: files, scores that agree with each other, and what is printed."""
 
+import dataclasses
 import json
 import shutil
 
@@ -98,6 +99,12 @@ def test_a_run_without_test_pairs_gets_its_curves(trained, tmp_path):
     (folder / "config.json").write_text(config.replace(small.config.data.test, ""))
     assert report.write(folder).startswith("No test pairs are configured. Training curves: ")
     assert [path.name for path in (folder / "report").iterdir()] == ["curves.svg"]
+
+
+def test_a_run_of_no_update_has_no_curves(trained, tmp_path):
+    run = runs.load(trained[0])
+    section = report._training(dataclasses.replace(run, folder=tmp_path))
+    assert section.pictures == () and section.text.startswith("No update was made here")
 
 
 def test_crossing_links():
