@@ -71,22 +71,16 @@ def train(
         made, outcome = updates_made(workdir), training.Outcome.FINISHED
         if made is not None and made > steps:
             same_experiment(config, workdir)
+            told = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"
+            if training.first():
+                print(f"{told} to make; its config.json stays as it is", file=sys.stderr)
         else:
             config, prepared = training.first_then_others(lambda: _begun(config, workdir, reporter))
             outcome = _optimize(config, prepared, workdir, traced, began, reporter)
-        if made is not None and made >= steps:
-            _say_that_nothing_is_left(workdir, made, steps)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     reporter.stage("loading the best checkpoint")
     return load(workdir, trust_code=True)  # the caller's own configuration
-
-
-def _say_that_nothing_is_left(workdir: Path, made: int, steps: int) -> None:
-    if training.first():
-        kept = "; its config.json stays as it is" if made > steps else ""
-        told = f"{workdir} has {made} updates, and training.steps is {steps}"
-        print(f"{told}: no update was left to make{kept}", file=sys.stderr)
 
 
 def _begun(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:

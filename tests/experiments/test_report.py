@@ -193,6 +193,12 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
         assert provenance.made(run, {}).tables
 
 
+def test_a_run_of_no_update_has_no_curves(trained, tmp_path):
+    run = runs.load(trained[0])
+    section = report._training(dataclasses.replace(run, folder=tmp_path))
+    assert section.pictures == () and section.text.startswith("No update was made here")
+
+
 def test_crossing_links():
     assert report.crosses({(0, 1), (1, 0)})
     assert not report.crosses({(0, 0), (1, 1), (1, 2), (2, 2)})
