@@ -331,8 +331,8 @@ def test_lines_that_were_too_long_and_translations_that_did_not_end_are_told(cal
     """In text, n-best lists and jsonl, and exactly one line a line without n-best lists."""
     translate = run.model.translate
 
-    def partly(lines, beam_size=None, n_best=None, **options):
-        found = translate(lines, n_best=n_best or 1)
+    def partly(lines, beam_size=None, n_best=None, *, advance, **options):
+        found = translate(lines, n_best=n_best or 1, advance=advance)
         for row, line in enumerate(lines):
             if line == "long":
                 found[row] = [TOO_LONG]
