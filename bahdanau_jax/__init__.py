@@ -29,10 +29,14 @@ _PUBLIC = {
     "OptimizerConfig": "config",
     "TrainingConfig": "config",
     "DecodingConfig": "config",
+    "configuration": "configurations",
     "Seq2Seq": "model",
     "encode": "model",
     "loss": "model.loss",
+    "INITS": "model",
+    "draw": "model",
     "check": "variants",
+    "schedule": "training",
     "train": "run",
     "load": "run",
     "ensemble": "run",
@@ -52,16 +56,20 @@ if TYPE_CHECKING:
     from bahdanau_jax.config import ModelConfig as ModelConfig
     from bahdanau_jax.config import OptimizerConfig as OptimizerConfig
     from bahdanau_jax.config import TrainingConfig as TrainingConfig
+    from bahdanau_jax.configurations import configuration as configuration
     from bahdanau_jax.evaluation import figures as figures
     from bahdanau_jax.hypothesis import Hypothesis as Hypothesis
+    from bahdanau_jax.model import INITS as INITS
     from bahdanau_jax.model import Seq2Seq as Seq2Seq
     from bahdanau_jax.model import attention as attention
+    from bahdanau_jax.model import draw as draw
     from bahdanau_jax.model import encode as encode
     from bahdanau_jax.model.loss import loss as loss
     from bahdanau_jax.run import Run as Run
     from bahdanau_jax.run import ensemble as ensemble
     from bahdanau_jax.run import load as load
     from bahdanau_jax.run import train as train
+    from bahdanau_jax.training import schedule as schedule
     from bahdanau_jax.variants import check as check
 
 

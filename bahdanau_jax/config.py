@@ -106,7 +106,7 @@ class DataConfig:
 class OptimizerConfig:
     """The update. Defaults are the paper's: its loss scale, clipping and epsilon hang together."""
 
-    name: str = "adadelta"  # the rule of the update, or MODULE:FUNCTION of your own
+    name: str = "adadelta"  # the rule of the update
     learning_rate: float = 1.0  # the peak, where there is a schedule
     schedule: str = "constant"  # how the learning rate changes after warm-up
     warmup_steps: int = 0  # of linear growth from 0

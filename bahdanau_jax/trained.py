@@ -259,6 +259,20 @@ class Run:
         searching = self.searching(**settings)
         return decoding.force(*self._models(), self.codecs, searching, sources, targets, advance)
 
+    def encode(self, lines: Sequence[str]) -> list[decoding.Encoded]:
+        """What the encoder makes of each line: annotations [S, C], s_0 [H] and the S tokens.
+
+        S counts EOS; C is `annotation_size`, 2H where both directions encode. Other
+        lines change nothing. Raises ValueError for an ensemble, which has several encoders.
+
+        >>> run.encode(["The man sleeps ."])[0].annotations.shape
+        (5, 512)
+        """
+        if self.others:
+            raise ValueError("an ensemble has no encoder of its own: encode with each of its runs")
+        settings = self.config.decoding
+        return decoding.encode(self.config.model, self.params, self.codecs[0], settings, lines)
+
     def align(
         self,
         sources: Sequence[str],

@@ -126,6 +126,19 @@ def test_a_line_without_a_token_is_blank(run):
     assert (found[0].text, found[0].tokens) == ("", ()) and found[1].tokens
 
 
+def test_lines_are_encoded_as_they_are_attended_to(run, trained):
+    line = "the man sees the house"
+    (best,) = run.translate([line])
+    (alone,), (_, among, blank) = run.encode([line]), run.encode(["a", line, ""])
+    units, width = len(best.source_tokens), 2 * run.config.model.hidden_size
+    assert alone.tokens == best.source_tokens and blank.tokens == ("</s>",)
+    assert alone.annotations.shape == (units, width)
+    assert alone.initial.shape == (run.config.model.hidden_size,)
+    np.testing.assert_allclose(alone.annotations, among.annotations, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="an ensemble has no encoder of its own"):
+        bj.ensemble([run, run]).encode([line])
+
+
 def test_forced_scores_are_on_the_scale_that_is_asked_for(run):
     lines = [line for line in LINES if line]
     short = ["No."] * len(lines)

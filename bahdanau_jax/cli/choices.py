@@ -96,6 +96,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "optimizer.name": {
             "adadelta": "the paper's, with rho and epsilon",
             "adam": "with beta1, beta2 and epsilon",
+            "MODULE:NAME": "a function of your own, such as my_rules:lion",
         },
         "optimizer.schedule": {
             "constant": "the learning rate stays",

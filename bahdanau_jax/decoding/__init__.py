@@ -1,6 +1,7 @@
 """Search over any model's step function, and translation of text with it."""
 
 from bahdanau_jax.decoding import program
+from bahdanau_jax.decoding.encoded import Encoded, encode
 from bahdanau_jax.decoding.forced import below, force
 from bahdanau_jax.decoding.history import Found
 from bahdanau_jax.decoding.pieces import LONGEST
@@ -17,6 +18,7 @@ __all__ = [
     "METHODS",
     "NORMALIZATIONS",
     "PRODUCTS",
+    "Encoded",
     "Found",
     "LexiconCounts",
     "Normalization",
@@ -25,6 +27,7 @@ __all__ = [
     "beam",
     "below",
     "distinct",
+    "encode",
     "force",
     "greedy",
     "program",

@@ -26,7 +26,7 @@ from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.forcing import Forced, forced
 from bahdanau_jax.model.gru import CELLS
 from bahdanau_jax.model.loss import Sums, sums
-from bahdanau_jax.model.parameters import INITS, Params
+from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.products import PRODUCTS
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.seq2seq import Seq2Seq, count, shapes
@@ -57,6 +57,7 @@ __all__ = [
     "check_score",
     "count",
     "decoder",
+    "draw",
     "encode",
     "fold",
     "forced",

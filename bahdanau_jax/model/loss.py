@@ -8,7 +8,8 @@ one scales.
 T target positions, B sentences, M readout size, V vocabulary; N chunks of R words.
 """
 
-from functools import partial
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import jax
@@ -87,8 +88,7 @@ def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
     return cut(t), cut(target), cut(weight)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def cross_entropy(
+def plain_cross_entropy(
     smoothing: float,
     products: str,
     t: Float[Array, "T B M"],
@@ -99,10 +99,11 @@ def cross_entropy(
 ) -> tuple[Array, Array, Array]:
     """(loss, nll, correct): sums over time and batch, weighted, in nats.
 
-    loss = −Σ w [(1−ε) log p(y) + ε/V Σ_v log p(v)], p = softmax(W_o t + b_w). Reverse mode alone
-    differentiates it. Where ε > 0, nll has gradients of w, but none of t, W_o and b_w.
+    loss = −Σ w [(1−ε) log p(y) + ε/V Σ_v log p(v)], p = softmax(W_o t + b_w). JAX differentiates
+    it in both modes; reverse mode computes the logits of each chunk again.
     """
 
+    @jax.checkpoint
     def body(sums, chunk):
         t, target, weight = chunk
         words, _ = _words(smoothing, products, t, W_o, b_w, target)
@@ -111,6 +112,11 @@ def cross_entropy(
     W_o = rounded(products, {"W_o": W_o})["W_o"]  # once, not for each chunk
     sums, _ = lax.scan(body, _nothing(weight), _chunks(t, target, weight, W_o.shape[-1]))
     return tuple(sums)
+
+
+# The same, with gradients that its forward pass makes; reverse mode alone. Where ε > 0, nll has
+# gradients of w, but none of t, W_o and b_w.
+cross_entropy = jax.custom_vjp(plain_cross_entropy, nondiff_argnums=(0, 1))
 
 
 def _nothing(weight: Array) -> _Words:
@@ -152,6 +158,11 @@ def _backward(smoothing, products, residuals, cotangent):
 
 cross_entropy.defvjp(_forward, _backward)
 
+# Values of `model.gradients` -> how the loss is differentiated.
+CROSS_ENTROPIES: Mapping[str, Callable[..., tuple[Array, Array, Array]]] = MappingProxyType(
+    {"deferred": cross_entropy, "autodiff": plain_cross_entropy}
+)
+
 
 def sums(
     config: ModelConfig,
@@ -174,7 +185,7 @@ def sums(
     )
     output = params["output"]
     target = batch.target.T
-    loss, nll, correct = cross_entropy(  # pyright: ignore
+    loss, nll, correct = CROSS_ENTROPIES[config.gradients](
         smoothing, config.products, t, output["W_o"], output["b_w"], target, weight
     )
     return Sums(
@@ -188,6 +199,8 @@ def sums(
 
 def loss(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, ""]:
     """−Σ log p of the batch's target words, summed over time and batch, in nats.
+
+    With `gradients` autodiff and float32 products, `jax.jvp` differentiates it, too.
 
     >>> value, grads = jax.value_and_grad(loss, argnums=1)(config.model, params, batch)
     """

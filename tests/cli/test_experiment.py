@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bahdanau_jax import configurations
 from bahdanau_jax.cli import experiment
 from bahdanau_jax.config import Config, ModelConfig
 
@@ -184,7 +185,7 @@ def test_a_file_without_a_config_says_what_was_expected(call, tmp_path, text, go
 
 def test_names_find_what_is_shipped(monkeypatch, tmp_path):
     shipped = {"quickstart": tmp_path / "quickstart.py", "reverse": tmp_path / "reverse.py"}
-    monkeypatch.setattr(experiment, "shipped", lambda: shipped)
+    monkeypatch.setattr(configurations, "shipped", lambda: shipped)
     monkeypatch.chdir(tmp_path)
     for name in ("quickstart", "quickstart.py", "configs/quickstart.py"):
         assert experiment.locate(name) == shipped["quickstart"]

@@ -46,6 +46,7 @@ OVERVIEWS = {"": main.usage(), "bench": bench.usage()}
 TABLES = {
     **{name: set(table) for name, table in variants.VARIANTS.items()},
     "model.attention": set(model.SCORES) | {"MODULE:NAME"},
+    "optimizer.name": set(variants.VARIANTS["optimizer.name"]) | {"MODULE:NAME"},
     "translate.preset": set(SEARCHES),
     "translate.weights": {"ema", "params"},
     "translate.checkpoint": {"best", "newest"},

@@ -1,5 +1,6 @@
 """The chunked cross-entropy against log-softmax, and what it keeps in memory."""
 
+import dataclasses
 import importlib
 import math
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.model.loss import sums
+from bahdanau_jax.model.loss import loss, sums
 from tests.model.worlds import SIZES, batch, compiled, on_device, pairs, parameters, relative
 
 # The package gives away a function of the module's name.
@@ -135,6 +136,39 @@ def test_the_gradient_of_a_weight_is_what_its_word_adds(smoothing, chunked):
 
     with jax.enable_x64(True):
         assert relative(gradient(cross_entropy), gradient(plain)) < 1e-12
+
+
+def test_autodiff_differentiates_the_loss_in_forward_mode_and_twice():
+    """`jax.jvp` is the gradient times a direction, and of the gradient the Hessian times it."""
+    config = dataclasses.replace(ModelConfig(**SIZES), gradients="autodiff")
+    b = on_device(batch(pairs()))
+    with jax.enable_x64(True):
+        params, d = (parameters(config, np.float64, seed, scale=0.3) for seed in (0, 1))
+
+        def total(params):
+            return loss(config, params, b)
+
+        @compiled
+        def derivatives(params, d):
+            forward = jax.jvp(total, (params,), (d,))
+            return *forward, *jax.jvp(jax.grad(total), (params,), (d,))
+
+        value, slope, gradient, curved = derivatives(params, d)
+
+        def times_d(tree):
+            return sum(jax.tree.leaves(jax.tree.map(lambda a, b: float(np.sum(a * b)), tree, d)))
+
+        def moved(step):
+            return jax.tree.map(lambda a, b: a + step * b, params, d)
+
+        run, step = compiled(total), 1e-4
+        above, below = float(run(moved(step))), float(run(moved(-step)))
+        value, slope = float(value), float(slope)
+        assert slope == pytest.approx(times_d(gradient), rel=1e-10)
+        assert slope == pytest.approx((above - below) / (2 * step), rel=1e-5)
+        assert times_d(curved) == pytest.approx((above - 2 * value + below) / step**2, rel=1e-3)
+    default = dataclasses.replace(config, gradients="deferred")
+    assert relative(compiled(loss, static_argnums=0)(default, params, b), value) < 1e-6
 
 
 def test_a_sentence_has_a_gradient_of_its_weight():
