@@ -233,9 +233,8 @@ class Run:
         )
         found = [next(answers) if line.strip() else [] for line in lines]
         for row, best in enumerate(found):
-            if best == [hypothesis.TOO_LONG]:
-                continue
-            if not best or len(best[0].source_tokens) < 2:  # EOS alone: nothing was read
+            is_translated = best == [hypothesis.TOO_LONG] or best and len(best[0].source_tokens) > 1
+            if not is_translated:  # the source is EOS alone
                 found[row] = [hypothesis.EMPTY]
         return found if n_best else [hypotheses[0] for hypotheses in found]
 
