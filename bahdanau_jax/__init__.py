@@ -38,9 +38,9 @@ _PUBLIC = {
     "check": "variants",
     "schedule": "training",
     "train": "run",
-    "load": "run",
-    "ensemble": "run",
-    "Run": "run",
+    "load": "trained",
+    "ensemble": "trained",
+    "Run": "trained",
 }
 _MODULES = {"attention": "model.attention", "figures": "evaluation.figures"}
 
@@ -65,10 +65,10 @@ if TYPE_CHECKING:
     from bahdanau_jax.model import draw as draw
     from bahdanau_jax.model import encode as encode
     from bahdanau_jax.model.loss import loss as loss
-    from bahdanau_jax.run import Run as Run
-    from bahdanau_jax.run import ensemble as ensemble
-    from bahdanau_jax.run import load as load
     from bahdanau_jax.run import train as train
+    from bahdanau_jax.trained import Run as Run
+    from bahdanau_jax.trained import ensemble as ensemble
+    from bahdanau_jax.trained import load as load
     from bahdanau_jax.training import schedule as schedule
     from bahdanau_jax.variants import check as check
 

@@ -22,7 +22,8 @@ from safetensors import numpy as tensors
 from bahdanau_jax import data, model, training
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.trained import CHECKPOINTS, CONFIG, example, load
+from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
+from bahdanau_jax.trained import example, load
 from bahdanau_jax.variants import check, refuse_code
 
 FORMAT = "bahdanau_jax"  # in the metadata, so that a file can be told from others

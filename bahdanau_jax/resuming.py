@@ -8,7 +8,7 @@ from pathlib import Path
 from bahdanau_jax import training
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
-from bahdanau_jax.trained import CHECKPOINTS, CONFIG
+from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
 
 # In store/: the digests of the pairs that the run began with.
 TRAINED_ON = "trained_on"

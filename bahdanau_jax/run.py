@@ -21,7 +21,8 @@ from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.resuming import same_data, same_experiment, updates_made
-from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
+from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
+from bahdanau_jax.trained import Run, ensemble, load
 from bahdanau_jax.variants import check
 
 __all__ = ["Run", "ensemble", "load", "prepare", "train"]

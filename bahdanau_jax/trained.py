@@ -18,10 +18,8 @@ from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.reporting import ignore
+from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, require
 from bahdanau_jax.variants import check, refuse_code
-
-CONFIG = "config.json"
-CHECKPOINTS = "checkpoints"
 
 
 def example() -> Batch:
@@ -57,13 +55,13 @@ def load(
     ValueError where the folder holds no run, is damaged, or does not hold what is asked for.
     """
     folder = Path(folder)
-    if not (folder / CONFIG).exists():
-        raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
+    require(folder)
     config = Config.load(folder / CONFIG)
     refuse_code(config, folder / CONFIG, trust_code)
     check(config)
     codecs = _codecs(folder, config)
-    init = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), example())
+    network = model.Seq2Seq(config.model)
+    init = jax.eval_shape(lambda: network.init(jax.random.key(0), method=lambda net: net.parts))
     part = _part(folder, config, weights)
     records = training.Records.of(folder)
     checkpoints = training.Checkpointer(folder / CHECKPOINTS, records=records)

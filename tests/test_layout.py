@@ -21,6 +21,8 @@ BASE = {
     "names",
     "parsing",
     "reporting",
+    "compression",
+    "run_folder",
 }
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
 WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "resuming", "run"}

@@ -7,7 +7,7 @@ import pytest
 from bahdanau_jax import resuming
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.data import Pair, Prepared
-from bahdanau_jax.trained import CONFIG
+from bahdanau_jax.run_folder import CONFIG
 
 
 @pytest.fixture

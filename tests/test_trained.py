@@ -17,7 +17,7 @@ from bahdanau_jax import exchange, training
 from bahdanau_jax.decoding import below, pieces
 from bahdanau_jax.experiments import report
 from bahdanau_jax.hypothesis import EMPTY, TOO_LONG
-from bahdanau_jax.trained import CHECKPOINTS
+from bahdanau_jax.run_folder import CHECKPOINTS
 
 LINES = ["We sleep.", "", "I am tired in Canada.", "The man saw a house.", "He sleeps.", "No."]
 

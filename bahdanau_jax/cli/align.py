@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, lines, options, progress
 from bahdanau_jax.reporting import Reporter
 
@@ -75,6 +76,8 @@ NEEDS: Mapping[str, str] = MappingProxyType(
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Align, arguments, "align")
+    for folder in filter(None, (chosen.run, chosen.reverse_run)):
+        run_folder.require(folder)
     _check(chosen)
     kept = progress.wanted(None, chosen.output is None and lines.to_terminal())
     with progress.reporter(progress.on_terminal(), keep=kept) as reporter:
@@ -85,17 +88,18 @@ def main(arguments: Sequence[str]) -> None:
 def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[int]]:
     """What is known of the alignment that is written, and the pairs without links."""
     reporter.stage("loading the model")
-    from bahdanau_jax import decoding, evaluation, run
+    from bahdanau_jax import decoding, evaluation
     from bahdanau_jax.experiments import alignments
+    from bahdanau_jax.trained import load
 
     gold = _gold(chosen)
     if chosen.trust_code:
         import_from_here()
-    load = functools.partial(run.load, trust_code=chosen.trust_code)
-    trained = load(chosen.run)
+    open_run = functools.partial(load, trust_code=chosen.trust_code)
+    trained = open_run(chosen.run)
     read = alignments.of_tokens if chosen.tokenized else lambda run: run
     forward = read(trained)
-    backward = read(load(chosen.reverse_run)) if chosen.reverse_run else None
+    backward = read(open_run(chosen.reverse_run)) if chosen.reverse_run else None
     if backward is not None:
         alignments.check_opposite(forward, backward)
     way = chosen.symmetrize if backward else "forward"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
+from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, options
 
 if TYPE_CHECKING:
@@ -76,11 +77,11 @@ def _import(asked: Checkpoints, path: Path) -> None:
 
 
 def _list(asked: Checkpoints) -> None:
-    from bahdanau_jax import training
-
-    folder = asked.run / "checkpoints"
+    folder = asked.run / run_folder.CHECKPOINTS
     if not folder.is_dir():
         raise FileNotFoundError(f"{asked.run} holds no checkpoints: train a model there first")
+    from bahdanau_jax import training
+
     if asked.prune:
         with training.lock(asked.run):
             removed, entries = training.prune(folder, asked.prune)

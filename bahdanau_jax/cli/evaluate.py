@@ -8,13 +8,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.reporting import Reporter
 
 if TYPE_CHECKING:
     from bahdanau_jax.experiments import evaluation
-    from bahdanau_jax.run import Run
+    from bahdanau_jax.trained import Run
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ DECIMALS: Mapping[str, int] = MappingProxyType(
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "evaluate")
+    run_folder.require(chosen.run)
     sources, references, theirs = _read(chosen)
     _check(chosen)
     with progress.reporter(progress.on_terminal()) as reporter:
@@ -85,7 +87,7 @@ def _evaluated(
 ) -> tuple["Run", "evaluation.Evaluated"]:
     """The run, and what it is worth."""
     reporter.stage("loading the model")
-    from bahdanau_jax import run
+    from bahdanau_jax import trained
     from bahdanau_jax.experiments import evaluation
 
     settings = evaluation.Settings(
@@ -99,10 +101,10 @@ def _evaluated(
     evaluation.check(sources, references, settings)
     if chosen.trust_code:
         import_from_here()
-    model, baseline = run.load(chosen.run, trust_code=chosen.trust_code), None
+    model, baseline = trained.load(chosen.run, trust_code=chosen.trust_code), None
     if chosen.baseline is not None:
         if theirs is None:
-            other = run.load(chosen.baseline, trust_code=chosen.trust_code)
+            other = trained.load(chosen.baseline, trust_code=chosen.trust_code)
             stage = reporter.stage("translating with the baseline", len(sources), "lines")
             found = other.translate(sources, advance=stage.advance, **settings.search())
             theirs = [best.text for best in found]

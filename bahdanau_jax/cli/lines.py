@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from bahdanau_jax import data
 from bahdanau_jax.cli import leaving
+from bahdanau_jax.compression import DAMAGE, OPENERS
 
 # Ends of lines, to some readers, that JSON leaves as they are.
 JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -29,7 +29,7 @@ def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
         if sys.stdin is None:
             raise OSError("stdin is closed: name a file to read")
         return contextlib.nullcontext(sys.stdin.buffer)
-    return data.OPENERS.get(path.suffix, open)(path, "rb")
+    return OPENERS.get(path.suffix, open)(path, "rb")
 
 
 def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
@@ -81,7 +81,7 @@ def to_terminal() -> bool:
 def _told_of_damage(name: str) -> Iterator[None]:
     try:
         yield
-    except data.DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(f"{name}: cannot be unpacked: {error}") from error
 
 
@@ -159,7 +159,7 @@ def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
         draft = target.with_name(f".{os.getpid()}.{target.name}")
         try:
             with leaving.cleanup(lambda: draft.unlink(missing_ok=True)):
-                with data.OPENERS.get(target.suffix, open)(draft, "wb") as stream:
+                with OPENERS.get(target.suffix, open)(draft, "wb") as stream:
                     yield _to(stream)
                 os.replace(draft, target)
         except FileNotFoundError as error:

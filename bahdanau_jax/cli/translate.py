@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.unknown import Known
@@ -148,7 +149,7 @@ def _parse(arguments: Sequence[str]) -> Translate:
 
 def _configured(chosen: Translate) -> DecodingConfig:
     """The settings of the first run; where it has none, loading it will say so."""
-    path = chosen.run[0] / "config.json"
+    path = chosen.run[0] / run_folder.CONFIG
     return Config.load(path).decoding if path.is_file() else DecodingConfig()
 
 
@@ -160,6 +161,8 @@ def _differences(settings: DecodingConfig, base: DecodingConfig) -> dict[str, An
 
 def _check(chosen: Translate) -> None:
     """Before the model is loaded, which takes a while."""
+    for folder in chosen.run:
+        run_folder.require(folder)
     if not 1 <= chosen.n_best <= MOST_TRANSLATIONS:
         raise ValueError(
             f"--n-best is {chosen.n_best}, but should be between 1 and {MOST_TRANSLATIONS}"
@@ -191,14 +194,14 @@ def _say_what_does_nothing(arguments: Sequence[str], settings: DecodingConfig) -
 
 
 def _load(chosen: Translate):
-    from bahdanau_jax import run
+    from bahdanau_jax import trained
 
     names = ("checkpoint", "average", "weights", "trust_code")
     if chosen.trust_code:
         import_from_here()
     how = {n: getattr(chosen, n) for n in names if getattr(chosen, n) != getattr(Translate, n)}
-    models = [run.load(folder, **how) for folder in chosen.run]
-    return models[0] if len(models) == 1 else run.ensemble(models)
+    models = [trained.load(folder, **how) for folder in chosen.run]
+    return models[0] if len(models) == 1 else trained.ensemble(models)
 
 
 def _prefixed(

@@ -4,7 +4,6 @@ from bahdanau_jax.data import grammar, remarks
 from bahdanau_jax.data.cleaning import UNICODE
 from bahdanau_jax.data.codec import Codec, learn, load, save, save_words
 from bahdanau_jax.data.export import write_tfds
-from bahdanau_jax.data.files import DAMAGE, OPENERS
 from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
@@ -29,10 +28,8 @@ from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
 from bahdanau_jax.data.workers import cores
 
 __all__ = [
-    "DAMAGE",
     "EOS_SYMBOL",
     "LEVELS",
-    "OPENERS",
     "PLANS",
     "SAMPLERS",
     "SOURCES",

@@ -4,21 +4,15 @@ Errors name file and line.
 """
 
 import codecs
-import gzip
 import html
-import lzma
 import re
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+from bahdanau_jax.compression import DAMAGE, OPENERS
 from bahdanau_jax.parsing import parse_json
 
-# By suffix; what they raise for a damaged file.
-OPENERS: Mapping[str, Callable[..., Any]] = MappingProxyType({".gz": gzip.open, ".xz": lzma.open})
-DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 
 

@@ -1,10 +1,12 @@
 """What a translation is worth, where the model looked, and pictures of both: NumPy in."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from bahdanau_jax.evaluation import (
     alignment,
     behaviour,
     calibration,
-    figures,
     gold,
     scores,
     significance,
@@ -12,7 +14,6 @@ from bahdanau_jax.evaluation import (
 from bahdanau_jax.evaluation.alignment import AlignmentScores, aer, alignment_scores
 from bahdanau_jax.evaluation.by_length import EDGES, LengthBin, by_length
 from bahdanau_jax.evaluation.cooccurrence import Dice, merge_scores, strongest
-from bahdanau_jax.evaluation.drawing import Drawing, MissingFont, save
 from bahdanau_jax.evaluation.gold import (
     Gold,
     GoldFile,
@@ -48,6 +49,24 @@ from bahdanau_jax.evaluation.significance import Comparison, Interval
 from bahdanau_jax.evaluation.symmetrization import SYMMETRIZATIONS, transposed
 from bahdanau_jax.evaluation.tally import TOKENIZERS, Tally, bleu_tally, chrf_tally
 from bahdanau_jax.evaluation.unknown import unknown_effect
+
+if TYPE_CHECKING:
+    from bahdanau_jax.evaluation import figures as figures
+    from bahdanau_jax.evaluation.drawing import Drawing as Drawing
+    from bahdanau_jax.evaluation.drawing import MissingFont as MissingFont
+    from bahdanau_jax.evaluation.drawing import save as save
+
+# Loaded at first use: matplotlib takes half a second, and translating draws nothing.
+_DRAWING = ("Drawing", "MissingFont", "save")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "figures":
+        return importlib.import_module(f"{__name__}.figures")
+    if name in _DRAWING:
+        return getattr(importlib.import_module(f"{__name__}.drawing"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "AlignmentScores",

@@ -16,7 +16,7 @@ from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.data import Segmented
 from bahdanau_jax.evaluation import SYMMETRIZATIONS, Gold, GoldFile, Links
 from bahdanau_jax.reporting import ignore
-from bahdanau_jax.run import Run
+from bahdanau_jax.trained import Run
 
 
 class Pair(NamedTuple):

@@ -19,7 +19,7 @@ from bahdanau_jax.evaluation import (
 from bahdanau_jax.experiments import forcing
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.reporting import SILENT, Reporter
-from bahdanau_jax.run import Run
+from bahdanau_jax.trained import Run
 
 WORDS = "words"  # the vocabulary that has unknown words, and no other way to write them
 

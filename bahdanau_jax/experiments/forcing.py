@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from bahdanau_jax import data, model
 from bahdanau_jax.reporting import ignore
-from bahdanau_jax.run import Run
+from bahdanau_jax.trained import Run
 
 
 class Predictions(NamedTuple):

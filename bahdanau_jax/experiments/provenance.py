@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any
 
 from bahdanau_jax.experiments.document import NOTHING, Section, Table
-from bahdanau_jax.run import Run
+from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics, read_record
 
 PACKAGES = ("bahdanau-jax", "jax", "python")  # whose versions are shown; record.json has more

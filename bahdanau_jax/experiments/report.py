@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bahdanau_jax import data, evaluation, hypothesis
-from bahdanau_jax import run as runs
+from bahdanau_jax import trained as runs
 from bahdanau_jax.data import AlignedPair, grammar
 from bahdanau_jax.evaluation import figures, links, save, scores
 from bahdanau_jax.experiments import provenance
@@ -18,8 +18,8 @@ from bahdanau_jax.experiments.examples import most_reordered
 from bahdanau_jax.experiments.publish import publish
 from bahdanau_jax.experiments.sections import sections
 from bahdanau_jax.reporting import SILENT, Reporter
-from bahdanau_jax.run import Run
-from bahdanau_jax.trained import CHECKPOINTS
+from bahdanau_jax.run_folder import CHECKPOINTS
+from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics
 
 SAMPLES = 10  # translations shown

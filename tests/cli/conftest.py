@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bahdanau_jax
+from bahdanau_jax import run_folder
 from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 
 
@@ -43,7 +44,7 @@ class Run:
 
 @pytest.fixture
 def run(monkeypatch):
-    """Stands in for bahdanau_jax.run and experiments.report; `run.model` is its Run."""
+    """Stands in for bahdanau_jax.run, trained and experiments.report; `run.model` is its Run."""
     stub = types.ModuleType("bahdanau_jax.run")
     stub.model, stub.calls, stub.loaded = Run(), [], []
     stub.load = lambda folder, **how: stub.loaded.append((folder, how)) or stub.model
@@ -64,6 +65,9 @@ def run(monkeypatch):
     )
     experiments.corpus = types.ModuleType("bahdanau_jax.experiments.corpus")
     experiments.corpus.write = lambda statistics, workdir: f"pairs read {statistics['read']}"
+    monkeypatch.setitem(sys.modules, "bahdanau_jax.trained", stub)
+    monkeypatch.setattr(bahdanau_jax, "trained", stub, raising=False)
+    monkeypatch.setattr(run_folder, "require", lambda folder: None)
     for module in (stub, experiments, experiments.report, experiments.corpus):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(bahdanau_jax, "run", stub, raising=False)

@@ -1,0 +1,11 @@
+"""Compressed files, recognised by their suffix, and what a damaged one raises."""
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+OPENERS: Mapping[str, Callable[..., Any]] = MappingProxyType({".gz": gzip.open, ".xz": lzma.open})
+DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
