@@ -27,6 +27,11 @@ FILES = {
 }
 
 
+def said(err: str) -> list[str]:
+    """Lines of stderr but for the names of stages, which appear on a busy machine."""
+    return [line for line in err.splitlines() if not line.endswith(" ...")]
+
+
 @pytest.fixture
 def corpus(tmp_path):
     for name, content in FILES.items():
@@ -42,7 +47,7 @@ def refused(command_line):
         code, out, err = command_line(*arguments)
         assert (code, out) == (2, "")
         assert "Traceback" not in err
-        lines = err.splitlines()
+        lines = said(err)
         assert all(line.startswith("bahdanau: ") for line in lines), err
         return "\n".join(line.removeprefix("bahdanau: ") for line in lines)
 
@@ -396,7 +401,7 @@ def test_divergence(command_line, tmp_path):
         *("--optimizer.clip-norm", 0, "--optimizer.max-nonfinite", 3, "--data.dev", ""),
         *("--training.log-every", 1000),
     )
-    first, last = err.splitlines()
+    first, last = said(err)
     assert (code, out) == (2, "") and first.startswith("first step after ")
     assert last.startswith("bahdanau: the gradient was not finite 3 times in a row, up to step ")
 
