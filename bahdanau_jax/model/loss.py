@@ -111,7 +111,7 @@ def plain_cross_entropy(
 
     W_o = rounded(products, {"W_o": W_o})["W_o"]  # once, not for each chunk
     sums, _ = lax.scan(body, _nothing(weight), _chunks(t, target, weight, W_o.shape[-1]))
-    return tuple(sums)
+    return sums.loss, sums.nll, sums.correct
 
 
 # The same, with gradients that its forward pass makes; reverse mode alone. Where ε > 0, nll has
