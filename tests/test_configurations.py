@@ -4,6 +4,7 @@ import jax
 import pytest
 
 import bahdanau_jax as bj
+from bahdanau_jax.variants import refuse_code
 
 
 def test_a_shipped_configuration_has_a_name_in_python():
@@ -33,3 +34,12 @@ def test_the_learning_rate_of_a_configuration_is_public():
     config = bj.OptimizerConfig(learning_rate=0.5, schedule="linear", warmup_steps=2)
     rate = bj.schedule(config, 4)
     assert [float(rate(step)) for step in range(5)] == [0.25, 0.5, 0.5, 0.25, 0.0]
+
+
+@pytest.mark.parametrize("section", ["model", "optimizer"])
+def test_code_that_a_received_configuration_names_is_not_imported_unasked(section, tmp_path):
+    own = {"model": bj.ModelConfig(attention="m:a"), "optimizer": bj.OptimizerConfig(name="m:a")}
+    config = bj.Config(**{section: own[section]})
+    with pytest.raises(ValueError, match=f"names code: {section}.* is 'm:a'.*trust_code=True"):
+        refuse_code(config, tmp_path / "config.json", trust_code=False)
+    refuse_code(config, tmp_path / "config.json", trust_code=True)
