@@ -162,9 +162,13 @@ def test_all_wrong_settings_are_told_at_once(refused, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no_such_module:score", "but No module named 'no_such_module'"),
-        ("math:tau", "which is a float, no Score"),
-        ("math:taau", "but module 'math' has no attribute 'taau'"),
+        ("no_such_module:score", "but ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "math:tau",
+            "which is a float; expected a Score, "
+            "bahdanau_jax.attention.Score(init, keys, query, score)",
+        ),
+        ("math:taau", "but AttributeError: module 'math' has no attribute 'taau'"),
     ],
 )
 def test_an_attention_of_ones_own_that_is_none(refused, tmp_path, name, message):

@@ -211,7 +211,8 @@ class Checkpointer:
                 one = damaged(one.step, str(error), self._records, one.score)
             (passed if one.fault else used).append(one)
         chosen = Chosen(choice, tuple(used), tuple(passed))
-        chosen.report(self.folder, faults if self._keep else {}, self._records)
+        if states or (self._keep and not faults):  # otherwise the error below says all there is
+            chosen.report(self.folder, faults if self._keep else {}, self._records)
         if faults and not states:
             raise OSError(
                 f"every checkpoint in {self.folder} is damaged: restore the folder from a copy, "
