@@ -58,9 +58,9 @@ DECIMALS: Mapping[str, int] = MappingProxyType(
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "evaluate")
-    run_folder.require(chosen.run)
     sources, references, theirs = _read(chosen)
     _check(chosen)
+    run_folder.require(chosen.run)
     with progress.reporter(progress.on_terminal()) as reporter:
         model, evaluated = _evaluated(chosen, sources, references, theirs, reporter)
         if chosen.output is not None:

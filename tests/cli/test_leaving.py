@@ -16,15 +16,17 @@ MOST = leaving.PATIENCE + 2  # seconds, on a busy machine
 PROGRAM = """
 import sys, threading, time, types
 import bahdanau_jax
+from bahdanau_jax import run_folder
 from bahdanau_jax.cli import leaving, main
 
 def load(folder, **how):
     print("begun", flush=True)
     {work}
 
-run = bahdanau_jax.run = types.ModuleType("bahdanau_jax.run")
+run = bahdanau_jax.trained = types.ModuleType("bahdanau_jax.trained")
 run.load = load
-sys.modules["bahdanau_jax.run"] = run
+sys.modules["bahdanau_jax.trained"] = run
+run_folder.require = lambda folder: None
 sys.argv = ["bahdanau", "translate", "--run", "x", "--output", {output!r}]
 sys.exit(main.main())
 """

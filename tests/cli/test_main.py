@@ -126,11 +126,13 @@ def test_a_fault_of_the_program_keeps_its_traceback(call, run):
 def test_an_error_about_arrays_keeps_its_traceback():
     code = (
         "import sys, types; import bahdanau_jax; from bahdanau_jax.cli.main import main\n"
+        "from bahdanau_jax import run_folder\n"
+        "run_folder.require = print\n"
         "def load(folder):\n"
         "    import jax, jax.numpy as jnp\n"
         "    return jax.vmap(jnp.add)(jnp.zeros(2), jnp.zeros(3))\n"
-        "run = bahdanau_jax.run = types.ModuleType('bahdanau_jax.run'); run.load = load\n"
-        "sys.modules['bahdanau_jax.run'] = run\n"
+        "run = bahdanau_jax.trained = types.ModuleType('bahdanau_jax.trained'); run.load = load\n"
+        "sys.modules['bahdanau_jax.trained'] = run\n"
         "sys.exit(main(['translate', '--run', 'x']))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
