@@ -64,9 +64,9 @@ class DataConfig:
 
     # pairs to train on: an address of one of these kinds, or several with ; between
     train: str = "builtin:en-fr/train?pairs=20000"
-    # pairs that choose the best checkpoint; "" for none; own: of a built-in train, or else none
-    dev: str = OWN
-    test: str = OWN  # pairs for the final scores; "" for none; own: as of dev
+    # Without a value, dev and test are of the same built-in corpus as train, or else empty.
+    dev: str = OWN  # pairs that choose the best checkpoint; "" for none
+    test: str = OWN  # pairs for the final scores; "" for none
     # folder of relative files; "": the first of BAHDANAU_DATA, the current folder and data/ that
     # has all files of a corpus
     root: str = ""
@@ -159,6 +159,8 @@ class DecodingConfig:
     max_source: int = 200  # a longer line is split, its pieces translated and joined
     batch_size: int = 64  # sentences decoded together
 
+
+MOST_TRANSLATIONS = 1_000  # of a line, also while it is searched: each takes as much memory
 
 # Searches that others are known to have used.
 SEARCHES: Mapping[str, DecodingConfig] = MappingProxyType(
@@ -274,6 +276,11 @@ def faults(config: Config) -> list[str]:
         "decoding.coverage decoding.min_ratio",
         lambda value: 0 <= value < float("inf"),
         "at least 0 and finite",
+    )
+    expect(
+        "decoding.beam_size",
+        lambda value: value <= MOST_TRANSLATIONS,
+        f"at most {MOST_TRANSLATIONS}",
     )
     # Of so many steps the buffers of a search would be mostly empty.
     expect("decoding.max_ratio", lambda value: 0 < value <= 100, "above 0 and at most 100")

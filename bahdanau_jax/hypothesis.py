@@ -60,6 +60,9 @@ class Hypothesis:
 # The translation of a blank line: nothing was read, and nothing written.
 EMPTY = Hypothesis("", (), (), 0.0, True, (), np.zeros((0, 0), np.float32))
 
+# The translation of a line above decoding.LONGEST tokens: it was not read, so it did not end.
+TOO_LONG = Hypothesis("", (), (), 0.0, False, (), np.zeros((0, 0), np.float32))
+
 
 def write_lines(path: Path, hypotheses: Sequence[Hypothesis]) -> None:
     """One JSON object a line."""

@@ -1,17 +1,26 @@
-"""Whether the run in a folder is the one that is asked for, so that it may go on."""
+"""What a run folder holds already, and whether a configuration may go on with it."""
 
 import dataclasses
 import hashlib
 import json
 from pathlib import Path
 
+from bahdanau_jax import training
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
-from bahdanau_jax.trained import CONFIG
+from bahdanau_jax.trained import CHECKPOINTS, CONFIG
 
 # In store/: the digests of the pairs that the run began with.
 TRAINED_ON = "trained_on"
 CHOSEN_ON = "chosen_on"  # of data.dev
+
+
+def updates_made(workdir: Path) -> int | None:
+    """The step of the newest checkpoint whose metadata can be read; None where there is no run."""
+    if not (workdir / CONFIG).exists() or not (workdir / CHECKPOINTS).is_dir():
+        return None
+    entries = training.inventory(workdir / CHECKPOINTS)
+    return max((entry.step for entry in entries if not entry.damaged), default=None)
 
 
 def same_data(prepared: Prepared, workdir: Path) -> None:

@@ -7,36 +7,30 @@ metrics.jsonl. Everything with a side effect is reached from here.
 import contextlib
 import dataclasses
 import functools
-import io
 import sys
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
-from PIL import Image
 
-from bahdanau_jax import data, decoding, model, training
+from bahdanau_jax import data, dev_scores, model, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
-from bahdanau_jax.evaluation import figures, scores
-from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.resuming import same_data, same_experiment
+from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
+from bahdanau_jax.resuming import same_data, same_experiment, updates_made
 from bahdanau_jax.trained import CHECKPOINTS, CONFIG, Run, ensemble, load
-from bahdanau_jax.variants import DEV_METRICS, check
+from bahdanau_jax.variants import check
 
 __all__ = ["Run", "ensemble", "load", "prepare", "train"]
 
 PROFILE = "profile"  # the folder of a trace
-SHOWN = 2  # dev sentences whose alignment TensorBoard shows, the first ones
 
 
 def prepare(
-    config: Config, workdir: Path, stage: Callable[[str], None] = lambda name: None
+    config: Config, workdir: Path, stage: Callable[[str], object] = SILENT.stage
 ) -> dict[str, Any]:
     """Learn the vocabulary and encode the training pairs; returns what was counted on the way.
 
@@ -53,13 +47,20 @@ def prepare(
         return prepared.statistics | batches
 
 
-def train(config: Config, workdir: Path, profile: str = "", began: float | None = None) -> Run:
+def train(
+    config: Config,
+    workdir: Path,
+    profile: str = "",
+    began: float | None = None,
+    reporter: Reporter = PLAIN,
+) -> Run:
     """Train in `workdir`, or go on there, until the configured steps; returns the best model.
 
     `profile`, "10:15", traces the updates from the tenth to the fifteenth into `workdir`/profile.
     The time to the first step counts from `began`, of time.perf_counter, or else from this call.
-    Ctrl-C and SIGTERM save and raise training.Interrupted. Raises ValueError or OSError for wrong
-    settings or data, and for a folder of another experiment or with another trainer.
+    `reporter` is told of the stages. Ctrl-C and SIGTERM save and raise training.Interrupted. Raises
+    ValueError or OSError for wrong settings or data, and for a folder of another experiment or with
+    another trainer.
     """
     began = time.perf_counter() if began is None else began
     check(config)
@@ -67,17 +68,25 @@ def train(config: Config, workdir: Path, profile: str = "", began: float | None 
     steps = config.training.steps
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with training.lock(workdir) if training.first() else contextlib.nullcontext():
-        config, prepared = training.first_then_others(lambda: _begun(config, workdir))
-        outcome = _optimize(config, prepared, workdir, traced, began)
+        made, outcome = updates_made(workdir), training.Outcome.FINISHED
+        if made is not None and made > steps:
+            same_experiment(config, workdir)
+            told = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"
+            if training.first():
+                print(f"{told} to make; its config.json stays as it is", file=sys.stderr)
+        else:
+            config, prepared = training.first_then_others(lambda: _begun(config, workdir, reporter))
+            outcome = _optimize(config, prepared, workdir, traced, began, reporter)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
+    reporter.stage("loading the best checkpoint")
     return load(workdir, trust_code=True)  # the caller's own configuration
 
 
-def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
+def _begun(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:
     """A folder that has all that training needs, and remembers what it is for."""
     same_experiment(config, workdir)
-    config, prepared = _prepared(config, workdir)
+    config, prepared = _prepared(config, workdir, reporter.stage)
     same_data(prepared, workdir)
     _remark(config, workdir)
     if training.first():
@@ -86,7 +95,7 @@ def _begun(config: Config, workdir: Path) -> tuple[Config, Prepared]:
 
 
 def _prepared(
-    config: Config, workdir: Path, stage: Callable[[str], None] = lambda name: None
+    config: Config, workdir: Path, stage: Callable[[str], object]
 ) -> tuple[Config, Prepared]:
     """The data, and the configuration with the sizes that only the data knows."""
     known = (Path(workdir) / CONFIG).exists()
@@ -123,6 +132,7 @@ def _optimize(
     workdir: Path,
     profile: training.Profile | None,
     began: float,
+    reporter: Reporter,
 ) -> training.Outcome:
     network = model.Seq2Seq(config.model)
     smoothing = config.optimizer.label_smoothing
@@ -142,7 +152,11 @@ def _optimize(
         workdir / CHECKPOINTS, settings.keep_checkpoints, training.Records.of(workdir)
     )
     monitor = training.Monitor(
-        workdir, steps, log_every=settings.log_every, epoch_steps=plan.steps()
+        workdir,
+        steps,
+        log_every=settings.log_every,
+        epoch_steps=plan.steps(),
+        reporter=reporter,
     )
     monitor.watch_programs()
     # Only the parameters are asked for, so the network itself is not traced.
@@ -154,14 +168,17 @@ def _optimize(
     multiple = devices.size * settings.accumulate
     start = max(checkpoints.steps(), default=0)
     needed = range(start, min(steps, start + plan.steps()) if _plans_ahead(settings) else start)
+    examples = [*map(backend.feed, data.each_shape(prepared.train, plan, needed, multiple))]
+    making = reporter.stage("compiling", len(examples) or None, "programs")
     ahead = training.Ahead(
         update,
         jax.eval_shape(begin, jax.eval_shape(init, seed)),
-        map(backend.feed, data.each_shape(prepared.train, plan, needed, multiple)),
+        examples,
         data.cores(),
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
         training.meet if training.together() else None,
+        made=making.advance,
     )
     with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(ahead):
         state = backend.place(begin(init(seed)))
@@ -170,13 +187,15 @@ def _optimize(
         state = checkpoints.restore(state) or state
         training.append_record(workdir, config, int(state.step))
         here = jax.process_index(), jax.process_count()
-        evaluate = _evaluator(config, prepared, loss_fn, monitor) if prepared.dev else None
+        evaluate = None
+        if prepared.dev:
+            evaluate = _alone(dev_scores.evaluator(config, prepared, loss_fn, monitor))
         return training.run(
             state,
             steps=steps,
             next_batches=data.train_batches(prepared.train, plan, int(state.step), *here, multiple),
             step_fn=lambda state, batch: ahead(state, backend.feed(batch)),
-            evaluate=_alone(evaluate) if evaluate else None,
+            evaluate=evaluate,
             checkpointer=checkpoints,
             monitor=monitor,
             config=settings,
@@ -203,43 +222,3 @@ def _alone(evaluate: Callable) -> Callable:
         return training.agreed(evaluate(state.replace(params=weights, ema=())))
 
     return evaluated
-
-
-def _evaluator(config: Config, prepared: Prepared, loss_fn, monitor: training.Monitor) -> Callable:
-    """Dev scores of a training state: nll and accuracy per word, BLEU and exact matches of greedy
-    translations, tokenised and in the case of the vocabulary, and the one of them that counts."""
-    codecs, pairs = prepared.codecs, prepared.dev
-    tokenize = codecs[1].tokenize
-    sources, references = [p.source for p in pairs], [tokenize(p.target) for p in pairs]
-    encoded = ((codecs[0].encode(p.source), codecs[1].encode(p.target)) for p in pairs)
-    batches = data.dev_batches(data.Pairs.of(encoded), config.data)
-    step = training.eval_step(loss_fn)
-    greedy = dataclasses.replace(config.decoding, method="beam", beam_size=1)
-    rank = DEV_METRICS[config.training.dev_metric]
-
-    def evaluate(state) -> dict[str, float]:
-        sums = [jax.device_get(step(state.weights, batch)) for batch in batches]
-        words = sum(float(s.words) for s in sums)
-        found = decoding.translate(config.model, state.weights, codecs, greedy, sources, 1)
-        texts = [tokenize(best.text) for (best,) in found]
-        _show(monitor, int(state.step), [best for (best,) in found[:SHOWN] if best.tokens])
-        dev = {
-            "loss": sum(float(s.nll) for s in sums) / words,
-            "accuracy": sum(float(s.correct) for s in sums) / words,
-            "bleu": scores.bleu(texts, references, "none").score,
-            "exact": scores.accuracy(texts, references),
-        }
-        return {**dev, "score": rank(dev)}
-
-    return evaluate
-
-
-def _show(monitor: training.Monitor, step: int, found: Sequence[Hypothesis]) -> None:
-    """Alignments as pictures. A script without a font is drawn as boxes, without a word of it."""
-    for number, best in enumerate(found, 1):
-        drawn = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", figures.MissingFont)
-            figures.alignment(best).savefig(drawn, format="png", dpi=100)
-        pixels = np.asarray(Image.open(drawn).convert("RGB"))
-        monitor.picture(step, f"alignment/dev-{number}", pixels)

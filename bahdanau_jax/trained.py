@@ -1,7 +1,8 @@
 """A trained model: what a run folder holds, loaded, and all that it can do with text."""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -16,6 +17,7 @@ from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.reporting import ignore
 from bahdanau_jax.variants import check, refuse_code
 
 CONFIG = "config.json"
@@ -166,6 +168,7 @@ class Run:
         *,
         prefixes: Sequence[str] | None = None,
         first: int = 0,
+        advance: Callable[[int], object] = ignore,
         **settings: Any,
     ) -> list[Hypothesis]: ...
     @overload
@@ -177,13 +180,26 @@ class Run:
         n_best: int,
         prefixes: Sequence[str] | None = None,
         first: int = 0,
+        advance: Callable[[int], object] = ignore,
         **settings: Any,
     ) -> list[list[Hypothesis]]: ...
-    def translate(self, lines, beam_size=None, n_best=None, *, prefixes=None, first=0, **settings):
+    def translate(
+        self,
+        lines,
+        beam_size=None,
+        n_best=None,
+        *,
+        prefixes=None,
+        first=0,
+        advance: Callable[[int], object] = ignore,
+        **settings,
+    ):
         """The best hypothesis of each line; with `n_best`, a list of so many for each, best first.
 
-        A line without any token has the empty hypothesis alone. Any setting of the search may be
-        given by its name in DecodingConfig, in place of the run's own.
+        A line without any token has the empty hypothesis alone, and a line above
+        `decoding.LONGEST` tokens has `hypothesis.TOO_LONG` alone, which is empty and not finished.
+        Any setting of the search may be given by its name in DecodingConfig, in place of the run's
+        own.
 
         >>> run.translate(["The man sleeps ."], beam_size=12, coverage=0.2)[0].text
         >>> run.translate(["The man sleeps ."], n_best=5, method="sample", top_p=0.9, seed=3)
@@ -193,6 +209,7 @@ class Run:
             prefixes: the text that each translation begins with; "" for none.
             first: the number of the first line, where these are a part of a longer text: samples
                 depend on the seed and on the number of their line.
+            advance: is told after each batch how many lines were finished with it.
         """
         if beam_size is not None:
             settings["beam_size"] = beam_size
@@ -201,6 +218,7 @@ class Run:
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(f"{len(lines)} lines but {len(prefixes)} prefixes: one each, please")
         full = [row for row, line in enumerate(lines) if line.strip()]
+        advance(len(lines) - len(full))
         answers = iter(
             decoding.translate(
                 *self._models(),
@@ -210,28 +228,35 @@ class Run:
                 n_best or 1,
                 None if prefixes is None else [prefixes[row] for row in full],
                 [first + row for row in full],
+                advance,
             )
         )
         found = [next(answers) if line.strip() else [] for line in lines]
         for row, best in enumerate(found):
-            if not best or len(best[0].source_tokens) < 2:  # EOS alone: nothing was read
+            is_translated = best == [hypothesis.TOO_LONG] or best and len(best[0].source_tokens) > 1
+            if not is_translated:  # the source is EOS alone
                 found[row] = [hypothesis.EMPTY]
         return found if n_best else [hypotheses[0] for hypotheses in found]
 
     def force(
-        self, sources: Sequence[str], targets: Sequence[str | Hypothesis], **settings: Any
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str | Hypothesis],
+        *,
+        advance: Callable[[int], object] = ignore,
+        **settings: Any,
     ) -> list[Hypothesis]:
         """Forced decoding: each target with the model's probabilities and alignment.
 
         The score is on the scale of the run's search, or of these settings of it. A text is
         tokenised first, which need not give the tokens back that a translation was written with; a
-        hypothesis is scored in its own tokens.
+        hypothesis is scored in its own tokens. `advance` is told of the pairs of each batch.
 
         >>> run.force(["The man sleeps ."], ["L' homme dort ."], coverage=0.2)[0].score
         >>> run.force(lines, run.translate(lines))  # the same scores again
         """
         searching = self.searching(**settings)
-        return decoding.force(*self._models(), self.codecs, searching, sources, targets)
+        return decoding.force(*self._models(), self.codecs, searching, sources, targets, advance)
 
     def encode(self, lines: Sequence[str]) -> list[decoding.Encoded]:
         """What the encoder makes of each line: annotations [S, C], s_0 [H] and the S tokens.
@@ -248,13 +273,20 @@ class Run:
         return decoding.encode(self.config.model, self.params, self.codecs[0], settings, lines)
 
     def align(
-        self, sources: Sequence[str], targets: Sequence[str], level: str = "word"
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        level: str = "word",
+        advance: Callable[[int], object] = ignore,
     ) -> list[Aligned]:
         """Where the words of each target look in its source; `level` is a key of `data.LEVELS`.
 
+        `advance` is told of the pairs of each batch.
+
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
         """
-        return aligner.align(self.force, self.codecs, sources, targets, level)
+        force = functools.partial(self.force, advance=advance)
+        return aligner.align(force, self.codecs, sources, targets, level)
 
     def evaluate(
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None

@@ -242,6 +242,8 @@ def test_folders_without_a_model(translate, copy, tmp_path):
         ('{"model": 3}', "model should be an object, not 3"),
         ('{"model": {"hiden_size": 3}}', "no field model.hiden_size; known: alignment_size, "),
         ('{"model": {"hidden_size": "x"}}', "model.hidden_size should be int, not 'x'"),
+        ("[" * 100_000, "its brackets are nested too deeply"),
+        ("[" * 900 + "]" * 900, "the configuration should be an object, not [[[["),
     ],
 )
 @pytest.mark.parametrize("verb", ["translate", "train"])

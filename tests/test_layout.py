@@ -10,10 +10,20 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "bahdanau_jax"
 
 # A part is a folder of the package, or a file at its top. What each may import beside itself:
-BASE = {"config", "splits", "batch", "hypothesis", "distribution"}
-BASE |= {"compiler_faults", "names", "parsing", "configurations"}
+BASE = {
+    "config",
+    "configurations",
+    "splits",
+    "batch",
+    "hypothesis",
+    "distribution",
+    "compiler_faults",
+    "names",
+    "parsing",
+    "reporting",
+}
 STAGES = {"model", "data", "evaluation", "training", "decoding"}
-WHOLE = {"variants", "aligner", "trained", "exchange", "resuming", "run"}
+WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "resuming", "run"}
 TOOLS = {"experiments", "benchmarks", "explorer"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, "model", "data", "evaluation")},
@@ -23,8 +33,9 @@ ALLOWED = {
     "aligner": BASE | STAGES,
     "trained": BASE | STAGES | {"aligner", "variants"},
     "exchange": BASE | STAGES | {"variants", "trained"},
-    "resuming": BASE | {"data", "trained"},
-    "run": BASE | STAGES | {"variants", "trained", "resuming"},
+    "resuming": BASE | {"data", "training", "trained"},
+    "dev_scores": BASE | STAGES | {"variants"},
+    "run": BASE | STAGES | {"variants", "trained", "resuming", "dev_scores"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,
     "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},

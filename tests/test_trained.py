@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import bahdanau_jax as bj
 from bahdanau_jax import exchange, training
-from bahdanau_jax.decoding import below
+from bahdanau_jax.decoding import below, pieces
 from bahdanau_jax.experiments import report
+from bahdanau_jax.hypothesis import EMPTY, TOO_LONG
 from bahdanau_jax.trained import CHECKPOINTS
 
 LINES = ["We sleep.", "", "I am tired in Canada.", "The man saw a house.", "He sleeps.", "No."]
@@ -55,6 +56,15 @@ def test_checkpoints_are_averaged(trained):
     equal(bj.load(folder, checkpoint="newest").params, one)
     averaged = bj.load(folder, checkpoint="newest", average=2)
     equal(averaged.params, jax.tree.map(lambda a, b: (np.asarray(a) + np.asarray(b)) / 2, one, two))
+
+
+def test_a_line_that_is_too_long_is_empty_and_not_finished(run, monkeypatch):
+    monkeypatch.setattr(pieces, "LONGEST", 3)
+    lines = ["We sleep.", "", "The man saw a house."]
+    found = run.translate(lines, n_best=2)
+    assert found[0] == run.translate(lines[:1], n_best=2)[0]
+    assert found[1:] == [[EMPTY], [TOO_LONG]]
+    assert run.translate(lines)[2] == TOO_LONG
 
 
 def test_weights_that_are_not_there_are_refused(trained):

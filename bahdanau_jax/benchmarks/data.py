@@ -1,6 +1,7 @@
 """How fast text becomes batches: preparing a corpus, delivering its batches, and their padding."""
 
 import dataclasses
+import functools
 import itertools
 import json
 import statistics
@@ -39,7 +40,8 @@ def run(
     """Measure `data.train` prepared in several ways; batches and padding are those of words, or
     else of the last way.
 
-    Each preparation has a process of its own, so that its peak memory is its own.
+    Each preparation has a process of its own, so that its peak memory is its own. Where the text
+    gives fewer pieces than a vocabulary should have, the vocabulary has as many as it gives.
     """
     config = dataclasses.replace(config, dev="", test="")
     next(data.pairs(config.train, config))  # what is wrong with it is said here, before any work
@@ -50,6 +52,7 @@ def run(
             ours = dataclasses.replace(config, **way)
             workdir = Path(folder) / name
             found["prepare"][name] = _in_a_process(ours, workdir)
+            ours = dataclasses.replace(ours, **found["prepare"][name]["sizes"])
         store = data.prepare(ours, workdir).train
         found["batches"] = deliver(store, ours, repeats)
         found["padding"] = padding(store, ours, shapes)
@@ -60,18 +63,26 @@ def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
     settings = json.dumps([dataclasses.asdict(config), str(workdir)])
     command = [sys.executable, "-c", f"from {__name__} import main; main()", settings]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)
+    answer = json.loads(done.stdout)
+    if "fault" in answer:
+        raise ValueError(answer["fault"])
+    return answer
 
 
 def preparation(config: DataConfig, workdir: Path) -> dict[str, Any]:
     """Seconds of each stage, pairs/s of the last one, which encodes, and the peak memory of this
-    process and its workers together.
+    process and its workers together; `sizes` are those settings of the vocabularies that it took.
     """
-    times: list[tuple[str, float]] = []
-    with machine.PeakMemory() as peak:
-        prepared = data.prepare(
-            config, workdir, lambda name: times.append((name, time.perf_counter()))
-        )
+    sizes: dict[str, int] = {}
+    while True:
+        times: list[tuple[str, float]] = []
+        stage = functools.partial(_note, times)
+        try:
+            with machine.PeakMemory() as peak:
+                prepared = data.prepare(dataclasses.replace(config, **sizes), workdir, stage)
+            break
+        except data.TooManyPieces as error:
+            sizes[error.field.removeprefix("data.")] = error.most
     seconds = {name: end - start for (name, start), (_, end) in itertools.pairwise(times)}
     counts = prepared.statistics
     return {
@@ -82,7 +93,12 @@ def preparation(config: DataConfig, workdir: Path) -> dict[str, Any]:
             "all": round(counts["read"] / sum(seconds.values())),
         },
         "peak_mib": round(peak.mib),
+        "sizes": sizes,
     }
+
+
+def _note(times: list[tuple[str, float]], stage: str) -> None:
+    times.append((stage, time.perf_counter()))
 
 
 def deliver(store: data.Store, config: DataConfig, repeats: int) -> dict[str, Any]:
@@ -126,6 +142,10 @@ def padding(store: data.Store, config: DataConfig, shapes: Sequence[int]) -> dic
 
 
 def main() -> None:
-    """What `_in_a_process` starts."""
+    """What `_in_a_process` starts; it prints `preparation`, or the user's `fault`."""
     fields, folder = json.loads(sys.argv[1])
-    print(json.dumps(preparation(DataConfig(**fields), Path(folder))))
+    try:
+        answer = preparation(DataConfig(**fields), Path(folder))
+    except (ValueError, OSError) as error:
+        answer = {"fault": str(error)}
+    print(json.dumps(answer))

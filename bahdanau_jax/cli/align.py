@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bahdanau_jax.cli import import_from_here, lines, options
+from bahdanau_jax.cli import import_from_here, lines, options, progress
+from bahdanau_jax.reporting import Reporter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,6 +76,15 @@ NEEDS: Mapping[str, str] = MappingProxyType(
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Align, arguments, "align")
     _check(chosen)
+    kept = progress.wanted(None, chosen.output is None and lines.to_terminal())
+    with progress.reporter(progress.on_terminal(), keep=kept) as reporter:
+        table, left_out = _aligned(chosen, reporter)
+    _report(chosen, table, left_out)
+
+
+def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[int]]:
+    """What is known of the alignment that is written, and the pairs without links."""
+    reporter.stage("loading the model")
     from bahdanau_jax import decoding, evaluation, run
     from bahdanau_jax.experiments import alignments
 
@@ -92,10 +102,13 @@ def main(arguments: Sequence[str]) -> None:
     summary, lexicon = alignments.Summary(gold), decoding.LexiconCounts()
     how = alignments.How(chosen.weights, chosen.threshold, chosen.eos)
     dice = _dice(chosen, forward, trained)
+    aligning = reporter.stage("aligning", lines.total(chosen.source), "lines")
     with lines.writer(chosen.output) as write:
         for sources, targets in _windows(chosen.source, chosen.target):
             written = []
-            for pair in alignments.align(forward, backward, sources, targets, chosen.level):
+            for pair in alignments.align(
+                forward, backward, sources, targets, chosen.level, aligning.advance
+            ):
                 scores = next(dice)
                 found = alignments.ways(pair, how, _prior(scores, chosen.dice_power))
                 written.append(FORMATS[chosen.format](summary.sentences, pair, found[way]))
@@ -104,11 +117,12 @@ def main(arguments: Sequence[str]) -> None:
                 if scores is not None:
                     found = {**found, "dice": evaluation.strongest(scores)}
                 summary.add(pair.forward, found)
-            write(written)
+            with reporter.aside():
+                write(written)
         table = summary.table(way)
     if chosen.lexicon_output is not None:
         _write_lexicon(chosen.lexicon_output, lexicon.lexicon(chosen.lexicon_least))
-    _report(chosen, table, summary.left_out)
+    return table, summary.left_out
 
 
 def _check(chosen: Align) -> None:

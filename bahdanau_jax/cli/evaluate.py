@@ -6,9 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from bahdanau_jax.cli import import_from_here, lines, options
+from bahdanau_jax.cli import import_from_here, lines, options, progress
+from bahdanau_jax.cli.completeness import Completeness
+from bahdanau_jax.reporting import Reporter
+
+if TYPE_CHECKING:
+    from bahdanau_jax.experiments import evaluation
+    from bahdanau_jax.run import Run
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class Evaluate:
     baseline: Path | None = None  # to compare with: a file of translations, or another run's folder
     tokenize: str = "13a"  # how BLEU cuts lines into words
     beam_size: int | None = None  # hypotheses kept in search; as the run is configured
+    max_ratio: float | None = None  # steps for each source token; as the run is configured
     length_bins: str = "10,20,30,40,50,60"  # the last length of each bin of source words
     resamples: int = 1000  # of the sentences, for the intervals
     seed: int = 12345  # of the resamples
@@ -52,8 +59,34 @@ def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "evaluate")
     sources, references, theirs = _read(chosen)
     _check(chosen)
+    with progress.reporter(progress.on_terminal()) as reporter:
+        model, evaluated = _evaluated(chosen, sources, references, theirs, reporter)
+        if chosen.output is not None:
+            from bahdanau_jax.experiments import report
+
+            reporter.stage("drawing and writing the report")
+            report.write_evaluation(chosen.output, model, evaluated)
+    from bahdanau_jax.experiments import publish
+
+    for line in _shown(evaluated.scores):
+        print(line, file=sys.stderr)
+    watch = Completeness(evaluated.scores["search"]["max_ratio"])
+    watch(0, [[best] for best in evaluated.found])
+    watch.report()
+    print(publish.as_json(evaluated.scores), end="")
+
+
+def _evaluated(
+    chosen: Evaluate,
+    sources: Sequence[str],
+    references: Sequence[str],
+    theirs: Sequence[str] | None,
+    reporter: Reporter,
+) -> tuple["Run", "evaluation.Evaluated"]:
+    """The run, and what it is worth."""
+    reporter.stage("loading the model")
     from bahdanau_jax import run
-    from bahdanau_jax.experiments import evaluation, publish, report
+    from bahdanau_jax.experiments import evaluation
 
     settings = evaluation.Settings(
         tokenize=chosen.tokenize,
@@ -61,6 +94,7 @@ def main(arguments: Sequence[str]) -> None:
         seed=chosen.seed,
         length_bins=_edges(chosen.length_bins),
         beam_size=chosen.beam_size,
+        max_ratio=chosen.max_ratio,
     )
     evaluation.check(sources, references, settings)
     if chosen.trust_code:
@@ -69,15 +103,12 @@ def main(arguments: Sequence[str]) -> None:
     if chosen.baseline is not None:
         if theirs is None:
             other = run.load(chosen.baseline, trust_code=chosen.trust_code)
-            found = other.translate(sources, beam_size=chosen.beam_size)
+            stage = reporter.stage("translating with the baseline", len(sources), "lines")
+            found = other.translate(sources, advance=stage.advance, **settings.search())
             theirs = [best.text for best in found]
         baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
-    evaluated = evaluation.evaluate(model, sources, references, settings, baseline)
-    for line in _shown(evaluated.scores):
-        print(line, file=sys.stderr)
-    if chosen.output is not None:
-        report.write_evaluation(chosen.output, model, evaluated)
-    print(publish.as_json(evaluated.scores), end="")
+    found = evaluation.evaluate(model, sources, references, settings, baseline, reporter)
+    return model, found
 
 
 def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:

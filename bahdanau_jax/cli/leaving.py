@@ -7,6 +7,7 @@ process where the exception has not done so.
 """
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import sys
@@ -86,14 +87,20 @@ def _watch(reading: int) -> None:
 def end(number: int) -> NoReturn:
     """Leave with the exit code of a signal; Ctrl-C is said in one line."""
     with _lock:
-        # The last removes the semaphores of worker processes, of which they would complain.
-        for action in (*reversed(_cleanups), lambda: util._run_finalizers(0)):
+        for action in (*reversed(_cleanups), _end_workers):
             with contextlib.suppress(Exception):
                 action()
         if number == signal.SIGINT:
             with contextlib.suppress(OSError, ValueError):
                 print("bahdanau: interrupted", file=sys.__stderr__)
         leave(128 + number)
+
+
+def _end_workers() -> None:
+    """Kill worker processes, and remove their semaphores, which would be complained of."""
+    for process in multiprocessing.active_children():
+        process.kill()
+    util._run_finalizers(0)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def leave(code: int) -> NoReturn:

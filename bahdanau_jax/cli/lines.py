@@ -20,7 +20,7 @@ JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 WINDOW = 1024  # lines held at once
 CHUNK = 1 << 20  # bytes asked for at once
-LONGEST = 1 << 26  # bytes of a line: more is no text
+LONGEST = 1 << 20  # bytes of a line: a longer one takes minutes to tokenise
 
 
 def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
@@ -35,17 +35,23 @@ def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
 def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
     """Windows of at most so many lines, each as soon as its text is there: a terminal can converse.
 
-    Invalid UTF-8 is replaced, with one warning on stderr. Raises OSError or ValueError for a file
-    that cannot be read or unpacked.
+    Invalid UTF-8 is replaced, with one warning on stderr. A line above LONGEST bytes is read as an
+    empty one, with a warning each. Raises OSError or ValueError for a file that cannot be read or
+    unpacked.
     """
     name = "stdin" if path is None else str(path)
     number, warned = 0, False
+
+    def too_long(line: int) -> None:
+        _warn(f"{name}:{line}: a line of more than {LONGEST:,} bytes is read as an empty one")
+
     with _told_of_damage(name), opened(path) as stream:
-        for lines in _windows(_chunks(path, stream), window, name):
+        for lines in _windows(_chunks(path, stream), window, too_long):
             wrong = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
             if wrong:
                 warned = True
-                _warn(name, number + wrong[0] + 1)
+                where = f"{name}:{number + wrong[0] + 1}"
+                _warn(f"{where}: invalid UTF-8, read as U+FFFD (later ones not shown)")
             number += len(lines)
             yield [line.decode("utf-8", "replace") for line in lines]
 
@@ -58,7 +64,17 @@ def read_all(path: Path) -> list[str]:
 def count(path: Path) -> int:
     """How many lines a file has. Raises as `read` does."""
     with _told_of_damage(str(path)), opened(path) as stream:
-        return sum(map(len, _windows(_chunks(path, stream), WINDOW, str(path))))
+        return sum(map(len, _windows(_chunks(path, stream))))
+
+
+def total(path: Path | None) -> int | None:
+    """How many lines there will be, where that is known: of a file that can be read twice."""
+    return count(path) if path is not None and path.is_file() else None
+
+
+def to_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 @contextlib.contextmanager
@@ -70,24 +86,31 @@ def _told_of_damage(name: str) -> Iterator[None]:
 
 
 def _windows(
-    chunks: Iterator[bytes], size: int = WINDOW, name: str = "stdin"
+    chunks: Iterator[bytes],
+    size: int = WINDOW,
+    too_long: Callable[[int], None] = lambda line: None,
 ) -> Iterator[list[bytes]]:
-    pieces: list[bytes] = []  # of a line whose end has not come yet
-    held = 0  # bytes of them
+    """Lines as they become complete; `too_long` is told, as soon as it is known, of each line above
+    LONGEST bytes by its number, and nothing of that line is kept."""
+    number, pieces = 1, []  # of a line whose end has not come yet
+    held = 0  # bytes of it so far
     for chunk in chunks:
         head, *lines = chunk.split(b"\n")
-        pieces.append(head)
-        held += len(head)
-        if held > LONGEST:
-            raise ValueError(f"{name}: a line is longer than {LONGEST:,} bytes, so this is no text")
+        before, held = held, held + len(head)
+        if held <= LONGEST:
+            pieces.append(head)
+        elif before <= LONGEST:
+            too_long(number)
+            pieces.clear()
         if not lines:
             continue
         complete = [b"".join(pieces), *lines[:-1]]
+        number += len(complete)
         pieces, held = [lines[-1]], len(lines[-1])
         for start in range(0, len(complete), size):
             yield complete[start : start + size]
-    if last := b"".join(pieces):
-        yield [last]
+    if held:
+        yield [b"".join(pieces)]
 
 
 def _chunks(path: Path | None, stream: BinaryIO) -> Iterator[bytes]:
@@ -105,11 +128,8 @@ def _valid(line: bytes) -> bool:
     return True
 
 
-def _warn(name: str, number: int) -> None:
-    print(
-        f"bahdanau: warning: {name}:{number}: invalid UTF-8, read as U+FFFD (later ones not shown)",
-        file=sys.stderr,
-    )
+def _warn(message: str) -> None:
+    print(f"bahdanau: warning: {message}", file=sys.stderr, flush=True)
 
 
 def flat(text: str) -> str:

@@ -8,6 +8,7 @@ stopped by Ctrl-C, by SIGTERM, or by the reader of a pipe.
 import contextlib
 import errno
 import importlib
+import io
 import os
 import sys
 import threading
@@ -107,8 +108,26 @@ def _is_lost(error: BaseException) -> bool:
     return training is not None and isinstance(error, training.Lost)
 
 
+def _any_character() -> None:
+    """Whatever the encoding of the terminal, text with other characters is written, escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is buffered and cannot be written is dropped: else Python tries again as it exits."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+
+
 def _run(arguments: Sequence[str]) -> int:
     jax_defaults.apply()
+    _any_character()
     try:
         code = None
         # SystemExit is how --help leaves; errors come as errors.
@@ -121,8 +140,7 @@ def _run(arguments: Sequence[str]) -> int:
             print("bahdanau: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # What is still buffered has no reader: without this, Python complains as it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_output()
         return 141
     except Terminated:
         return 143
@@ -131,8 +149,10 @@ def _run(arguments: Sequence[str]) -> int:
             return 128 + number
         if not _is_mendable(error) or os.environ.get("BAHDANAU_TRACEBACK"):
             raise
-        for line in describe(error).splitlines():
-            print(f"bahdanau: {line}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            for line in describe(error).splitlines():
+                print(f"bahdanau: {line}", file=sys.stderr)
+        _drop_output()
         return LOST if _is_lost(error) else MENDABLE
 
 
@@ -173,7 +193,10 @@ def _is_mendable(error: BaseException) -> TypeGuard[Exception]:
 def describe(error: Exception) -> str:
     """What went wrong, for people: an OSError leads with the file it is about."""
     if isinstance(error, MemoryError | RuntimeError):
-        return "not enough memory: make the model, data.batch_size or decoding.batch_size smaller"
+        return (
+            "not enough memory: lower decoding.batch_size, the beam size or --n-best to translate, "
+            "data.batch_size to train, or make the model smaller"
+        )
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
         return "no space is left where the output goes: free some, or write elsewhere"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from bahdanau_jax.cli import experiment
+from bahdanau_jax.cli import experiment, progress
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax import data, run
     from bahdanau_jax.experiments import corpus
 
-    statistics = run.prepare(options.settings, options.workdir, _say)
+    with progress.reporter() as reporter:
+        statistics = run.prepare(options.settings, options.workdir, reporter.stage)
     print(corpus.write(statistics, options.workdir), file=sys.stderr)
     if options.export is not None:
         for path in corpus.export(options.settings.data, options.export):
@@ -50,10 +51,4 @@ def main(arguments: Sequence[str]) -> None:
         folder = data.write_tfds(options.settings.data, options.tfds, options.name)
         print(f"written: {folder}", file=sys.stderr)
     del statistics["lengths"]  # long; the picture shows them, and the store keeps them
-    print(json.dumps(statistics, indent=2, ensure_ascii=False))
-
-
-def _say(stage: str) -> None:
-    """To whoever waits at a terminal."""
-    if sys.stderr.isatty():
-        print(f"{stage} ...", file=sys.stderr)
+    print(json.dumps(statistics, indent=2))

@@ -1,13 +1,15 @@
 """bahdanau train CONFIG --workdir DIR"""
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bahdanau_jax.cli import BEGAN, experiment
+from bahdanau_jax.cli import BEGAN, experiment, progress
+from bahdanau_jax.reporting import SILENT
 
 
 @dataclass(frozen=True)
@@ -47,23 +49,42 @@ class Train(experiment.Experiment):
 
 def main(arguments: Sequence[str]) -> int | None:
     options = experiment.parse(Train, arguments, "train")
-    from bahdanau_jax import run, training
-    from bahdanau_jax.experiments import report
+    with progress.reporter() as reporter:
+        if reporter.live:
+            reporter.stage("starting")
+        from bahdanau_jax import run, training
 
-    run.check(options.settings)
-    with training.joined(options.coordinator, options.processes, options.process_id):
-        first = training.first()
-        try:
-            run.train(options.settings, options.workdir, options.profile, BEGAN)
-        except training.Interrupted as interrupted:  # whoever stopped it waits for no report
-            if first:
-                print(f"bahdanau: {interrupted}", file=sys.stderr)
-            return 128 + signal.SIGTERM  # whoever counts 0 as done would not go on
-        together = training.together()
+        run.check(options.settings)
+        with training.joined(options.coordinator, options.processes, options.process_id):
+            first, reporter = training.first(), reporter if training.first() else SILENT
+            try:
+                run.train(options.settings, options.workdir, options.profile, BEGAN, reporter)
+            except training.Interrupted as interrupted:  # whoever stopped it waits for no report
+                if first:
+                    print(f"bahdanau: {interrupted}", file=sys.stderr)
+                return 128 + signal.SIGTERM  # whoever counts 0 as done would not go on
+            together = training.together()
+        if together or not first:
+            found = None
+        else:
+            from bahdanau_jax.experiments import report
+
+            # The code that the configuration names has run already.
+            found = report.write(options.workdir, reporter, trust_code=True)
     if together and first:
         _go_on_alone(arguments)
-    if first:
-        print(report.write(options.workdir, trust_code=True))  # as the user trained it
+    if found is not None:
+        print(found)
+        sys.stdout.flush()  # shown before what comes next, also where it goes through a buffer
+        print(_next_command(options), file=sys.stderr)
+
+
+def _next_command(options: Train) -> str:
+    """What a user may do with the run, to copy."""
+    built_in = options.settings.data.train.startswith("builtin:en-fr")
+    line = "The man saw a white house ." if built_in else "..."
+    run = shlex.quote(str(options.workdir))
+    return f"next: echo '{line}' | bahdanau translate --run {run}"
 
 
 def _go_on_alone(arguments: Sequence[str]) -> None:

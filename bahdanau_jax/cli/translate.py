@@ -14,8 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from bahdanau_jax.cli import import_from_here, lines, options, progress
+from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.unknown import Known
-from bahdanau_jax.config import SEARCHES, Config, DecodingConfig, faults
+from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
 
 log = logging.getLogger(__name__)
@@ -97,21 +98,35 @@ def main(arguments: Sequence[str]) -> None:
     chosen = _parse(arguments)
     _check(chosen)
     _say_what_does_nothing(arguments, chosen.settings)
-    model, form = _load(chosen), FORMATS[chosen.format, chosen.n_best > 1]
+    to_terminal = chosen.output is None and lines.to_terminal()
+    shown = progress.wanted(chosen.progress, to_terminal)
+    form = FORMATS[chosen.format, chosen.n_best > 1]
     given = _differences(chosen.settings, _configured(chosen))
-    shown = progress.wanted(chosen.progress, chosen.output is None and _is_terminal())
-    known = Known(chosen, model)
+    loading = chosen.progress is not False and progress.on_terminal()
+    with progress.reporter(loading, keep=shown) as reporter:
+        reporter.stage("loading the model")
+        model = _load(chosen)
+    known, watch = Known(chosen, model), Completeness(chosen.settings.max_ratio)
+    if chosen.input is None and sys.stdin is not None and sys.stdin.isatty():
+        print("bahdanau: reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
     index = 0
-    with lines.writer(chosen.output) as write, progress.counting(shown) as done:
+    with lines.writer(chosen.output) as write, progress.reporter(shown, counts=True) as reporter:
+        translating = reporter.stage("translating", lines.total(chosen.input), "lines")
         windows = lines.read(chosen.input, 1 if chosen.line_buffered else lines.WINDOW)
         for window, begun in _prefixed(windows, chosen.prefix):
             ranked = model.translate(
-                window, n_best=chosen.n_best, prefixes=begun, first=index, **given
+                window,
+                n_best=chosen.n_best,
+                prefixes=begun,
+                first=index,
+                advance=translating.advance,
+                **given,
             )
+            watch(index, ranked)
             ranked = known(window, ranked)
             write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
             index += len(window)
-            done(len(window))
+    watch.report()
     known.report()
 
 
@@ -145,8 +160,10 @@ def _differences(settings: DecodingConfig, base: DecodingConfig) -> dict[str, An
 
 def _check(chosen: Translate) -> None:
     """Before the model is loaded, which takes a while."""
-    if chosen.n_best < 1:
-        raise ValueError(f"--n-best is {chosen.n_best}, but should be at least 1")
+    if not 1 <= chosen.n_best <= MOST_TRANSLATIONS:
+        raise ValueError(
+            f"--n-best is {chosen.n_best}, but should be between 1 and {MOST_TRANSLATIONS}"
+        )
     if chosen.preset and chosen.preset not in SEARCHES:
         raise ValueError(f"no --preset {chosen.preset}; known: {', '.join(SEARCHES)}")
     if wrong := faults(Config(decoding=chosen.settings)):
@@ -199,7 +216,3 @@ def _prefixed(
         yield window, begun
     if next(prefixes, None) is not None:
         raise ValueError(f"{path} has more lines than the input: one each, please")
-
-
-def _is_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty()

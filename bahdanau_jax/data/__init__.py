@@ -8,12 +8,21 @@ from bahdanau_jax.data.files import DAMAGE, OPENERS
 from bahdanau_jax.data.folders import replacing
 from bahdanau_jax.data.grammar import AlignedPair
 from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
-from bahdanau_jax.data.pipeline import dev_batches, each_shape, train_batches
+from bahdanau_jax.data.pipeline import dev_batches, dev_plan, each_shape, lay_out, train_batches
 from bahdanau_jax.data.plan import PLANS, Plan
 from bahdanau_jax.data.prepare import Prepared, prepare
 from bahdanau_jax.data.sampling import SAMPLERS
-from bahdanau_jax.data.sources import SOURCES, Pair, aligned_pairs, corpora, is_aligned, pairs
+from bahdanau_jax.data.sources import (
+    SOURCES,
+    Pair,
+    aligned_pairs,
+    are_apart,
+    corpora,
+    is_aligned,
+    pairs,
+)
 from bahdanau_jax.data.store import Pairs, Store, key, write
+from bahdanau_jax.data.subwords import TooManyPieces
 from bahdanau_jax.data.tasks import TASKS
 from bahdanau_jax.data.tokenizer import TOKENIZERS
 from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
@@ -39,15 +48,19 @@ __all__ = [
     "Prepared",
     "Segmented",
     "Store",
+    "TooManyPieces",
     "Vocabulary",
     "aligned_pairs",
+    "are_apart",
     "cores",
     "corpora",
     "dev_batches",
+    "dev_plan",
     "each_shape",
     "grammar",
     "is_aligned",
     "key",
+    "lay_out",
     "learn",
     "load",
     "overlaps",

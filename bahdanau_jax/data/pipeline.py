@@ -106,11 +106,15 @@ def dev_batches(pairs: Pairs, config: DataConfig) -> list[Batch]:
     """All pairs once, by length, in few shapes; no pair is too long. Sums over them mean the same
     in any order.
     """
+    return [lay_out(pairs, one) for one in dev_plan(pairs, config)]
+
+
+def dev_plan(pairs: Pairs, config: DataConfig) -> list[Planned]:
+    """Which pairs are in each of the `dev_batches`, and its shape."""
     by_length = np.lexsort((*pairs.lengths.T, pairs.lengths.max(1, initial=0)))
     size = config.batch_size
     batches = np.split(by_length, range(size, len(by_length), size)) if len(pairs) else []
     extents = np.array([pairs.lengths[rows].max(0) for rows in batches]).reshape(-1, 2)
     cells = shapes.choose(extents, min(config.shapes, DEV_SHAPES))
     places = shapes.place(extents, cells) if batches else ()
-    planned = (Planned(rows, cells[i], size) for rows, i in zip(batches, places, strict=True))
-    return [lay_out(pairs, one) for one in planned]
+    return [Planned(rows, cells[i], size) for rows, i in zip(batches, places, strict=True)]

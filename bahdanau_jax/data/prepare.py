@@ -20,6 +20,7 @@ from bahdanau_jax.data.codec import SIDES, Codec
 from bahdanau_jax.data.sources import Pair
 from bahdanau_jax.data.store import Store
 from bahdanau_jax.data.workers import mapped
+from bahdanau_jax.reporting import SILENT
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class _Spool:
 def prepare(
     config: DataConfig,
     workdir: Path,
-    stage: Callable[[str], None] = lambda name: None,
+    stage: Callable[[str], object] = SILENT.stage,
     trained: bool = False,
     mend: bool = True,
 ) -> Prepared:
@@ -114,7 +115,7 @@ def _open_or_write(
     config: DataConfig,
     codecs: tuple[Codec, Codec],
     spool: _Spool | None,
-    stage: Callable[[str], None],
+    stage: Callable[[str], object],
     mend: bool,
 ) -> Store:
     folder = workdir / "store" / store.key(config, codecs)

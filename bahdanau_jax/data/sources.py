@@ -105,6 +105,17 @@ def aligned_pairs(address: str, config: DataConfig) -> "Iterator[AlignedPair]":
     return _not_empty(kind.aligned(rest, config), address)
 
 
+def are_apart(one: str, other: str) -> bool:
+    """Whether two corpora are known to share no source, without reading them: splits of a built-in
+    corpus do not.
+    """
+    kinds = [_split(address) for address in (one, other)]
+    if any(kind is not SOURCES["builtin"] for kind, _ in kinds):
+        return False
+    (name, split), (same, another) = (rest.partition("?")[0].split("/") for _, rest in kinds)
+    return name == same and split != another
+
+
 def files(address: str, config: DataConfig) -> list[Path]:
     """The files that a corpus is made from; a built-in one is made from its generator."""
     kind, rest = _split(address)

@@ -10,8 +10,22 @@ from bahdanau_jax.batch import EOS, UNK, UNK_SYMBOL
 from bahdanau_jax.config import DataConfig
 
 
+class TooManyPieces(ValueError):
+    """A text gives fewer pieces than the setting `field` asks for: `most`."""
+
+    def __init__(self, field: str, size: int, most: int):
+        super().__init__(
+            f"{field} is {size}, but this text gives at most {most} pieces: lower it to {most} or "
+            "less"
+        )
+        self.field, self.most = field, most
+
+
 def learn(sentences: Iterable[str], config: DataConfig, size: int, field: str) -> bytes:
-    """The file of a sentencepiece model; an error names the setting `field` of its `size`."""
+    """The file of a sentencepiece model; an error names the setting `field` of its `size`.
+
+    Raises TooManyPieces for a size above what the text gives, ValueError for other faults.
+    """
     from sentencepiece import SentencePieceTrainer
 
     sides = 2 if config.joint_vocabulary else 1
@@ -36,7 +50,7 @@ def learn(sentences: Iterable[str], config: DataConfig, size: int, field: str) -
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise ValueError(_mend(str(error), size, field)) from error
+        raise _mend(str(error), size, field) from error
     return model.getvalue()
 
 
@@ -53,18 +67,15 @@ def _drawn(sentences: Iterable[str], most: int) -> list[str]:
     return [sentence for _, sentence in sorted(kept)]
 
 
-def _mend(message: str, size: int, field: str) -> str:
+def _mend(message: str, size: int, field: str) -> ValueError:
     """What to do about the trainer's message."""
     if found := re.search(r"too high .* value <= (\d+)", message):
-        return (
-            f"{field} is {size}, but this text gives at most {found[1]} pieces: lower it to "
-            f"{found[1]} or less"
-        )
+        return TooManyPieces(field, size, int(found[1]))
     if found := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
-        return (
+        return ValueError(
             f"{field} is {size}, but the characters of this text alone need {found[1]}: raise it "
             f"to more than {found[1]}"
         )
     if "sentences_.empty()" in message:
-        return "there is no text to learn pieces from: every line is empty"
-    return f"sentencepiece cannot learn a vocabulary of {field} = {size}: {message}"
+        return ValueError("there is no text to learn pieces from: every line is empty")
+    return ValueError(f"sentencepiece cannot learn a vocabulary of {field} = {size}: {message}")

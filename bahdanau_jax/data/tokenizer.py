@@ -4,6 +4,8 @@ No token contains what Python or Unicode calls a space, so that a tokenised sent
 splits the same way everywhere.
 """
 
+import functools
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
@@ -11,6 +13,13 @@ from typing import Protocol
 from sacremoses import MosesDetokenizer, MosesTokenizer
 
 from bahdanau_jax.batch import UNK_SYMBOL
+
+# Words whose tokens are the same in every sentence, because no rule that applies to them looks
+# beyond them: letters and digits, with hyphens or apostrophes between letters, and a comma after a
+# letter.
+_LETTER = "A-Za-zÀ-ÖØ-öø-ÿŒœ"
+ALONE = re.compile(rf"[0-9]+|(?:[{_LETTER}]+(?:['-][{_LETTER}]+)*,?)")
+MOST_WORDS = 1 << 16  # kept with their tokens
 
 
 class Tokenizer(Protocol):
@@ -36,8 +45,23 @@ class Moses:
     def __init__(self, language: str):
         self._tokenizer = MosesTokenizer(language)
         self._detokenizer = MosesDetokenizer(language)
+        self._word = functools.lru_cache(MOST_WORDS)(self._alone)
+        self._last = functools.lru_cache(MOST_WORDS)(self._closing)
 
     def tokenize(self, text: str) -> str:
+        *words, last = text.split() or [""]
+        known = [*map(self._word, words), self._last(last)]
+        return self._by_rules(text) if None in known else " ".join(known)  # pyright: ignore
+
+    def _alone(self, word: str) -> str | None:
+        """The tokens of a word wherever it stands; None where they depend on its neighbours."""
+        return self._by_rules(word) if ALONE.fullmatch(word) else None
+
+    def _closing(self, word: str) -> str | None:
+        """The same for the last word of a sentence, whose end is the sentence's own."""
+        return self._by_rules(word) if ALONE.fullmatch(word.rstrip(".?!")) else None
+
+    def _by_rules(self, text: str) -> str:
         whole = [UNK_SYMBOL] if UNK_SYMBOL in text else None
         return " ".join(self._tokenizer.tokenize(text, escape=False, protected_patterns=whole))
 

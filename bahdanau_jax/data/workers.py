@@ -56,9 +56,6 @@ def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterat
             yield under_way.popleft().result()
         done = True
     finally:
-        if not done:  # at once; loky asks the system for each process's own children first
-            for process in list(pool._processes.values()):
-                process.kill()
         pool.shutdown(kill_workers=not done)
 
 

@@ -4,6 +4,7 @@ from bahdanau_jax.decoding import program
 from bahdanau_jax.decoding.encoded import Encoded, encode
 from bahdanau_jax.decoding.forced import below, force
 from bahdanau_jax.decoding.history import Found
+from bahdanau_jax.decoding.pieces import LONGEST
 from bahdanau_jax.decoding.program import METHODS
 from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Normalization, Ranking
 from bahdanau_jax.decoding.rules import Rules
@@ -13,6 +14,7 @@ from bahdanau_jax.decoding.translate import PRODUCTS, distinct, translate
 from bahdanau_jax.decoding.unknown import LexiconCounts, read_lexicon, replace_unknown
 
 __all__ = [
+    "LONGEST",
     "METHODS",
     "NORMALIZATIONS",
     "PRODUCTS",

@@ -3,7 +3,7 @@
 B sentences, S source and T target positions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import jax
@@ -20,6 +20,7 @@ from bahdanau_jax.decoding.side_by_side import side_by_side
 from bahdanau_jax.decoding.translate import members
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params, forced
+from bahdanau_jax.reporting import ignore
 
 forcing = jax.jit(forced, static_argnums=0)
 
@@ -31,12 +32,14 @@ def force(
     decoding: DecodingConfig,
     sources: Sequence[str],
     targets: Sequence[str | Hypothesis],
+    advance: Callable[[int], object] = ignore,
 ) -> list[Hypothesis]:
     """Each target as a hypothesis, with its probabilities, its alignment and its score.
 
     On the scale of the search `decoding`, so that it can be compared with what that finds. A text
-    is tokenised, and ends; a hypothesis is taken token by token. Nothing is split or cut. Raises
-    ValueError where there are not as many targets as sources.
+    is tokenised, and ends; a hypothesis is taken token by token. Nothing is split or cut. `advance`
+    is told of the pairs of each batch. Raises ValueError where there are not as many targets as
+    sources.
     """
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources)} sources but {len(targets)} targets: one each, please")
@@ -63,6 +66,7 @@ def force(
             hypotheses[row] = _forced(
                 codecs, sources[row], targets[row], (x[row], y[row]), log_p[i], alpha[i], ranking
             )
+        advance(len(rows))
     return [hypotheses[row] for row in range(len(sources))]
 
 

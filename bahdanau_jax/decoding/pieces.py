@@ -11,7 +11,7 @@ from bahdanau_jax.data import EOS_SYMBOL, Codec, unit_spans
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.hypothesis import Hypothesis
 
-LONGEST = 20_000  # tokens of a line: its weights are a matrix of some GiB
+LONGEST = 20_000  # tokens of a line that is translated: its weights are a matrix of some GiB
 
 
 class Prefix(NamedTuple):
@@ -52,15 +52,12 @@ class Piece(NamedTuple):
 def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list[Piece]:
     """The line as pieces of at most `most` tokens, EOS not counted; the prefix is the first's.
 
-    Raises ValueError for a line above LONGEST tokens.
+    A line above LONGEST tokens has no piece.
     """
     tokenised = codec.tokenize(line)
     *words, eos = codec.encode_tokenised(tokenised)
     if len(words) > LONGEST:
-        raise ValueError(
-            f"line {number + 1} has {len(words)} tokens, but {LONGEST} at most are translated in "
-            "one line: break it into sentences"
-        )
+        return []
     units = codec.vocabulary.units(tokenised)
     return [
         Piece(

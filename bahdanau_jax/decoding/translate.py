@@ -22,8 +22,9 @@ from bahdanau_jax.decoding.program import METHODS, Configs, Inputs, Weights, sea
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.rules import FREE, Rules
 from bahdanau_jax.decoding.side_by_side import side_by_side
-from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import Params
+from bahdanau_jax.reporting import ignore
 
 # Values of `decoding.products` -> the model with these products.
 PRODUCTS: Mapping[str, Callable[[ModelConfig], ModelConfig]] = MappingProxyType(
@@ -55,17 +56,20 @@ def translate(
     n_best: int,
     prefixes: Sequence[str] | None = None,
     numbers: Sequence[int] | None = None,
+    advance: Callable[[int], object] = ignore,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each line, best first, in the order of the lines.
 
     Fewer where there are no more, or where several write one text: the best of them stays. A
     line above `decoding.max_source` tokens is split; its pieces are translated and joined, rank by
-    rank, and scored together. With method `sample`, so many samples, in the order drawn. Several
+    rank, and scored together. A line above LONGEST tokens is not translated, and has
+    `hypothesis.TOO_LONG` alone. With method `sample`, so many samples, in the order drawn. Several
     configurations and parameters, as tuples, are an ensemble.
 
     Args:
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
         numbers: of the lines, which sampling's seed goes by; by default 0, 1, 2, ...
+        advance: is told after each batch how many lines were finished with it.
 
     Raises ValueError where the beam holds fewer than `n_best`, or where there are not as many
     prefixes as lines.
@@ -86,17 +90,24 @@ def translate(
     ]
     pieces = [piece for each in parts for piece in each]
     found: list[list[Hypothesis]] = [[] for _ in pieces]
+    line_of = [number for number, each in enumerate(parts) for _ in each]
+    missing = [len(each) for each in parts]  # pieces of each line
     many = members(config, params, decoding.products)
     for rows, hypotheses in _searched(many, codecs[1], decoding, pieces, n_best):
         for row, ranked in zip(rows, hypotheses, strict=True):
             found[row] = ranked
+            missing[line_of[row]] -= 1
+        advance(sum(not missing[number] for number in {line_of[row] for row in rows}))
     rest = iter(found)
     return [_answer([next(rest) for _ in each], decoding) for each in parts]
 
 
 def _answer(parts: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hypothesis]:
     """The hypotheses of a line. Of one that was split, the best of all parts joined, then the
-    second of all, and so on; a part that has no more gives its last."""
+    second of all, and so on; a part that has no more gives its last. Without parts it is too long.
+    """
+    if not parts:
+        return [TOO_LONG]
     found, *others = parts
     if others:
         ranking = Ranking.of(decoding)

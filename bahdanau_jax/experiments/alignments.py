@@ -4,7 +4,7 @@ Links are (source, target) of the forward model's direction, whichever model the
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from bahdanau_jax import aligner, data, evaluation
 from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.data import Segmented
 from bahdanau_jax.evaluation import SYMMETRIZATIONS, Gold, GoldFile, Links
+from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run import Run
 
 
@@ -42,10 +43,18 @@ class Pair(NamedTuple):
 
 
 def align(
-    forward: Run, backward: Run | None, sources: Sequence[str], targets: Sequence[str], level: str
+    forward: Run,
+    backward: Run | None,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    level: str,
+    advance: Callable[[int], object] = ignore,
 ) -> list[Pair]:
-    """Both models on the same lines. Raises ValueError where they count other words."""
-    ours = forward.align(sources, targets, level)
+    """Both models on the same lines. Raises ValueError where they count other words.
+
+    `advance` is told of the pairs of each batch of the forward model.
+    """
+    ours = forward.align(sources, targets, level, advance)
     theirs = backward.align(targets, sources, level) if backward else [None] * len(ours)
     pairs = [Pair(*pair) for pair in zip(ours, theirs, strict=True)]
     for one, other in pairs:

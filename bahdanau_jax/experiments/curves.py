@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.experiments.sections import Table, number
+from bahdanau_jax.experiments.document import Table, number
 from bahdanau_jax.names import choose
 from bahdanau_jax.training import read_metrics
 

@@ -18,6 +18,7 @@ from bahdanau_jax.evaluation import (
 )
 from bahdanau_jax.experiments import forcing
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.run import Run
 
 WORDS = "words"  # the vocabulary that has unknown words, and no other way to write them
@@ -33,6 +34,12 @@ class Settings:
     seed: int = significance.SEED
     length_bins: tuple[int, ...] = EDGES
     beam_size: int | None = None  # None: as the run is configured
+    max_ratio: float | None = None  # likewise
+
+    def search(self) -> dict[str, Any]:
+        """The settings of the search that are not as the run is configured."""
+        given = {"beam_size": self.beam_size, "max_ratio": self.max_ratio}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class Baseline(NamedTuple):
@@ -51,6 +58,7 @@ class Evaluated:
     found: Sequence[Hypothesis]
     baseline: Baseline | None
     scores: dict[str, Any]  # as `evaluate` documents
+    alphas: Sequence[Any] = ()  # of the references, as forcing.Predictions has them
 
     @property
     def texts(self) -> list[str]:
@@ -63,6 +71,7 @@ def evaluate(
     references: Sequence[str],
     settings: Settings = Settings(),
     baseline: Baseline | None = None,
+    reporter: Reporter = SILENT,
 ) -> Evaluated:
     """Translate `sources` and measure all that is known to measure about the translations.
 
@@ -77,7 +86,8 @@ def evaluate(
     """
     check(sources, references, settings, baseline)
     tokenize = run.codecs[1].tokenizer.tokenize
-    found = run.translate(sources, beam_size=settings.beam_size)
+    translating = reporter.stage("translating the test set", len(sources), "lines")
+    found = run.translate(sources, advance=translating.advance, **settings.search())
     texts = [best.text for best in found]
     ours = scores.tallies(texts, references, tokenize, settings.tokenize)
     theirs = (
@@ -86,12 +96,14 @@ def evaluate(
     systems = {"output": texts, "reference": references}
     systems |= {"baseline": baseline.texts} if baseline else {}
     words = {name: [tokenize(line).split() for line in side] for name, side in systems.items()}
-    forced = forcing.force(run, sources, references)
+    scoring = reporter.stage("scoring the references", len(sources), "lines")
+    forced = forcing.force(run, sources, references, scoring.advance)
+    reporter.stage("computing scores and intervals")
     parts = {
         "intervals": _intervals(ours, settings),
         "comparison": _comparison(ours, theirs, baseline, settings) if baseline else None,
         "by-length": _by_length(run, sources, ours["BLEU"], theirs.get("BLEU"), settings),
-        "no-UNK": _no_unk(run, sources, references, found, settings),
+        "no-UNK": _no_unk(run, sources, references, found, settings, reporter),
         "lengths": _lengths(words),
         "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
         "coverage": _coverage(found, forced),
@@ -113,8 +125,8 @@ def evaluate(
         "chrF-signature": ours["chrF"].signature,
         "tokenized-signature": ours["BLEU-tokenized"].signature,
     }
-    kept = {name: part for name, part in parts.items() if part is not None}
-    return Evaluated(sources, references, found, baseline, table | kept)
+    table |= {name: part for name, part in parts.items() if part is not None}
+    return Evaluated(sources, references, found, baseline, table, forced.alphas)
 
 
 def check(
@@ -133,19 +145,6 @@ def check(
     by_length([1], tally, settings.length_bins, settings.resamples, settings.seed)
     if settings.shuffles < 1:
         raise ValueError(f"{settings.shuffles} shuffles: there should be at least one")
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN or infinity: None stands for a number that does not exist.
-
-    >>> finite({"a": [math.nan, 1.0]})
-    {'a': [None, 1.0]}
-    """
-    if isinstance(value, Mapping):
-        return {name: finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _intervals(tallies: Mapping[str, Tally], settings: Settings) -> dict[str, Any]:
@@ -188,28 +187,32 @@ def _no_unk(
     references: Sequence[str],
     found: Sequence[Hypothesis],
     settings: Settings,
+    reporter: Reporter,
 ) -> dict[str, Any]:
     """Table 1's second column: sentences of known words alone, searched again with UNK banned.
 
     A model of characters or subwords has (nearly) no unknown words: all sentences, as they are.
     """
-    rows, again = list(range(len(sources))), _vocabulary(run) == WORDS
-    if again:
+    rows, banned = list(range(len(sources))), _vocabulary(run) == WORDS
+    if banned:
         sides = zip(run.codecs, (sources, references), strict=True)
         known = [[UNK not in codec.encode(line) for line in side] for codec, side in sides]
         rows = [row for row in rows if known[0][row] and known[1][row]]
     texts = allowed = [found[row].text for row in rows]
-    if again and rows:
-        banned = dataclasses.replace(_decoding(run, settings), ban_unk=True)
-        searcher = dataclasses.replace(run, config=dataclasses.replace(run.config, decoding=banned))
-        texts = [best.text for best in searcher.translate([sources[row] for row in rows])]
+    if banned and rows:
+        decoding = dataclasses.replace(_decoding(run, settings), ban_unk=True)
+        config = dataclasses.replace(run.config, decoding=decoding)
+        searcher = dataclasses.replace(run, config=config)
+        translating = reporter.stage("translating without UNK", len(rows), "lines")
+        again = searcher.translate([sources[row] for row in rows], advance=translating.advance)
+        texts = [best.text for best in again]
     wanted = [references[row] for row in rows]
     counted = _optional_tallies(run, texts, wanted, settings)
     before = _optional_tallies(run, allowed, wanted, settings)
     return {
         "sentences": len(rows),
         "share": len(rows) / len(sources),
-        "banned": again,
+        "banned": banned,
         **{name: counted[name].score() if rows else math.nan for name in scores.BLEUS},
         "intervals": _intervals(counted, settings) if rows else {},
         "UNK-allowed": {name: before[name].score() if rows else math.nan for name in scores.BLEUS},
@@ -278,10 +281,7 @@ def _vocabulary(run: Run) -> str:
 
 
 def _decoding(run: Run, settings: Settings):
-    decoding = run.config.decoding
-    if settings.beam_size is not None:
-        decoding = dataclasses.replace(decoding, beam_size=settings.beam_size)
-    return decoding
+    return dataclasses.replace(run.config.decoding, **settings.search())
 
 
 def _exp(x: float) -> float:

@@ -1,5 +1,8 @@
-"""Which sentences of a test set are worth showing."""
+"""Which sentences of a test set are worth showing, and where they differ from the reference."""
 
+import difflib
+import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,11 +16,27 @@ FIRST, WORST = 5, 5  # how many of each kind are shown
 LONGEST = 400  # characters shown of a line
 
 
+# White space, a character of a script without spaces, or a word of another.
+UNIT = re.compile(r"\s+|[\u2e80-\u9fff\uf900-\ufaff]|[^\s\u2e80-\u9fff\uf900-\ufaff]+")
+
+
+class Part(NamedTuple):
+    """A stretch of a line."""
+
+    text: str
+    differs: bool = False  # from the line that this one is compared with
+
+
+class Line(NamedTuple):
+    name: str  # what it is: source, reference, ...
+    parts: list[Part]
+
+
 class Example(NamedTuple):
     """One sentence beside its translations, each cut to a length that can be read."""
 
     title: str
-    lines: list[tuple[str, str]]  # what it is, text
+    lines: list[Line]
 
 
 def choose(evaluated: Evaluated) -> Iterator[Example]:
@@ -28,15 +47,37 @@ def choose(evaluated: Evaluated) -> Iterator[Example]:
     first = there[:FIRST]
     worst = sorted(set(there) - set(first), key=lambda row: (each[row], row))[:WORST]
     for row in (*first, *worst):
+        reference, ours = _cut(evaluated.references[row]), _cut(evaluated.texts[row])
         lines = [
-            ("source", evaluated.sources[row]),
-            ("reference", evaluated.references[row]),
-            ("this model", evaluated.texts[row]),
+            Line("source", [Part(_cut(evaluated.sources[row]))]),
+            Line("reference", marked(reference, ours)),
+            Line("this model", marked(ours, reference)),
         ]
         if evaluated.baseline:
-            lines.append(("baseline", evaluated.baseline.texts[row]))
-        title = f"Line {row + 1}, chrF {each[row]:.1f}"
-        yield Example(title, [(name, _cut(text)) for name, text in lines])
+            theirs = _cut(evaluated.baseline.texts[row])
+            lines.append(Line("baseline", marked(theirs, reference)))
+        yield Example(f"Line {row + 1}, chrF {each[row]:.1f}", lines)
+
+
+def marked(text: str, other: str) -> list[Part]:
+    """The text in parts: words that it shares with the other text in order, and words that differ.
+
+    Neighbouring words that differ are one part, with the space between them.
+
+    >>> marked("a big house", "a house")
+    [Part(text='a ', differs=False), Part(text='big', differs=True), Part(text=' house', ...)]
+    """
+    units, theirs = UNIT.findall(text), [unit for unit in UNIT.findall(other) if unit.strip()]
+    places = [place for place, unit in enumerate(units) if unit.strip()]
+    words = [units[place] for place in places]
+    matcher = difflib.SequenceMatcher(None, words, theirs, autojunk=False)
+    differs = [False] * len(units)
+    for kind, begin, end, *_ in matcher.get_opcodes():
+        if kind != "equal" and end > begin:
+            first, last = places[begin], places[end - 1]
+            differs[first : last + 1] = [True] * (last + 1 - first)
+    runs = itertools.groupby(zip(units, differs, strict=True), key=lambda pair: pair[1])
+    return [Part("".join(unit for unit, _ in run), one) for one, run in runs]
 
 
 def most_reordered(found: Sequence[Hypothesis]) -> Hypothesis | None:

@@ -1,6 +1,6 @@
 """A test set under teacher forcing: how sure the model was of each word, and how often right."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from bahdanau_jax import data, model
+from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run import Run
 
 
@@ -19,32 +20,50 @@ class Predictions(NamedTuple):
     confidence: Float[np.ndarray, " N"]  # of the likeliest word
     correct: Bool[np.ndarray, " N"]  # whether that is the reference's
     attention: Float[np.ndarray, " M"]  # total attention to each source word
+    alphas: list[Float[np.ndarray, "T S"] | None]  # of each sentence; None for one that is left out
     left_out: int  # sentences with an empty side, or above decoding.max_source tokens
 
 
 forced = partial(jax.jit, static_argnums=0)(model.forced)
 
 
-def force(run: Run, sources: Sequence[str], references: Sequence[str]) -> Predictions:
+def force(
+    run: Run,
+    sources: Sequence[str],
+    references: Sequence[str],
+    advance: Callable[[int], object] = ignore,
+) -> Predictions:
     """What the model would have said at each word of the references.
 
     Longer sentences than the model reads at once are left out, as one of them would pad a whole
-    batch; the search translates them in pieces.
+    batch; the search translates them in pieces. `advance` is told of the pairs of each batch.
     """
     most = run.config.decoding.max_source + 1
-    pairs = []
-    for source, reference in zip(sources, references, strict=True):
+    encoded, numbers = [], []
+    for number, (source, reference) in enumerate(zip(sources, references, strict=True)):
         pair = run.codecs[0].encode(source), run.codecs[1].encode(reference)
         if all(1 < len(side) <= most for side in pair):
-            pairs.append(pair)
-    found = [
-        _real(batch, jax.device_get(forced(run.config.model, run.params, batch)))
-        for batch in data.dev_batches(data.Pairs.of(pairs), run.config.data)
-    ]
+            encoded.append(pair)
+            numbers.append(number)
+    pairs, found = data.Pairs.of(encoded), []
+    alphas: list[np.ndarray | None] = [None] * len(sources)
+    for planned in data.dev_plan(pairs, run.config.data):
+        batch = data.lay_out(pairs, planned)
+        values = jax.device_get(forced(run.config.model, run.params, batch))
+        found.append(_real(batch, values))
+        for i, row in enumerate(planned.rows.tolist()):
+            width, height = pairs.lengths[row]
+            alphas[numbers[row]] = values.alpha[i, :height, :width].copy()
+        advance(len(planned.rows))
     columns = [np.concatenate([np.zeros(0), *column]) for column in zip(*found, strict=True)]
     log_p, confidence, correct, attention = columns or [np.zeros(0)] * 4
     return Predictions(
-        log_p, np.clip(confidence, 0, 1), correct.astype(bool), attention, len(sources) - len(pairs)
+        log_p,
+        np.clip(confidence, 0, 1),
+        correct.astype(bool),
+        attention,
+        alphas,
+        len(sources) - len(pairs),
     )
 
 

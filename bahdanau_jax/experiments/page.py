@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from matplotlib.figure import Figure
 
-from bahdanau_jax.experiments.examples import Example
-from bahdanau_jax.experiments.sections import Picture, Section, Table
+from bahdanau_jax.experiments.document import Picture, Section, Table
+from bahdanau_jax.experiments.examples import Example, Part
 
 # Colours of the pictures, as the page's style names them; the others stay.
 COLOURS: Mapping[str, str] = MappingProxyType(
@@ -28,7 +28,7 @@ COLOURS: Mapping[str, str] = MappingProxyType(
         "#009e73": "var(--green)",
     }
 )
-TEXTS = 40  # characters of a cell above which a table's cells are running text
+NUMBERS = 24  # characters of a cell above which its column is running text
 
 
 def page(
@@ -77,21 +77,31 @@ def _section(section: Section) -> str:
 
 
 def _table(table: Table, title: str) -> str:
-    head = "".join(f'<th scope="col">{_text(cell)}</th>' for cell in table.header)
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
+    kinds = [_kind(column) for column in columns]
+    head = "".join(
+        f'<th scope="col"{kind}>{_text(cell)}</th>'
+        for cell, kind in zip(table.header, kinds, strict=True)
+    )
     rows = "".join(
         f'<tr><th scope="row">{_text(name)}</th>'
-        + "".join(f"<td>{_text(cell)}</td>" for cell in cells)
+        + "".join(
+            f"<td{kind}>{_text(cell)}</td>" for cell, kind in zip(cells, kinds[1:], strict=True)
+        )
         + "</tr>\n"
         for name, *cells in table.rows
     )
-    running = any(len(cell) > TEXTS for row in table.rows for cell in row[1:])
-    kind = ' class="texts"' if running else ""
     label = _text(f"{title}: {', '.join(filter(None, table.header))}")
     # What scrolls sideways on a phone must be reachable by keyboard.
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
-        f"<table{kind}><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+        f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
     )
+
+
+def _kind(cells: Sequence[str]) -> str:
+    """The attribute of a column: of running text, or of numbers."""
+    return ' class="text"' if any(len(cell) > NUMBERS for cell in cells) else ""
 
 
 def _picture(picture: Picture) -> str:
@@ -101,10 +111,14 @@ def _picture(picture: Picture) -> str:
 
 def _example(example: Example) -> str:
     lines = "".join(
-        f'<dt>{_text(name)}</dt><dd dir="auto">{_text(text) or "&nbsp;"}</dd>'
-        for name, text in example.lines
+        f'<dt>{_text(name)}</dt><dd dir="auto">{"".join(map(_part, parts)) or "&nbsp;"}</dd>'
+        for name, parts in example.lines
     )
     return f'<div class="example"><h3>{_text(example.title)}</h3><dl>{lines}</dl></div>\n'
+
+
+def _part(part: Part) -> str:
+    return f"<mark>{_text(part.text)}</mark>" if part.differs else _text(part.text)
 
 
 def inline(figure: Figure, name: str, label: str) -> str:

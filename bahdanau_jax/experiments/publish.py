@@ -1,15 +1,17 @@
 """A report as a folder: scores.json, report.md, index.html, and its pictures as SVG and PNG."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bahdanau_jax.evaluation import save
-from bahdanau_jax.experiments.evaluation import finite
+from bahdanau_jax.experiments.document import Section, Table
+from bahdanau_jax.experiments.examples import Part
 from bahdanau_jax.experiments.page import page
-from bahdanau_jax.experiments.sections import Section, Table, headline
+from bahdanau_jax.experiments.sections import headline
 
 FORMATS = ("svg", "png")
 PICTURES = ("bleu_by_length", "reliability", "alignment", "curves")
@@ -35,9 +37,22 @@ def publish(
     _write(folder / "index.html", page(title, subtitle, headline(scores), parts))
 
 
+def finite(value: Any) -> Any:
+    """JSON has no NaN or infinity: None stands for a number that does not exist.
+
+    >>> finite({"a": [math.nan, 1.0]})
+    {'a': [None, 1.0]}
+    """
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def as_json(scores: Mapping[str, Any]) -> str:
     """All scores as one object; null stands for a number that does not exist."""
-    return json.dumps(finite(scores), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(finite(scores), indent=2, allow_nan=False) + "\n"
 
 
 def markdown(title: str, subtitle: str, parts: Sequence[Section]) -> Iterator[str]:
@@ -53,7 +68,8 @@ def markdown(title: str, subtitle: str, parts: Sequence[Section]) -> Iterator[st
             yield from (*rows(table), "")
         for example in part.examples:
             yield from (f"**{_plain(example.title)}**", "")
-            yield from (f"- {name}: {_plain(text)}" for name, text in example.lines)
+            for line in example.lines:
+                yield f"- {line.name}: {''.join(map(_part, line.parts))}"
             yield ""
 
 
@@ -63,6 +79,10 @@ def rows(table: Table) -> Iterator[str]:
     yield f"|---|{'---:|' * (len(table.header) - 1)}"
     for row in table.rows:
         yield f"| {' | '.join(map(_plain, row))} |"
+
+
+def _part(part: Part) -> str:
+    return f"**{_plain(part.text)}**" if part.differs else _plain(part.text)
 
 
 def _plain(text: str) -> str:

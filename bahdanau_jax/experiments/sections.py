@@ -1,60 +1,33 @@
-"""What a report says, before it is Markdown or HTML: titles, sentences, tables and pictures."""
+"""What a report says of the scores of a test set."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-from matplotlib.figure import Figure
+from typing import Any
 
 from bahdanau_jax.evaluation import calibration, figures
 from bahdanau_jax.experiments import examples
+from bahdanau_jax.experiments.document import Picture, Section, Table, number, span
 from bahdanau_jax.experiments.evaluation import Evaluated
-from bahdanau_jax.experiments.examples import Example
 
-NOTHING = "–"  # for a number that does not exist
 # Who wrote what is compared, in a reader's words.
 SYSTEMS: Mapping[str, str] = MappingProxyType(
     {"output": "this model", "baseline": "baseline", "reference": "reference"}
 )
 
 
-class Table(NamedTuple):
-    """Rows of cells as they are shown; the first column has names, the others numbers."""
-
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-
-
-class Picture(NamedTuple):
-    name: str  # of its files, without suffix
-    figure: Figure
-    caption: str
-
-
-class Section(NamedTuple):
-    """One part of a report."""
-
-    title: str
-    text: str = ""
-    tables: tuple[Table, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    examples: tuple[Example, ...] = ()
-
-
-def number(value: float | None, form: str = ".1f") -> str:
-    """
-    >>> number(0.1234, ".1%"), number(None), number(float("nan"))
-    ('12.3%', '–', '–')
-    """
-    return NOTHING if value is None or not math.isfinite(value) else format(value, form)
-
-
-def span(interval: Sequence[float] | None, form: str = ".1f") -> str:
-    """An interval's two ends."""
-    if interval is None:
-        return NOTHING
-    return f"{number(interval[0], form)} to {number(interval[1], form)}"
+# Scores of whole sequences, from 0 to 1, each the mean over the sentences of what is said here. For
+# all but the first, a translation is cut to the length of its reference.
+SEQUENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "exact": "1 where the translation equals the reference, else 0",
+        "PSA": "position-specific accuracy: share of the reference's words at their position",
+        "LCSR": "longest common subsequence with the reference, over the reference's length",
+        "GeoMean": "square root of PSA times LCSR",
+        "PSA-seed": "PSA, but 0 for an empty reference, even if the translation is empty too",
+        "LCSR-seed": "LCSR, likewise",
+        "GeoMean-seed": "GeoMean, likewise",
+    }
+)
 
 
 def headline(scores: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -82,8 +55,10 @@ def sections(evaluated: Evaluated) -> list[Section]:
         _calibration(scores["calibration"]),
         Section(
             "Examples",
-            "The first sentences, and those whose translations share the fewest characters "
-            "n-grams with the reference (chrF of the sentence).",
+            "The first sentences, and those whose translations share the fewest character "
+            "n-grams with the reference (chrF of the sentence). Words of a translation that the "
+            "reference does not have there are underlined, and so are the reference's words that "
+            "this model did not write.",
             examples=tuple(examples.choose(evaluated)),
         ),
         _method(scores),
@@ -95,7 +70,9 @@ def _metrics(scores: Mapping[str, Any]) -> Section:
     names = list(scores["intervals"])
     text = (
         f"{scores['sentences']:,} sentences, with 95% intervals from "
-        f"{scores['settings']['resamples']:,} resamples of them."
+        f"{scores['settings']['resamples']:,} resamples of them. BLEU and chrF run from 0 to 100. "
+        "Tokenized scores compare the tokens of this model's tokeniser instead of sacreBLEU's; "
+        "lowercased ones ignore case."
     )
     rows = [(name, number(scores[name]), span(scores["intervals"][name])) for name in names]
     tables = [Table(("metric", "score", "95% interval"), rows)]
@@ -103,14 +80,15 @@ def _metrics(scores: Mapping[str, Any]) -> Section:
         text += (
             f" The baseline is {comparison['baseline']}. The difference is this model's score less "
             "the baseline's; p is the probability of so large a difference by chance, by paired "
-            "bootstrap and by approximate randomisation."
+            "bootstrap and by approximate randomisation; wins is the share of resamples in which "
+            "this model scores higher."
         )
         header = ("metric", "baseline", "difference", "95% interval", "wins", "p boot.", "p rand.")
         found = comparison["metrics"]
         tables.append(Table(header, [_compared(name, found[name]) for name in names]))
     exact = Table(
-        ("whole sequences", "score"),
-        [(name, number(scores[name], ".3f")) for name in ("exact", "PSA", "LCSR", "GeoMean")],
+        ("whole sequences", "score", "mean over the sentences of"),
+        [(name, number(scores[name], ".3f"), SEQUENCES[name]) for name in SEQUENCES],
     )
     return Section("Scores", text, (*tables, exact))
 

@@ -31,7 +31,7 @@ from bahdanau_jax.training.optimizer import (
 from bahdanau_jax.training.parallel import BACKENDS, SHARDINGS, Backend, Jit, Pmap
 from bahdanau_jax.training.placement import gathered, memory, mesh, replicate, shard
 from bahdanau_jax.training.profile import Profile
-from bahdanau_jax.training.record import RECORD, append_record
+from bahdanau_jax.training.record import RECORD, append_record, read_record
 from bahdanau_jax.training.step import (
     LOSS_SCALES,
     StepSums,
@@ -95,6 +95,7 @@ __all__ = [
     "optimizer_named",
     "prune",
     "read_metrics",
+    "read_record",
     "replicate",
     "run",
     "schedule",

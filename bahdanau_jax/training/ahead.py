@@ -48,8 +48,9 @@ class Ahead:
     `state` may be of arrays or of `jax.ShapeDtypeStruct`; `batches` are examples as `step` takes
     them, one a shape. A shape that is not among them is left to `step` itself. A program that is
     needed before its turn is compiled at once. `compiling` is told, in the same thread, which batch
-    a program is made for, and `first_step` of the first step. Several processes, which step through
-    the same shapes, give `meet`: all wait for the last one's program before they run their own.
+    a program is made for, `made` of each that is ready, and `first_step` of the first step. Several
+    processes, which step through the same shapes, give `meet`: all wait for the last one's program
+    before they run their own.
 
     >>> with contextlib.closing(Ahead(step, state, examples, workers=2)) as step:
     ...     state, sums = step(state, batch)
@@ -64,9 +65,10 @@ class Ahead:
         compiling: Callable[[Any], None] = lambda batch: None,
         first_step: Callable[[Program], None] = lambda program: None,
         meet: Callable[[], None] | None = None,
+        made: Callable[[], None] = lambda: None,
     ):
         self._step, self._compiling, self._first_step = step, compiling, first_step
-        self._meet, self._hit = meet, threading.local()
+        self._meet, self._hit, self._told = meet, threading.local(), made
         monitoring.register_event_listener(self._listen)
         self._threads = ThreadPoolExecutor(workers, "compile")
         self._state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
@@ -83,6 +85,7 @@ class Ahead:
         self._compiling(batch)
         self._hit.yes, start = False, time.perf_counter()
         compiled = self._step.lower(self._state, batch).compile()
+        self._told()
         return Program(compiled, time.perf_counter() - start, self._hit.yes)
 
     def program(self, batch: Any) -> Program:

@@ -139,7 +139,7 @@ def run(
     max_nonfinite: int = 20,
     telemetry: Telemetry | None = None,
     profile: Profile | None = None,
-    ready: Callable[[Batch], object] = bool,
+    ready: Callable[[Batch], object] = lambda batch: None,
 ) -> tuple[TrainState, Outcome]:
     """Train from state.step to `steps`. `next_batches` starts with the batch of state.step.
 

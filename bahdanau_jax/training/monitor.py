@@ -1,9 +1,8 @@
-"""What a run says of itself: a progress bar, metrics.jsonl, TensorBoard; and the folder's lock."""
+"""What a run says of itself: its progress, metrics.jsonl, TensorBoard; and the folder's lock."""
 
 import contextlib
 import json
 import math
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,11 +11,10 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Shaped
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.training.ahead import Program
 from bahdanau_jax.training.board import Board
 from bahdanau_jax.training.compilation import CompileLog
@@ -87,16 +85,24 @@ class Monitor:
     """
 
     def __init__(
-        self, workdir: Path, total_steps: int, *, log_every: int = 20, epoch_steps: float = 0
+        self,
+        workdir: Path,
+        total_steps: int,
+        *,
+        log_every: int = 20,
+        epoch_steps: float = 0,
+        reporter: Reporter = PLAIN,
     ):
         self.workdir, self.total_steps = Path(workdir), total_steps
+        self._reporter = reporter if jax.process_index() == 0 else SILENT
+        self._stage = SILENT.stage("")
         self.log_every, self.epoch_steps = log_every, epoch_steps
         self._window: dict[str, float] = {}  # sums since the last line
         self._started: dict[str, float] = {}  # what the next line says of the start
         self._lines = 0
         self._seconds = 0.0  # of training, of all processes
         self._since = time.perf_counter()
-        self._file = self._board = self._progress = self._programs = None
+        self._file = self._board = self._programs = None
 
     def start(self, step: int, state: Mapping[str, Any]) -> None:
         """Open everything at `step`; `state` is what `state()` was there, {} in a new run."""
@@ -113,17 +119,10 @@ class Monitor:
         self._file = path.open("a", encoding="utf-8")
         self.watch_programs()
         self._board = Board(self.workdir / "tensorboard", step)
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._task = self._progress.add_task("training", total=self.total_steps, completed=step)
-        self._progress.start()
+        if step:
+            self.note(f"going on from step {step} of {self.total_steps}")
+        self._stage = self._reporter.stage("training", self.total_steps, done=step)
+        self._stage.describe("waiting for the compiler")
 
     def state(self) -> dict[str, Any]:
         """JSON: the sums since the last line, and how many lines there are."""
@@ -158,6 +157,8 @@ class Monitor:
         if self._programs:
             shapes = {"source": batch.source.shape, "target": batch.target.shape} if batch else {}
             self._programs.now = {"step": step, "for": "update" if batch else "evaluation"} | shapes
+        if batch is None:
+            self._stage.describe("scoring the dev pairs")
 
     def line_due(self, step: int) -> bool:
         return step % self.log_every == 0 or step == self.total_steps
@@ -171,8 +172,7 @@ class Monitor:
         """
         for name, value in sums.items():
             self._window[name] = self._window.get(name, 0.0) + float(value)
-        if self._progress:
-            self._progress.update(self._task, completed=step)
+        self._stage.advance()
         if not self.line_due(step):
             return {}
         self._tick()
@@ -200,7 +200,8 @@ class Monitor:
         """A line of its own for dev scores, each with dev_ before its name."""
         line = {f"dev_{name}": value for name, value in scores.items()}
         self._write(step, line)
-        self._print(f"step {step}: " + ", ".join(f"{k} {_short(v)}" for k, v in line.items()))
+        self.note(f"step {step}: " + ", ".join(f"{k} {_short(v)}" for k, v in line.items()))
+        self._stage.describe("training")
 
     def picture(self, step: int, name: str, pixels: Shaped[np.ndarray, "height width 3"]) -> None:
         """An image for TensorBoard, 8 bits a colour."""
@@ -222,25 +223,18 @@ class Monitor:
     def _say(self, step: int, line: Mapping[str, Any]) -> None:
         rate = line["tokens_per_second"]
         text = f"loss {_short(line['loss'])}/word, {_short(rate)} words/s"
-        if self._progress and not self._progress.disable:
-            self._progress.update(self._task, description=text)
+        self._stage.describe(text)
+        if self._reporter.live:
             return
         left = ratio((self.total_steps - step) * self._seconds, step)
-        self._print(f"step {step}/{self.total_steps}: {text}, {_short(left)} s left")
-
-    def _print(self, text: str) -> None:
-        if self._file is None and jax.process_index():
-            return
-        if self._progress and not self._progress.disable:
-            self._progress.console.print(text, highlight=False, markup=False)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        self.note(f"step {step}/{self.total_steps}: {text}, {_short(left)} s left")
 
     def first_step(self, seconds: float, program: Program) -> None:
         """How long it took to the end of the first step, and to make its program."""
         how = "found on disk" if program.found else "compiled"
         what = f"; its program {how} in {program.seconds:.1f} s" if program.seconds else ""
-        self._print(f"first step after {seconds:.1f} s{what}")
+        self._stage.describe("training")
+        self.note(f"first step after {seconds:.1f} s{what}")
         self._started = {
             "first_step_seconds": seconds,
             "first_program_seconds": program.seconds,
@@ -248,13 +242,11 @@ class Monitor:
 
     def note(self, text: str) -> None:
         """A message for whoever watches, which leaves the bar whole."""
-        self._print(text)
+        self._reporter.note(text)
 
     def close(self) -> None:
-        if self._progress:
-            self._progress.stop()
         opened = self._file, self._board, self._programs
-        self._file = self._board = self._progress = self._programs = None
+        self._file = self._board = self._programs = None
         with contextlib.ExitStack() as every:  # each, whatever the others say
             for one in opened:
                 if one:

@@ -26,6 +26,23 @@ def test_the_command_measures_what_it_says(capfd, tmp_path):
         assert 1 > curve["1"] > curve["3"] >= curve["exact"] > 0
 
 
+def test_few_pairs_give_the_largest_vocabularies_that_they_can(capfd):
+    train = "builtin:en-fr/train?pairs=60&max=6"
+    options = ("--data.train", train, "--repeats", "1", "--padding-shapes", "1")
+    assert main(["bench", "data", *options, "--encoders", "bpe"]) == 0
+    sizes = json.loads(capfd.readouterr().out)["prepare"]["bpe"]["sizes"]
+    assert set(sizes) == {"source_vocabulary_size", "target_vocabulary_size"}
+    assert all(20 < size < 1_000 for size in sizes.values())
+
+
+def test_a_preparation_that_fails_is_one_line(capfd):
+    options = ("--data.train", "builtin:copy/train?pairs=60&min=3", "--data.max-tokens", "1")
+    assert main(["bench", "data", *options, "--encoders", "words"]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("bahdanau: no training pair is left of 60")
+    assert err.count("\n") == 1
+
+
 def test_unknown_benchmarks_and_encoders(capfd):
     assert main(["bench", "dta"]) == 2
     assert (

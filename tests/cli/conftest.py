@@ -28,6 +28,7 @@ class Run:
         self.windows, self.asked, self.options = [], [], []
 
     def translate(self, lines, beam_size=None, n_best=None, **options):
+        options.pop("advance")(len(lines))
         self.options.append(options)
         self.windows.append(list(lines))
         self.asked.append((beam_size, n_best))
@@ -48,7 +49,7 @@ def run(monkeypatch):
     stub.load = lambda folder, **how: stub.loaded.append((folder, how)) or stub.model
     stub.ensemble = lambda models: stub.model
     stub.check = lambda config: stub.calls.append(("check", config))
-    stub.train = lambda config, workdir, profile, began: stub.calls.append(
+    stub.train = lambda config, workdir, profile, began, reporter: stub.calls.append(
         ("train", config, workdir)
     )
     stub.prepare = lambda config, workdir, stage: {
@@ -58,7 +59,7 @@ def run(monkeypatch):
     }
     experiments = types.ModuleType("bahdanau_jax.experiments")
     experiments.report = types.ModuleType("bahdanau_jax.experiments.report")
-    experiments.report.write = lambda workdir, trust_code: (
+    experiments.report.write = lambda workdir, reporter, trust_code: (
         f"BLEU 93.1\n{workdir}/report/alignment.png"
     )
     experiments.corpus = types.ModuleType("bahdanau_jax.experiments.corpus")

@@ -1,5 +1,6 @@
 """Scores for people on stderr, for programs on stdout, and a folder; what can be mended, first."""
 
+import dataclasses
 import json
 import shutil
 
@@ -67,6 +68,29 @@ def test_scores(evaluated):
     assert difference < -90  # of a model hardly trained, against the references themselves
     (printed,) = (line for line in lines if line.startswith("BLEU-difference "))
     assert printed.startswith(f"BLEU-difference {difference:+.1f} (p 0.00")
+
+
+def test_translations_that_did_not_end_are_counted(call, arguments, tmp_path, monkeypatch):
+    translate, asked = runs.Run.translate, []
+
+    def cut(self, lines, **search):
+        asked.append(search)
+        found = translate(self, lines, **search)
+        return [dataclasses.replace(best, finished=False) for best in found[:1]] + found[1:]
+
+    monkeypatch.setattr(runs.Run, "translate", cut)
+    sources, references = tmp_path / "a.en", tmp_path / "a.fr"
+    sources.write_text("We sleep .\nWe sleep .\n")
+    references.write_text("Nous dormons .\nNous dormons .\n")
+    sides = ("--source", sources, "--reference", references, "--resamples", 2)
+    code, out, err = call(*arguments[:3], *sides, "--max-ratio", 9)
+    scores = json.loads(out)
+    assert (code, scores["unfinished"], scores["search"]["max_ratio"]) == (0, 0.5, 9)
+    assert asked[0] == {"max_ratio": 9}
+    assert err.splitlines()[-1] == (
+        "bahdanau: warning: 1 of 2 translations are cut off at 9 tokens for each source token, "
+        "the first in line 1: give a larger --max-ratio"
+    )
 
 
 def test_the_folder_has_a_report_and_keeps_what_was_there(evaluated):

@@ -28,7 +28,8 @@ def test_train_checks_trains_and_reports(call, run, small, tmp_path):
     workdir = tmp_path / "run"
     code, out, err = call("train", small, "--workdir", workdir)
     config = Config(model=ModelConfig(hidden_size=7, gate_bias=False))
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == f"next: echo 'The man saw a white house .' | bahdanau translate --run {workdir}\n"
     assert out == f"BLEU 93.1\n{workdir}/report/alignment.png\n"
     assert run.calls == [("check", config), ("train", config, workdir)]
 
@@ -56,7 +57,7 @@ def test_any_field_is_overridden_and_the_others_kept(call, run, small, tmp_path,
     value, section, field, expected = OVERRIDES[option]
     given = [option, value, small] if first else [small, f"{option}={value}"]
     code, _, err = call("train", "--workdir", tmp_path, *given)
-    assert (code, err) == (0, "")
+    assert code == 0 and err.startswith("next: echo ")
     changed = dataclasses.asdict(run.calls[0][1])
     assert changed[section][field] == expected
     original = dataclasses.asdict(experiment.load(str(small)))

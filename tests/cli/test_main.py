@@ -200,6 +200,36 @@ def test_a_closed_pipe_is_no_error(arguments):
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def answering(statement: str, **options) -> subprocess.CompletedProcess:
+    """A process whose command is this statement."""
+    code = (
+        "import sys; from bahdanau_jax.cli import main as cli\n"
+        f"cli._dispatch = lambda arguments: {statement}\n"
+        "sys.exit(cli.main([]))"
+    )
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60} | options
+    return subprocess.run([sys.executable, "-c", code], text=True, **options)
+
+
+@pytest.mark.parametrize(
+    "statement", ["print('x')", "print('x' * 100_000)", "sys.stdout.buffer.write(b'x') and None"]
+)
+def test_output_without_space_is_one_line_and_exits_2(statement):
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = answering(statement, stdout=full, env=buffered)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.startswith("bahdanau: no space is left where the output goes")
+        assert answering(statement, stdout=full, stderr=full, env=buffered).returncode == 2
+
+
+def test_characters_that_the_output_cannot_encode_are_escaped():
+    done = answering(
+        "print('d\u00e9j\u00e0 \\udcff')", env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "d\\xe9j\\xe0 \\udcff\n", "")
+
+
 def test_a_process_says_one_line_and_exits_2():
     done = bahdanau("train", "no-such-config", "--workdir", "x")
     assert done.returncode == 2

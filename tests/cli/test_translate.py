@@ -1,5 +1,6 @@
 """One line in, exactly one line out, whatever the line holds; and a window at a time."""
 
+import dataclasses
 import gzip
 import io
 import json
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bahdanau_jax.cli import lines, main, progress
-from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 
 ODD = "a\rb\x0bc\x0cd\x1ce\x1df\x1eg\x85h\u2028i\u2029j\x00k\x07l"
 
@@ -202,7 +203,7 @@ def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
         ("--input", missing): f"{missing}: no such file (--input)",
         ("--input", tmp_path): f"{tmp_path}: Is a directory",
         ("--output", missing / "out"): f"{missing / 'out'}: the folder does not exist",
-        ("--n-best", "0"): "--n-best is 0, but should be at least 1",
+        ("--n-best", "0"): "--n-best is 0, but should be between 1 and 1000",
         (): "missing: --run (bahdanau translate --help)",
         ("--preset", "fast"): "no --preset fast; known: default, greedy, groundhog",
         ("--beam-size", "0"): "decoding.beam_size is 0, but should be at least 1",
@@ -302,19 +303,88 @@ def test_any_bytes_come_back_line_for_line(written):
         assert [line for window in lines._windows(chunks) for line in window] == written
 
 
-def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(call, run, stdin, monkeypatch):
+def test_a_line_above_the_limit_of_bytes_gives_a_blank_one(call, run, stdin, monkeypatch, tmp_path):
     monkeypatch.setattr(lines, "LONGEST", 100)
-    stdin(b"b" * 101)
+    monkeypatch.setattr(lines, "CHUNK", 30)
+    text = b"a\n" + b"b" * 100 + b"\n" + b"c" * 101 + b"\nd\n" + b"e" * 500
+    stdin(text)
     code, out, err = call("translate", "--run", "x")
-    assert (
-        code == 2
-        and err == "bahdanau: stdin: a line is longer than 100 bytes, so this is no text\n"
+    assert (code, out) == (0, f"A\n{'B' * 100}\n\nD\n\n")
+    said = "bahdanau: warning: {}:{}: a line of more than 100 bytes is read as an empty one\n"
+    assert err == said.format("stdin", 3) + said.format("stdin", 5)
+    path = tmp_path / "text"
+    path.write_bytes(text)
+    assert call("translate", "--run", "x", "--input", path)[1] == out
+    assert lines.count(path) == len(lines.read_all(path)) == 5
+
+
+def test_nothing_of_a_line_above_the_limit_is_kept(monkeypatch):
+    monkeypatch.setattr(lines, "LONGEST", 100)
+    told = []
+    chunks = iter([b"a\n" * 90, b"a" * 60, b"\n", b"a" * 100, b"\n", b"b" * 101])
+    windows = lines._windows(chunks, too_long=told.append)
+    assert sum(len(next(windows)) for _ in range(3)) == 92 and not told
+    assert next(windows) == [b""] and told == [93]
+
+
+def test_lines_that_were_too_long_and_translations_that_did_not_end_are_told(call, run, stdin):
+    """In text, n-best lists and jsonl, and exactly one line a line without n-best lists."""
+    translate = run.model.translate
+
+    def partly(lines, beam_size=None, n_best=None, *, advance, **options):
+        found = translate(lines, n_best=n_best or 1, advance=advance)
+        for row, line in enumerate(lines):
+            if line == "long":
+                found[row] = [TOO_LONG]
+            elif line == "cut":
+                found[row][0] = dataclasses.replace(found[row][0], finished=False)
+        return found
+
+    run.model.translate = partly
+    told = (
+        "bahdanau: warning: line 2 has more than 20,000 tokens; its output is blank: break it into "
+        "sentences\n"
+        "bahdanau: warning: 2 of {} translations are cut off at 4 tokens for each source token, "
+        "the first in line 3: give a larger --max-ratio\n"
     )
-    chunks = iter([b"a\n" * 90, b"a" * 60, b"\n", b"a" * 100, b"\n"])
-    assert sum(map(len, lines._windows(chunks))) == 92
+    asked = ("translate", "--run", "x", "--max-ratio", 4)
+    text = b"one\nlong\ncut\n\ncut\n"
+    stdin(text)
+    assert call(*asked, "--line-buffered", True) == (0, "ONE\n\nCUT\n\nCUT\n", told.format(4))
+    stdin(text)
+    _, out, err = call(*asked, "--n-best", 2, "--beam-size", 2)
+    assert err == told.format(7)
+    assert [line.split(" ||| ")[0] for line in out.splitlines()] == list("00122344")
+    stdin(text)
+    code, out, err = call(*asked, "--format", "jsonl")
+    finished = [json.loads(line)["finished"] for line in out.splitlines()]
+    assert finished == [True, False, False, True, False]
+    assert (code, err) == (0, told.format(4))
+
+
+@pytest.mark.parametrize("option", ["--n-best", "--beam-size"])
+def test_lists_and_beams_have_an_upper_bound(call, run, stdin, option):
+    stdin(b"one\n")
+    code, out, err = call("translate", "--run", "x", option, 100_000)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "is 100000, but should be" in err and "1000\n" in err
 
 
 @given(st.text(max_size=30))
 def test_flat_text_is_one_line(text):
     assert len(f"{lines.flat(text)}|".splitlines()) == 1
     assert lines.flat(text).split() == text.split()
+
+
+def test_a_terminal_is_told_that_lines_are_read_from_it(call, run, stdin, monkeypatch):
+    told = "bahdanau: reading lines from the terminal; end with Ctrl-D\n"
+    stdin(b"a\n")
+    assert call("translate", "--run", "x") == (0, "A\n", "")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert call("translate", "--run", "x") == (0, "", told)
+
+
+def test_the_number_of_lines_of_a_file_is_known_before(tmp_path):
+    (tmp_path / "a.en").write_text("a\n" * 1500 + "b")
+    assert lines.total(tmp_path / "a.en") == 1501
+    assert lines.total(None) is lines.total(tmp_path) is None

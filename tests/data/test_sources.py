@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.files import lines
-from bahdanau_jax.data.sources import Corpus, Pair, aligned_pairs, corpora, files, pairs
+from bahdanau_jax.data.sources import Corpus, Pair, aligned_pairs, are_apart, corpora, files, pairs
 
 NONE = DataConfig()
 
@@ -376,3 +376,16 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
     config = write(tmp_path, "a.tsv", "\ufeffen\tfr\n\ufeffone\tun\n")
     found = list(pairs("tsv:a.tsv?source=en&target=fr", config))
     assert found == [Pair("\ufeffone", "un")]  # elsewhere it is a character like any other
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        ("builtin:en-fr/train?pairs=5", "builtin:en-fr/test", True),
+        ("builtin:en-fr/test?seed=1", "builtin:en-fr/test", False),
+        ("builtin:reverse/train", "builtin:copy/test", False),
+        ("text:a.en,a.fr", "builtin:en-fr/test", False),
+    ],
+)
+def test_splits_of_a_built_in_corpus_are_known_to_be_apart(one, other, apart):
+    assert are_apart(one, other) is apart

@@ -229,6 +229,18 @@ def test_a_damaged_description(tmp_path, damage):
     assert re.search("is damaged|stored as", fault(str(folder)))
 
 
+def test_a_dataset_that_names_code_is_refused(tmp_path, monkeypatch):
+    """TFDS would import the module of a class that it does not know."""
+    folder = write(tmp_path, train=PAIRS)
+    features = folder / "features.json"
+    known = json.loads(features.read_text())["pythonClassName"]
+    features.write_text(features.read_text().replace(known, "code_of_others.Feature"))
+    (tmp_path / "code_of_others.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = fault(str(folder))
+    assert "is damaged: it names code, the feature code_of_others.Feature" in message
+
+
 def test_a_folder_that_is_not_whole(tmp_path):
     folder = write(tmp_path, train=PAIRS)
     next(folder.glob("*.array_record-*")).unlink()

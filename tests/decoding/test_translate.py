@@ -14,7 +14,7 @@ from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import below, force, pieces, replace_unknown, translate
 from bahdanau_jax.decoding.translate import _answer
-from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from tests.model import worlds
 
 SOURCE, TARGET = "a b c d e f g", "p q r s t u"
@@ -381,11 +381,15 @@ def test_a_long_line_is_split_and_joined():
     assert left.shape == (i, j) and not left.any()
 
 
-def test_a_line_whose_weights_would_fill_the_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(pieces, "LONGEST", 7)
+@pytest.mark.parametrize("search", [{}, {"n_best": 3}, {"n_best": 2, "method": "sample"}])
+def test_a_line_whose_weights_would_fill_the_memory_is_left_out(monkeypatch, search):
     config = MODELS["paper"]
-    with pytest.raises(ValueError, match="line 2 has 8 tokens, but 7 at most are translated in"):
-        translated(config, weights(config), ["a", "a b c d e f g a"], max_source=3)
+    params, lines = weights(config), ["a", "a b c d e f g a", "g f"]
+    whole = translated(config, params, lines, max_source=3, **search)
+    monkeypatch.setattr(pieces, "LONGEST", 7)
+    found = translated(config, params, lines, max_source=3, **search)
+    assert found == [whole[0], [TOO_LONG], whole[2]]
+    assert not TOO_LONG.finished and not TOO_LONG.text
 
 
 def test_a_line_of_just_the_longest_length_stays_whole():

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.evaluation import MissingFont
+from bahdanau_jax.experiments.document import Section, Table, number
 from bahdanau_jax.experiments.evaluation import Baseline, Evaluated
+from bahdanau_jax.experiments.examples import Example, Line, Part, marked
 from bahdanau_jax.experiments.page import inline, page
 from bahdanau_jax.experiments.publish import as_json, markdown, publish
-from bahdanau_jax.experiments.sections import Section, Table, headline, number, sections
+from bahdanau_jax.experiments.sections import headline, sections
 from bahdanau_jax.hypothesis import Hypothesis
 
 HOSTILE = '<script>alert("x")</script> & | `$x$` http 我爱吃苹果'
@@ -134,6 +136,53 @@ def test_every_row_of_a_table_has_as_many_cells(evaluated):
     for part in sections(evaluated):
         for table in part.tables:
             assert {len(row) for row in table.rows} == {len(table.header)}, part.title
+
+
+def test_a_table_that_is_wider_than_a_phone_says_so(folder):
+    """By a shade at its edge, which only layers of a background that scroll and stay can make."""
+    text = (folder / "index.html").read_text()
+    style = text[text.index(".scroll {") :]
+    style = style[: style.index("}")]
+    assert "overflow-x: auto" in style and "local" in style and "var(--shade)" in style
+    assert "white-space: nowrap" not in re.search(r"tbody th \{.*?\}", text)[0]
+
+
+def test_columns_of_text_and_of_numbers(evaluated):
+    rows = [("AER", "0.209", "alignment error rate against the gold links")]
+    table = Table(("measure", "value", "what it is"), rows)
+    text = page("t", "s", [], [Section("Part", tables=(table,))])
+    assert '<th scope="col" class="text">what it is</th>' in text
+    assert '<td>0.209</td><td class="text">alignment error' in text
+
+
+def test_every_score_of_whole_sequences_is_explained(evaluated):
+    tables = sections(evaluated)[0].tables
+    (words,) = [dict((row[0], row[2]) for row in table.rows) for table in tables[-1:]]
+    assert set(words) == {"exact"} | {
+        f"{n}{k}" for n in ("PSA", "LCSR", "GeoMean") for k in ("", "-seed")
+    }
+    assert all(words.values())
+
+
+def test_what_differs_from_the_reference_is_marked():
+    assert marked("a big house", "a house") == [("a ", False), ("big", True), (" house", False)]
+    assert marked("la nouvelle maison", "le nouvel an") == [("la nouvelle maison", True)]
+    assert marked("我爱吃梨", "我爱吃苹果") == [("我爱吃", False), ("梨", True)]
+    assert marked("a  b", "a b") == [("a  b", False)]
+    assert marked("", "a") == [] and marked("a", "") == [("a", True)]
+
+
+def test_marks_are_shown_without_colour_and_escaped():
+    lines = [Line("this model", [Part("<i>a</i> "), Part("<b>*", True)]), Line("baseline", [])]
+    part = Section("Part", examples=(Example("Line 1", lines),))
+    text = page("t", "s", [], [part])
+    assert (
+        "&lt;i&gt;a&lt;/i&gt; <mark>&lt;b&gt;*</mark>" in text and '<dd dir="auto">&nbsp;' in text
+    )
+    style = re.search(r"^mark \{.*?\}", text, re.S | re.M)[0]
+    assert "underline" in style and "font-weight" in style
+    assert 'mark::before { content: " [differs: "; }' in text
+    assert "- this model: \\<i\\>a\\</i\\> **\\<b\\>\\***" in list(markdown("t", "s", [part]))
 
 
 def test_colours_follow_the_page(folder):

@@ -122,6 +122,36 @@ def test_a_second_interrupt_is_immediate(step, tmp_path):
         toy.train(tmp_path, signalled)
 
 
+def test_a_signal_ends_an_evaluation_which_is_made_later(step, unbroken, tmp_path):
+    def signalled(state):
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the evaluation went on")
+
+    state, outcome = toy.train(tmp_path, step, evaluate=signalled)
+    assert outcome is training.Outcome.INTERRUPTED
+    assert max(kept(tmp_path)) == int(state.step) > 0
+    state, outcome = toy.train(tmp_path, step)
+    assert outcome is training.Outcome.FINISHED
+    assert_same(tmp_path, state, unbroken)
+
+
+def test_a_signal_ends_the_wait_for_a_program(step, unbroken, tmp_path):
+    """Before the first step nothing is saved; later the step before is."""
+    for at in (0, 3):
+
+        def ready(batch, at=at, count=iter(range(100))):  # noqa: B008
+            if next(count) == at:
+                os.kill(os.getpid(), signal.SIGTERM)
+                pytest.fail("the wait went on")
+
+        state, outcome = toy.train(tmp_path, step, ready=ready)
+        assert (outcome, int(state.step)) == (training.Outcome.INTERRUPTED, at)
+        assert max(kept(tmp_path), default=0) == at
+    state, outcome = toy.train(tmp_path, step)
+    assert outcome is training.Outcome.FINISHED
+    assert_same(tmp_path, state, unbroken)
+
+
 def test_a_finished_run_makes_no_step(step, unbroken):
     before = lines(unbroken[0])
     state, outcome = toy.train(unbroken[0], lambda *_: pytest.fail("a step was made"))

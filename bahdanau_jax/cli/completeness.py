@@ -1,0 +1,48 @@
+"""Translations that are missing or cut off: warnings on stderr."""
+
+import logging
+from collections.abc import Sequence
+
+from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
+
+log = logging.getLogger(__name__)
+
+
+class Completeness:
+    """Names each line that was too long to be translated, and counts translations that did not end.
+
+    >>> watch = Completeness(max_ratio=3.0)
+    >>> watch(0, run.translate(lines, n_best=2))
+    >>> watch.report()
+    """
+
+    def __init__(self, max_ratio: float):
+        self._max_ratio = max_ratio
+        self._written = self._cut = 0
+        self._first = -1  # line of the first one that did not end
+
+    def __call__(self, first: int, ranked: Sequence[Sequence[Hypothesis]]) -> None:
+        """Take the hypotheses of each line; `first` is the number of the first line, from 0."""
+        for number, hypotheses in enumerate(ranked, start=first):
+            if hypotheses[0] == TOO_LONG:
+                log.warning(f"{_too_long(number)}; its output is blank: break it into sentences")
+                continue
+            cut = sum(not each.finished for each in hypotheses)
+            self._first = number if cut and not self._cut else self._first
+            self._cut += cut
+            self._written += len(hypotheses)
+
+    def report(self) -> None:
+        """Say how many did not end, where any did not."""
+        if self._cut:
+            log.warning(
+                f"{self._cut:,} of {self._written:,} translations are cut off at "
+                f"{self._max_ratio:g} tokens for each source token, the first in line "
+                f"{self._first + 1}: give a larger --max-ratio"
+            )
+
+
+def _too_long(number: int) -> str:
+    from bahdanau_jax import decoding
+
+    return f"line {number + 1} has more than {decoding.LONGEST:,} tokens"
