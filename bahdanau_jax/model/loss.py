@@ -9,8 +9,9 @@ T target positions, B sentences, M readout size, V vocabulary; N chunks of R wor
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -109,14 +110,20 @@ def plain_cross_entropy(
         words, _ = _words(smoothing, products, t, W_o, b_w, target)
         return jax.tree.map(jnp.add, sums, words.sums(weight)), None
 
-    W_o = rounded(products, {"W_o": W_o})["W_o"]  # once, not for each chunk
     sums, _ = lax.scan(body, _nothing(weight), _chunks(t, target, weight, W_o.shape[-1]))
     return sums.loss, sums.nll, sums.correct
 
 
-# The same, with gradients that its forward pass makes; reverse mode alone. Where ε > 0, nll has
-# gradients of w, but none of t, W_o and b_w.
-cross_entropy = jax.custom_vjp(plain_cross_entropy, nondiff_argnums=(0, 1))
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def cross_entropy(
+    smoothing: float, products: str, t: Array, W_o: Array, b_w: Array, target: Array, weight: Array
+) -> tuple[Array, Array, Array]:
+    """`plain_cross_entropy`, with gradients that its forward pass makes; reverse mode alone.
+
+    Where ε > 0, nll has gradients of w, but none of t, W_o and b_w.
+    """
+    W_o = rounded(products, {"W_o": W_o})["W_o"]  # once, not for each chunk
+    return plain_cross_entropy(smoothing, products, t, W_o, b_w, target, weight)
 
 
 def _nothing(weight: Array) -> _Words:
@@ -159,7 +166,7 @@ def _backward(smoothing, products, residuals, cotangent):
 cross_entropy.defvjp(_forward, _backward)
 
 # Values of `model.gradients` -> how the loss is differentiated.
-CROSS_ENTROPIES: Mapping[str, Callable[..., tuple[Array, Array, Array]]] = MappingProxyType(
+CROSS_ENTROPIES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {"deferred": cross_entropy, "autodiff": plain_cross_entropy}
 )
 
