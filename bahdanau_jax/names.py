@@ -56,6 +56,8 @@ def imported(name: str, field: str) -> Any:
     3.141592653589793
     """
     module, attribute = name.split(":", 1)
+    if not module or not attribute:
+        raise ValueError(f"{field} is {name!r}; expected module:attribute, such as my_code:mine")
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:

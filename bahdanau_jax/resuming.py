@@ -5,7 +5,6 @@ import hashlib
 import json
 from pathlib import Path
 
-from bahdanau_jax import training
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
@@ -15,12 +14,12 @@ TRAINED_ON = "trained_on"
 CHOSEN_ON = "chosen_on"  # of data.dev
 
 
-def updates_made(workdir: Path) -> int | None:
-    """The step of the newest checkpoint whose metadata can be read; None where there is no run."""
-    if not (workdir / CONFIG).exists() or not (workdir / CHECKPOINTS).is_dir():
-        return None
-    entries = training.inventory(workdir / CHECKPOINTS)
-    return max((entry.step for entry in entries if not entry.damaged), default=None)
+def updates_made(workdir: Path) -> int:
+    """The newest step that has a checkpoint, by the folders' names; -1 where there is no run."""
+    folder = workdir / CHECKPOINTS
+    if not (workdir / CONFIG).exists() or not folder.is_dir():
+        return -1
+    return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=-1)
 
 
 def same_data(prepared: Prepared, workdir: Path) -> None:
@@ -30,9 +29,12 @@ def same_data(prepared: Prepared, workdir: Path) -> None:
         digests[CHOSEN_ON] = hashlib.sha256(json.dumps(prepared.dev).encode()).hexdigest()
     for name, digest in digests.items():
         record = workdir / "store" / name
-        if not (workdir / CONFIG).exists() or not record.exists():
-            record.write_text(digest)
-        elif record.read_text() != digest:
+        before = record.read_text() if record.exists() else ""
+        if not (workdir / CONFIG).exists() or not before:
+            draft = record.with_suffix(".tmp")
+            draft.write_text(digest)
+            draft.replace(record)
+        elif before != digest:
             field = "data.train" if name == TRAINED_ON else "data.dev"
             raise ValueError(
                 f"the text of {field} is no longer what the run in {workdir} began with: bring "

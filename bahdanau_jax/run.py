@@ -41,6 +41,7 @@ def prepare(
     check(config)
     with training.lock(Path(workdir)):
         same_experiment(config, workdir)
+        _refuse_other_corpora(config, workdir)
         prepared = _prepared(config, workdir, stage)[1]
         _remark(config, workdir)
         plan = _plan(config, prepared)
@@ -69,12 +70,13 @@ def train(
     steps = config.training.steps
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with training.lock(workdir) if training.first() else contextlib.nullcontext():
-        made, outcome = updates_made(workdir), training.Outcome.FINISHED
-        if made is not None and made > steps:
+        outcome = training.Outcome.FINISHED
+        made = int(training.agreed({"updates": updates_made(workdir)})["updates"])
+        if made > steps:
             same_experiment(config, workdir)
             told = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"
             if training.first():
-                print(f"{told} to make; its config.json stays as it is", file=sys.stderr)
+                reporter.note(f"bahdanau: {told} to make; its config.json stays as it is")
         else:
             config, prepared = training.first_then_others(lambda: _begun(config, workdir, reporter))
             outcome = _optimize(config, prepared, workdir, traced, began, reporter)
@@ -87,6 +89,7 @@ def train(
 def _begun(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:
     """A folder that has all that training needs, and remembers what it is for."""
     same_experiment(config, workdir)
+    _refuse_other_corpora(config, workdir)
     config, prepared = _prepared(config, workdir, reporter.stage)
     same_data(prepared, workdir)
     _remark(config, workdir)
@@ -116,6 +119,13 @@ def _prepared(
 def _plan(config: Config, prepared: Prepared) -> Plan:
     store = prepared.train
     return Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
+
+
+def _refuse_other_corpora(config: Config, workdir: Path) -> None:
+    """Raise ValueError where a new run would be scored on a corpus that it is not trained on."""
+    lines = data.remarks.on_other_corpora(config.data)
+    if lines and not (Path(workdir) / CONFIG).exists():
+        raise ValueError("\n".join(lines))
 
 
 def _remark(config: Config, workdir: Path) -> None:

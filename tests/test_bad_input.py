@@ -166,7 +166,7 @@ def test_all_wrong_settings_are_told_at_once(refused, tmp_path):
         (
             "math:tau",
             "which is a float; expected a Score, "
-            "bahdanau_jax.attention.Score(init, keys, query, score)",
+            "bahdanau_jax.model.attention.Score(init, keys, query, score)",
         ),
         ("math:taau", "but AttributeError: module 'math' has no attribute 'taau'"),
     ],

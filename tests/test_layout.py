@@ -35,7 +35,7 @@ ALLOWED = {
     "aligner": BASE | STAGES,
     "trained": BASE | STAGES | {"aligner", "variants"},
     "exchange": BASE | STAGES | {"variants", "trained"},
-    "resuming": BASE | {"data", "training", "trained"},
+    "resuming": BASE | {"data"},
     "dev_scores": BASE | STAGES | {"variants"},
     "run": BASE | STAGES | {"variants", "trained", "resuming", "dev_scores"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},

@@ -106,7 +106,9 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
     summary, lexicon = alignments.Summary(gold), decoding.LexiconCounts()
     how = alignments.How(chosen.weights, chosen.threshold, chosen.eos)
     dice = _dice(chosen, forward, trained)
-    aligning = reporter.stage("aligning", lines.total(chosen.source), "lines")
+    aligning = reporter.stage(
+        "aligning", lines.total(chosen.source) if reporter.live else None, "lines"
+    )
     with lines.writer(chosen.output) as write:
         for sources, targets in _windows(chosen.source, chosen.target):
             written = []

@@ -38,7 +38,8 @@ def watch() -> None:
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     threading.Thread(target=_watch, args=(reading,), daemon=True).start()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _receive)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as in the background of a script
+            signal.signal(number, _receive)
 
 
 @contextlib.contextmanager
@@ -78,6 +79,8 @@ def _watch(reading: int) -> None:
     interrupts = 0
     while numbers := os.read(reading, 64):
         for number in numbers:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue
             interrupts += number == signal.SIGINT
             if signal.getsignal(number) is _receive or interrupts > 1:
                 time.sleep(PATIENCE)
@@ -97,7 +100,7 @@ def end(number: int) -> NoReturn:
 
 
 def _end_workers() -> None:
-    """Kill worker processes, and remove their semaphores, which would be complained of."""
+    """Kill worker processes, and remove their semaphores, which Python would warn about."""
     for process in multiprocessing.active_children():
         process.kill()
     util._run_finalizers(0)  # pyright: ignore[reportAttributeAccessIssue]

@@ -68,8 +68,16 @@ def count(path: Path) -> int:
 
 
 def total(path: Path | None) -> int | None:
-    """How many lines there will be, where that is known: of a file that can be read twice."""
-    return count(path) if path is not None and path.is_file() else None
+    """How many lines there will be, where that is known: of a file that can be read twice.
+
+    A damaged file is left to whoever reads it, after its good lines.
+    """
+    if path is None or not path.is_file():
+        return None
+    try:
+        return count(path)
+    except (ValueError, OSError):
+        return None
 
 
 def to_terminal() -> bool:

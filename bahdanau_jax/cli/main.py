@@ -133,7 +133,8 @@ def _run(arguments: Sequence[str]) -> int:
         # SystemExit is how --help leaves; errors come as errors.
         with messages.shown(), contextlib.suppress(SystemExit):
             code = _dispatch(list(arguments))
-        sys.stdout.flush()  # here, where a closed pipe is caught
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a closed pipe is caught
         return code or 0
     except KeyboardInterrupt:
         if not leaving.received():  # otherwise `leaving.end` says it

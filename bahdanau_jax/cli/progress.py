@@ -168,12 +168,16 @@ class _Shown(_Counted):
         super().__init__(name, unit)
         self._bars, self.task = bars, task
 
+    # A thread may still report on a stage after the next one began, whose bar is then gone.
+
     def advance(self, amount: int = 1) -> None:
         super().advance(amount)
-        self._bars.advance(self.task, amount)
+        with contextlib.suppress(KeyError):
+            self._bars.advance(self.task, amount)
 
     def describe(self, text: str) -> None:
-        self._bars.update(self.task, description=text)
+        with contextlib.suppress(KeyError):
+            self._bars.update(self.task, description=text)
 
 
 class _Bar(BarColumn):

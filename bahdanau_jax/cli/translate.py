@@ -112,7 +112,9 @@ def main(arguments: Sequence[str]) -> None:
         print("bahdanau: reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
     index = 0
     with lines.writer(chosen.output) as write, progress.reporter(shown, counts=True) as reporter:
-        translating = reporter.stage("translating", lines.total(chosen.input), "lines")
+        translating = reporter.stage(
+            "translating", lines.total(chosen.input) if reporter.live else None, "lines"
+        )
         windows = lines.read(chosen.input, 1 if chosen.line_buffered else lines.WINDOW)
         for window, begun in _prefixed(windows, chosen.prefix):
             ranked = model.translate(

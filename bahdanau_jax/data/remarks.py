@@ -18,7 +18,7 @@ EMPTY = {
 
 
 def on_splits(config: DataConfig) -> list[str]:
-    """What is not measured, or measured on another corpus than the model is trained on.
+    """What is not measured.
 
     >>> on_splits(DataConfig(train="text:a.en,a.fr", dev="text:b.en,b.fr"))
     ['data.test is empty: the report has no test scores (name pairs: --data.test text:F,F)']
@@ -29,14 +29,23 @@ def on_splits(config: DataConfig) -> list[str]:
         means = "; ".join(EMPTY[split] for split in empty)
         options = ", ".join(f"--data.{split} text:F,F" for split in empty)
         found.append(f"{means} (name pairs: {options})")
-    trained = splits.corpora(config.train)
+    return found
+
+
+def on_other_corpora(config: DataConfig) -> list[str]:
+    """A line for each split with pairs of a built-in corpus that the model is not trained on.
+
+    A configuration that was changed in Python has them where its `train` alone was replaced.
+    """
+    trained, found = splits.corpora(config.train), []
     for split in EMPTY:
         corpora = splits.corpora(getattr(config, split))
         others = sorted(each for each in corpora - trained if each.startswith("builtin:"))
         if others:
             found.append(
-                f"warning: data.{split} has pairs of {', '.join(others)}, but data.train has none "
-                f"of these: their scores say little of this model; --data.{split} names others"
+                f"data.{split} has pairs of {', '.join(others)}, but data.train has none of these, "
+                f"so their scores would say little about this model: name other pairs by "
+                f'data.{split}, or set it to ""'
             )
     return found
 

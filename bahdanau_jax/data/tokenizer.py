@@ -43,10 +43,14 @@ class Moses:
     """
 
     def __init__(self, language: str):
+        self._language = language
         self._tokenizer = MosesTokenizer(language)
         self._detokenizer = MosesDetokenizer(language)
         self._word = functools.lru_cache(MOST_WORDS)(self._alone)
         self._last = functools.lru_cache(MOST_WORDS)(self._closing)
+
+    def __reduce__(self):  # pickled without what it remembers of words
+        return Moses, (self._language,)
 
     def tokenize(self, text: str) -> str:
         *words, last = text.split() or [""]

@@ -238,6 +238,6 @@ def score_named(name: str) -> Score:
     if not isinstance(found, Score):
         raise ValueError(
             f"model.attention is {name!r}, which is a {type(found).__name__}; expected a Score, "
-            "bahdanau_jax.attention.Score(init, keys, query, score)"
+            "bahdanau_jax.model.attention.Score(init, keys, query, score)"
         )
     return found

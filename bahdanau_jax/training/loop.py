@@ -75,7 +75,7 @@ class Progress:
 
 
 class _Abandoned(BaseException):
-    """A signal came while nothing was at work that has to end."""
+    """A signal came while interruptible work ran."""
 
 
 class Signals:
@@ -104,22 +104,25 @@ class Signals:
 
     def unless_received(self, work: Callable[[], Result]) -> Result | None:
         """What `work` returns; None where a signal came before or meanwhile, and ended it."""
-        try:
-            self._can_abandon = True
-            return None if self.received else work()
+        try:  # the outer one is for a signal on the way out of the inner one
+            try:
+                self._can_abandon = True
+                return None if self.received else work()
+            finally:
+                self._can_abandon = False
         except _Abandoned:
             return None
-        finally:
-            self._can_abandon = False
 
     def _raise_flag(self, number, frame) -> None:
         self.received = True
         signal.signal(signal.SIGINT, self._again)
         if self._can_abandon:
+            self._can_abandon = False  # once: a further signal finds the flag raised
             raise _Abandoned
 
     def _again(self, number, frame) -> None:
-        self._before[signal.SIGINT](number, frame)
+        before = self._before[signal.SIGINT]
+        (before if callable(before) else signal.default_int_handler)(number, frame)
 
     def __exit__(self, *_) -> None:
         for number, handler in self._before.items():

@@ -38,8 +38,8 @@ def append_record(workdir: Path, config: Config, step: int) -> None:
 def read_record(workdir: Path) -> list[dict[str, Any]]:
     """The starts of a run, the first one first; none where record.json is missing or damaged."""
     try:
-        entries = json.loads((Path(workdir) / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        entries = parse_json((Path(workdir) / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return []
     return [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
 

@@ -94,3 +94,16 @@ def test_after_an_error_nothing_is_said_to_be_done(capfd):
         reporter.stage("translating", 40, "lines").advance(10)
         raise ValueError
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_thread_may_report_on_a_stage_that_has_ended(monkeypatch):
+    """As a compiler's thread does where training has begun already."""
+    monkeypatch.setenv("TERM", "xterm")
+    bars = progress.Bars(keep=False)
+    try:
+        compiling = bars.stage("compiling", 2)
+        bars.stage("training", 9)
+        compiling.describe("compiling 2 of 2")
+        compiling.advance()
+    finally:
+        bars.close()

@@ -1,5 +1,7 @@
 """What is said of corpora before training."""
 
+import dataclasses
+
 import pytest
 
 from bahdanau_jax.config import DataConfig
@@ -16,13 +18,16 @@ def test_a_line_says_what_empty_dev_and_test_mean():
 
 
 def test_built_in_pairs_beside_other_training_text_are_named():
-    dev, test = remarks.on_splits(
+    dev, test = remarks.on_other_corpora(
         DataConfig(train="text:a.en,a.fr", dev="builtin:en-fr/dev", test="builtin:copy/test")
     )
-    assert dev.startswith("warning: data.dev has pairs of builtin:en-fr, but data.train has none")
-    assert test.startswith("warning: data.test has pairs of builtin:copy")
+    assert dev.startswith("data.dev has pairs of builtin:en-fr, but data.train has none")
+    assert test.startswith("data.test has pairs of builtin:copy")
     mixed = "text:a.en,a.fr; builtin:en-fr/train"
-    assert remarks.on_splits(DataConfig(train=mixed, dev="builtin:en-fr/dev", test="tsv:t")) == []
+    own = DataConfig(train=mixed, dev="builtin:en-fr/dev", test="tsv:t")
+    assert remarks.on_other_corpora(own) == []
+    changed = dataclasses.replace(DataConfig(), train="text:a.zh,a.en")
+    assert len(remarks.on_other_corpora(changed)) == 2
 
 
 CHINESE = "今天天气很好，我们去公园吧。"

@@ -1,5 +1,7 @@
 """Words that are tokenised once, and sentences by the rules of Moses: the same tokens."""
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,3 +44,8 @@ def test_a_known_word_asks_no_rule(language, monkeypatch):
     expected = tokenizer.tokenize(text)
     monkeypatch.setattr(tokenizer, "_by_rules", lambda text: pytest.fail(f"asked for {text!r}"))
     assert tokenizer.tokenize(text) == expected
+
+
+def test_a_tokenizer_can_be_sent_to_another_process():
+    sent = pickle.loads(pickle.dumps(Moses("fr")))
+    assert sent.tokenize("L'homme dort.") == Moses("fr").tokenize("L'homme dort.")
