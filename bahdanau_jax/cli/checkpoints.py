@@ -29,7 +29,7 @@ class Checkpoints:
     prune: int = 0  # keep the newest so many good ones, and the best; 0: remove none
     export: Path | None = None  # a .safetensors file to write
     import_: Annotated[Path | None, tyro.conf.arg(name="import")] = None  # .safetensors or .npz
-    trust_code: bool = False  # import the module that run or file names (module:attribute)
+    trust_code: bool = False  # import the module that the run or file names, if it does
     words: str = ""  # SOURCE,TARGET: the words of a GroundHog .npz, one a line
 
     EXAMPLES: ClassVar[Sequence[str]] = (
@@ -103,7 +103,7 @@ def _list(asked: Checkpoints) -> None:
         raise ValueError(
             f"{len(damaged)} of {len(entries)} checkpoints cannot be used: "
             + ", ".join(str(entry.folder) for entry in damaged)
-            + "; training and translation pass them over"
+            + "; training and translation skip them"
         )
 
 
