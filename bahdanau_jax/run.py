@@ -76,7 +76,7 @@ def train(
             same_experiment(config, workdir)
             told = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"
             if training.first():
-                reporter.note(f"bahdanau: {told} to make; its config.json stays as it is")
+                reporter.note(f"{told} to make; its config.json stays as it is")
         else:
             config, prepared = training.first_then_others(lambda: _begun(config, workdir, reporter))
             outcome = _optimize(config, prepared, workdir, traced, began, reporter)
