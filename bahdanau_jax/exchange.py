@@ -82,7 +82,6 @@ def import_weights(
         if (folder / CONFIG).exists():
             raise ValueError(f"{folder} holds a run already: choose another folder")
         found = READERS[path.suffix](path, words, trust_code)
-        check(found.config)
         with data.replacing(folder / VOCABULARY) as new:
             found.write_vocabulary(new)
         codecs = data.load(folder / VOCABULARY, found.config.data)
@@ -171,7 +170,9 @@ def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: boo
     def write(folder: Path) -> None:
         data.save_words(folder, (entries[0], entries[1]), settings)
 
-    return Imported(Config(model=sizes, data=settings), params, write)
+    config = Config(model=sizes, data=settings)
+    check(config)
+    return Imported(config, params, write)
 
 
 def _entries(path: Path, rows: int) -> list[str]:

@@ -1,6 +1,7 @@
 """bahdanau checkpoints --run DIR [--verify] [--prune N] [--export F] [--import F]"""
 
 import itertools
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from bahdanau_jax.cli import import_from_here, options
 
 if TYPE_CHECKING:
     from bahdanau_jax.training import Entry
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ def _list(asked: Checkpoints) -> None:
         print(f"{asked.export} holds {count:,} weights", file=sys.stderr)
     elif not refused:
         for line in training.better(asked.run, entries).warnings(folder):
-            print(f"bahdanau: warning: {line}", file=sys.stderr)
+            log.warning("%s", line)
     if refused:
         raise ValueError(
             f"{len(damaged)} of {len(entries)} checkpoints cannot be used: "

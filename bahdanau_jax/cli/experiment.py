@@ -14,9 +14,7 @@ import tyro
 from bahdanau_jax import splits
 from bahdanau_jax.cli import import_from_here, manual, options
 from bahdanau_jax.config import Config
-from bahdanau_jax.configurations import configuration, locate, shipped, title
-
-__all__ = ["Experiment", "load", "locate", "parse", "shipped", "title", "trained_on"]
+from bahdanau_jax.configurations import configuration, shipped, title
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def parse(cls: type[Kind], arguments: Sequence[str], command: str) -> Kind:
     try:
         first = options.parse(cls, [*plain, "--workdir", "."] if asked_for_help else plain, command)
         settings = load(first.config)
-        if any(re.match(r"--data.train(=|$)", argument) for argument in plain):
+        if any(re.match(r"--data\.train(=|$)", argument) for argument in plain):
             settings = trained_on(settings, first.settings.data.train)
         default = cls(config=tyro.MISSING, workdir=tyro.MISSING, settings=settings)
     except ValueError:

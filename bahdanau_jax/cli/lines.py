@@ -5,6 +5,7 @@ written, so that whoever counts lines, by whatever rule, counts as many out as i
 """
 
 import contextlib
+import logging
 import os
 import stat
 import sys
@@ -14,6 +15,8 @@ from typing import BinaryIO
 
 from bahdanau_jax.cli import leaving
 from bahdanau_jax.compression import DAMAGE, OPENERS
+
+log = logging.getLogger(__name__)
 
 # Ends of lines, to some readers, that JSON leaves as they are.
 JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -43,7 +46,7 @@ def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
     number, warned = 0, False
 
     def too_long(line: int) -> None:
-        _warn(f"{name}:{line}: a line of more than {LONGEST:,} bytes is read as an empty one")
+        log.warning(f"{name}:{line}: a line of more than {LONGEST:,} bytes is read as an empty one")
 
     with _told_of_damage(name), opened(path) as stream:
         for lines in _windows(_chunks(path, stream), window, too_long):
@@ -51,7 +54,7 @@ def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
             if wrong:
                 warned = True
                 where = f"{name}:{number + wrong[0] + 1}"
-                _warn(f"{where}: invalid UTF-8, read as U+FFFD (later ones not shown)")
+                log.warning(f"{where}: invalid UTF-8, read as U+FFFD (later ones not shown)")
             number += len(lines)
             yield [line.decode("utf-8", "replace") for line in lines]
 
@@ -134,10 +137,6 @@ def _valid(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _warn(message: str) -> None:
-    print(f"bahdanau: warning: {message}", file=sys.stderr, flush=True)
 
 
 def flat(text: str) -> str:

@@ -25,7 +25,8 @@ class Handler(logging.Handler):
     """Writes to what sys.stderr is at that time."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(line(record.levelname, record.getMessage()), file=sys.stderr)
+        if sys.stderr is not None:  # print would write to stdout, among the results
+            print(line(record.levelname, record.getMessage()), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ def seal(folder: Path) -> None:
 
 
 def verify(folder: Path) -> None:
-    """Read every file once, several at a time: 1 to 2 GB/s for each core.
+    """Read every file once, several at a time.
 
     Other files in the folder do not matter. Raises ValueError that names the first file that is
     missing or is not as it was sealed, and FileNotFoundError where there is no SEAL.

@@ -13,7 +13,7 @@ import optax
 from jaxtyping import Array, Float
 
 from bahdanau_jax.config import OptimizerConfig
-from bahdanau_jax.names import imported, is_code, reason
+from bahdanau_jax.names import choose, imported, is_code, reason
 
 # A schedule's shape after warm-up: (updates made so far, warm-up, total) -> factor of the peak.
 Shape = Callable[[Any, int, int], Any]
@@ -64,20 +64,13 @@ SCHEDULES: Mapping[str, Shape] = MappingProxyType(
 )
 
 
-def named(table: Mapping, name: str, field: str):
-    """The entry of a table, or a ValueError that lists the known names."""
-    if name not in table:
-        raise ValueError(f"{field} {name!r} is unknown; known: {', '.join(sorted(table))}")
-    return table[name]
-
-
 def schedule(config: OptimizerConfig, steps: int) -> Callable:
     """count -> learning rate, where `count` updates were made before this one.
 
     Update n of w warm-up updates has n / w of the peak, so the first one moves already. Cosine and
     linear then fall to 0 at update `steps`; inverse_sqrt falls as sqrt(w / n), and never ends.
     """
-    shape = named(SCHEDULES, config.schedule, "optimizer.schedule")
+    shape = choose(SCHEDULES, config.schedule, "optimizer.schedule")
     warmup = config.warmup_steps
 
     def rate(count):
@@ -107,7 +100,7 @@ def optimizer_named(name: str) -> Optimizer:
     ...     return optax.lion(bj.schedule(config, steps), b1=config.beta1, b2=config.beta2)
     """
     if not is_code(name):
-        rule = named(OPTIMIZERS, name, "optimizer.name")
+        rule = choose(OPTIMIZERS, name, "optimizer.name")
         return lambda config, steps: optax.chain(
             rule(config), optax.scale_by_learning_rate(schedule(config, steps))
         )

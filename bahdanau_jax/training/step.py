@@ -18,8 +18,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.names import choose
 from bahdanau_jax.training.blocks import blockwise
-from bahdanau_jax.training.optimizer import clipping, named
+from bahdanau_jax.training.optimizer import clipping
 from bahdanau_jax.training.parallel import Backend, Jit
 from bahdanau_jax.training.placement import mesh
 
@@ -205,7 +206,7 @@ def train_step(
     >>> step = train_step(loss_fn, tx, config.optimizer, backend)
     >>> state, sums = step(backend.place(state), backend.feed(batch))
     """
-    scale = named(LOSS_SCALES, config.loss_scale, "optimizer.loss_scale")
+    scale = choose(LOSS_SCALES, config.loss_scale, "optimizer.loss_scale")
     devices = backend or Jit(mesh(jax.local_devices()[:1]))
     block = devices.block if elementwise else 0
 

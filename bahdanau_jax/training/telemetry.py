@@ -17,7 +17,8 @@ import optax
 from jaxtyping import Array, Float
 
 from bahdanau_jax.config import OptimizerConfig
-from bahdanau_jax.training.optimizer import named, schedule
+from bahdanau_jax.names import choose
+from bahdanau_jax.training.optimizer import schedule
 from bahdanau_jax.training.step import TrainState
 
 FAR = 10.0  # √E[g²] so many times below √ε: the accumulators no longer scale anything
@@ -82,7 +83,7 @@ class Telemetry:
     steps: int
 
     def __post_init__(self):
-        named(READINGS, self.config.name, "optimizer.name")
+        choose(READINGS, self.config.name, "optimizer.name")
 
     def measure(self, state: TrainState) -> dict[str, Array]:
         return _measure(self.config, self.steps, state)

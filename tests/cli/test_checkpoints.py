@@ -74,8 +74,8 @@ def test_damage_is_found_named_and_never_best(run, command_line):
     named = ", ".join(str(run / "checkpoints" / name) for name in ("1", "2", "damaged-3"))
     assert code == 2
     assert err == (
-        f"bahdanau: 3 of 4 checkpoints cannot be used: {named}; training and translation pass "
-        "them over\n"
+        f"bahdanau: 3 of 4 checkpoints cannot be used: {named}; training and translation skip "
+        "them\n"
     )
 
 

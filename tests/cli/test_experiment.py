@@ -188,21 +188,21 @@ def test_names_find_what_is_shipped(monkeypatch, tmp_path):
     monkeypatch.setattr(configurations, "shipped", lambda: shipped)
     monkeypatch.chdir(tmp_path)
     for name in ("quickstart", "quickstart.py", "configs/quickstart.py"):
-        assert experiment.locate(name) == shipped["quickstart"]
+        assert configurations.locate(name) == shipped["quickstart"]
     for name in ("quikstart", "configs/quikstart.py"):
         with pytest.raises(ValueError, match="did you mean quickstart[?] shipped: quickstart, rev"):
-            experiment.locate(name)
+            configurations.locate(name)
     for name in ("other/quickstart.py", "quickstart.json", str(tmp_path)):
         with pytest.raises(ValueError, match="no such configuration file"):
-            experiment.locate(name)
+            configurations.locate(name)
     own = tmp_path / "configs"
     own.mkdir()
     (own / "quickstart.py").write_text("")
-    assert experiment.locate("configs/quickstart.py") == Path("configs/quickstart.py")
+    assert configurations.locate("configs/quickstart.py") == Path("configs/quickstart.py")
 
 
 def test_every_shipped_configuration_loads():
-    shipped = experiment.shipped()
+    shipped = configurations.shipped()
     assert set(shipped) == {path.stem for path in (ROOT / "configs").glob("*.py")}
     for path in shipped.values():
         assert isinstance(experiment.load(str(path)), Config)

@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from bahdanau_jax import data, evaluation, model, variants
+from bahdanau_jax import configurations, data, evaluation, model, variants
 from bahdanau_jax.benchmarks import data as bench_data
 from bahdanau_jax.benchmarks import sizes
 from bahdanau_jax.benchmarks import train as bench_train
@@ -112,7 +112,7 @@ def parse(command, arguments):
         arguments = checkpoints._flags(arguments)
     chosen = options.parse(COMMANDS[command], arguments, command)
     if isinstance(chosen, experiment.Experiment) and not chosen.config.endswith(".py"):
-        assert chosen.config in experiment.shipped()
+        assert chosen.config in configurations.shipped()
     checks = {"translate": translate._check, "align": align._check, "evaluate": str}
     with contextlib.suppress(FileNotFoundError):
         checks.get(command, str)(chosen)
@@ -121,8 +121,8 @@ def parse(command, arguments):
 def test_the_first_page_of_train_is_short_and_shows_the_rest_on_demand():
     first = manual.text(train.Train, "train")
     assert first.count("\n") < 90
-    for name, path in experiment.shipped().items():
-        assert f"  {name} " in first and experiment.title(path).split()[0] in first
+    for name, path in configurations.shipped().items():
+        assert f"  {name} " in first and configurations.title(path).split()[0] in first
     assert "--decoding.top-k" not in first and "bahdanau train --help SECTION" in first
     for section in dataclasses.fields(Config):
         shown = manual.text(train.Train, "train", section.name)

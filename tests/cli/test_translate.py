@@ -75,11 +75,11 @@ def test_invalid_utf8_is_replaced_with_one_warning(call, run, stdin):
     )
 
 
-def test_a_warning_after_the_first_window_has_the_right_line(capsys, tmp_path):
+def test_a_warning_after_the_first_window_has_the_right_line(caplog, tmp_path):
     path = tmp_path / "in.txt"
     path.write_bytes(b"x\n" * 1500 + b"\xff\n")
     assert len(lines.read_all(path)) == 1501
-    assert f"{path}:1501: " in capsys.readouterr().err
+    assert f"{path}:1501: " in caplog.text
 
 
 def test_n_best_in_text(call, run, stdin):

@@ -128,9 +128,7 @@ def test_no_warm_up_starts_at_the_peak():
 @pytest.mark.parametrize("field, known", [("name", "adadelta, adam"), ("schedule", "constant, co")])
 def test_unknown_names_list_the_known(field, known):
     config = dataclasses.replace(OptimizerConfig(), **{field: "adadleta"})
-    with pytest.raises(
-        ValueError, match=f"optimizer.{field} 'adadleta' is unknown; known: {known}"
-    ):
+    with pytest.raises(ValueError, match=f"no optimizer.{field} 'adadleta'; known: {known}"):
         optimizer.make(config, 10)
 
 

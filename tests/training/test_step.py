@@ -168,6 +168,6 @@ def test_counts():
 def test_unknown_loss_scale():
     config = dataclasses.replace(toy.OPTIMIZER, loss_scale="mean")
     with pytest.raises(
-        ValueError, match="loss_scale 'mean' is unknown; known: sentence, sum, token"
+        ValueError, match="no optimizer.loss_scale 'mean'; known: sentence, sum, token"
     ):
         training.train_step(toy.loss_fn, optax.sgd(1.0), config)

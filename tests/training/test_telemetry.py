@@ -97,5 +97,5 @@ def test_the_warning(change, line, warns):
 
 
 def test_an_unknown_optimizer():
-    with pytest.raises(ValueError, match="optimizer.name 'sgd' is unknown; known: adadelta, adam"):
+    with pytest.raises(ValueError, match="no optimizer.name 'sgd'; known: adadelta, adam"):
         training.Telemetry(OptimizerConfig(name="sgd"), STEPS)
