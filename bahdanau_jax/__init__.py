@@ -42,11 +42,12 @@ _PUBLIC = {
     "ensemble": "trained",
     "Run": "trained",
 }
-_MODULES = {"attention": "model.attention", "figures": "evaluation.figures"}
+_MODULES = {"attention": "model.attention", "figures": "figures"}
 
 __all__ = [*_PUBLIC, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
+    from bahdanau_jax import figures as figures
     from bahdanau_jax.batch import Batch as Batch
     from bahdanau_jax.config import PRESETS as PRESETS
     from bahdanau_jax.config import SEARCHES as SEARCHES
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from bahdanau_jax.config import OptimizerConfig as OptimizerConfig
     from bahdanau_jax.config import TrainingConfig as TrainingConfig
     from bahdanau_jax.configurations import configuration as configuration
-    from bahdanau_jax.evaluation import figures as figures
     from bahdanau_jax.hypothesis import Hypothesis as Hypothesis
     from bahdanau_jax.model import INITS as INITS
     from bahdanau_jax.model import Seq2Seq as Seq2Seq

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from jaxtyping import Float
 
-from bahdanau_jax import evaluation
+from bahdanau_jax import alignment
 from bahdanau_jax.data import LEVELS, Codec, Segmented, overlaps, unit_spans
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
@@ -35,21 +35,21 @@ class Aligned:
         threshold: float | None = None,
         eos: str = "next",
         prior: Float[np.ndarray, "V W"] | None = None,
-    ) -> evaluation.Links:
+    ) -> alignment.Links:
         """By the largest weight of each target word, or by every weight at least `threshold`.
 
         `weights` is a key of `evaluation.WEIGHTS`, `eos` one of `evaluation.EOS_LOOKS`; weights
         between words are multiplied by `prior`, where one is given.
         """
-        looks = evaluation.WEIGHTS[weights](self.alpha)
+        looks = alignment.WEIGHTS[weights](self.alpha)
         weighed = np.array(looks)
         if prior is not None:
             weighed[:-1, :-1] *= prior
         if threshold is not None:
-            return evaluation.links_above(weighed, threshold)
+            return alignment.links_above(weighed, threshold)
         # Whether EOS was looked at most is asked of the looks: it has no prior.
-        linked = {target for _, target in evaluation.links(looks, eos=eos)}
-        return frozenset(link for link in evaluation.links(weighed) if link[1] in linked)
+        linked = {target for _, target in alignment.links(looks, eos=eos)}
+        return frozenset(link for link in alignment.links(weighed) if link[1] in linked)
 
 
 def align(
@@ -111,5 +111,5 @@ def _merged(source: _Side, target: _Side, forced: Hypothesis | None) -> Aligned:
         else overlaps(side.line.spans, side.units)
         for side in (source, target)
     )
-    alpha = evaluation.merge_pieces(forced.alpha, *members)
+    alpha = alignment.merge_pieces(forced.alpha, *members)
     return Aligned(*words, alpha, sum(forced.log_probabilities))

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 from PIL import Image
 
-from bahdanau_jax import data, decoding, training
+from bahdanau_jax import data, decoding, figures, training
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
-from bahdanau_jax.evaluation import figures, scores
+from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.variants import DEV_METRICS
 

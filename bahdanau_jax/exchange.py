@@ -19,7 +19,8 @@ import numpy as np
 import safetensors
 from safetensors import numpy as tensors
 
-from bahdanau_jax import data, model, training
+from bahdanau_jax import data, model, run_folder, training
+from bahdanau_jax.checkpoints import Checkpointer, difference, flatten, signature, unflatten
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
@@ -44,9 +45,7 @@ def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
     Names are those of the parameters, joined by dots. The file appears whole. Raises as `load`.
     """
     run = load(folder, trust_code=trust_code)
-    flat = {
-        name.replace("/", "."): np.asarray(x) for name, x in training.flatten(run.params).items()
-    }
+    flat = {name.replace("/", "."): np.asarray(x) for name, x in flatten(run.params).items()}
     files = sorted((Path(folder) / VOCABULARY).iterdir())
     vocabulary = {file.name: base64.b64encode(file.read_bytes()).decode() for file in files}
     metadata = {
@@ -78,7 +77,7 @@ def import_weights(
     folder, path = Path(folder), Path(path)
     if path.suffix not in READERS:
         raise ValueError(f"{path} should end in one of {', '.join(READERS)}")
-    with training.lock(folder):
+    with run_folder.lock(folder):
         if (folder / CONFIG).exists():
             raise ValueError(f"{folder} holds a run already: choose another folder")
         found = READERS[path.suffix](path, words, trust_code)
@@ -98,7 +97,7 @@ def _save(found: Imported, folder: Path) -> None:
     optimizer = training.make(config.optimizer, config.training.steps)
     key = jax.random.split(jax.random.key(config.training.seed))[1]
     params = jax.tree.map(jax.numpy.asarray, found.params)
-    checkpoints = training.Checkpointer(folder / CHECKPOINTS, config.training.keep_checkpoints)
+    checkpoints = Checkpointer(folder / CHECKPOINTS, config.training.keep_checkpoints)
     try:
         checkpoints.save(0, training.init_state(params, optimizer, key, config.optimizer))
     finally:
@@ -137,15 +136,15 @@ def _read_safetensors(path: Path, words: Any, trust_code: bool) -> Imported:
 def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.Params:
     """Parameters by their dotted names. Raises ValueError naming the first that differs."""
     init = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), example())["params"]
-    wanted = training.flatten(init)
+    wanted = flatten(init)
     named = {name.replace(".", "/"): array for name, array in flat.items()}
-    signatures = [{n: training.signature(x) for n, x in tree.items()} for tree in (wanted, named)]
-    if fault := training.difference(*signatures):
+    signatures = [{n: signature(x) for n, x in tree.items()} for tree in (wanted, named)]
+    if fault := difference(*signatures):
         raise ValueError(f"{path} does not hold the model of its own configuration: {fault}")
     for name, array in named.items():
         if not np.isfinite(array).all():
             raise ValueError(f"{path}: {name} holds values that are not finite")
-    return training.unflatten(init, named)
+    return unflatten(init, named)
 
 
 def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: bool) -> Imported:

@@ -15,8 +15,9 @@ from typing import Any
 
 import jax
 
-from bahdanau_jax import data, dev_scores, model, training
+from bahdanau_jax import data, dev_scores, distributed, model, run_folder, training
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.checkpoints import Checkpointer, Records
 from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
@@ -39,7 +40,7 @@ def prepare(
     and the `padding`: padded positions of both sides over all. `stage` is told what is begun.
     """
     check(config)
-    with training.lock(Path(workdir)):
+    with run_folder.lock(Path(workdir)):
         same_experiment(config, workdir)
         _refuse_other_corpora(config, workdir)
         prepared = _prepared(config, workdir, stage)[1]
@@ -69,16 +70,18 @@ def train(
     workdir = Path(workdir)
     steps = config.training.steps
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
-    with training.lock(workdir) if training.first() else contextlib.nullcontext():
+    with run_folder.lock(workdir) if distributed.is_main_process() else contextlib.nullcontext():
         outcome = training.Outcome.FINISHED
-        made = int(training.agreed({"updates": updates_made(workdir)})["updates"])
+        made = int(distributed.broadcast({"updates": updates_made(workdir)})["updates"])
         if made > steps:
             same_experiment(config, workdir)
             told = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"
-            if training.first():
+            if distributed.is_main_process():
                 reporter.note(f"{told} to make; its config.json stays as it is")
         else:
-            config, prepared = training.first_then_others(lambda: _begun(config, workdir, reporter))
+            config, prepared = distributed.main_process_first(
+                lambda: _begun(config, workdir, reporter)
+            )
             outcome = _optimize(config, prepared, workdir, traced, began, reporter)
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
@@ -93,7 +96,7 @@ def _begun(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, P
     config, prepared = _prepared(config, workdir, reporter.stage)
     same_data(prepared, workdir)
     _remark(config, workdir)
-    if training.first():
+    if distributed.is_main_process():
         config.save(workdir / CONFIG)
     return config, prepared
 
@@ -103,7 +106,9 @@ def _prepared(
 ) -> tuple[Config, Prepared]:
     """The data, and the configuration with the sizes that only the data knows."""
     known = (Path(workdir) / CONFIG).exists()
-    prepared = data.prepare(config.data, workdir, stage, trained=known, mend=training.first())
+    prepared = data.prepare(
+        config.data, workdir, stage, trained=known, mend=distributed.is_main_process()
+    )
     sizes = {}
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
         field, entries = f"{side}_vocabulary", len(codec.vocabulary)
@@ -117,8 +122,7 @@ def _prepared(
 
 
 def _plan(config: Config, prepared: Prepared) -> Plan:
-    store = prepared.train
-    return Plan(store.lengths, config.data, config.training.seed, store.corpora(config.data))
+    return Plan.of(prepared.train, config.data, config.training.seed)
 
 
 def _refuse_other_corpora(config: Config, workdir: Path) -> None:
@@ -133,7 +137,7 @@ def _remark(config: Config, workdir: Path) -> None:
     lines = data.remarks.on_splits(config.data)
     if not (Path(workdir) / CONFIG).exists():
         lines += data.remarks.on_words(config.data)
-    for line in lines if training.first() else ():
+    for line in lines if distributed.is_main_process() else ():
         print(f"bahdanau: {line}", file=sys.stderr)
 
 
@@ -151,16 +155,16 @@ def _optimize(
     def loss_fn(params, batch: Batch, key):
         return network.apply({"params": params}, batch, key, smoothing if key is not None else 0.0)
 
-    settings, devices = config.training, training.mesh()
-    backend = training.BACKENDS[settings.parallel](devices, settings.shard)
+    settings, devices = config.training, distributed.mesh()
+    backend = distributed.BACKENDS[settings.parallel](devices, settings.shard)
     plan = _plan(config, prepared)
     seed, key = jax.random.split(jax.random.key(config.training.seed))
     steps = settings.steps
     optimizer = training.make(config.optimizer, steps)
     # What is known of an optimiser: that it is elementwise, and what its accumulators mean.
     built_in = config.optimizer.name in training.OPTIMIZERS
-    checkpoints = training.Checkpointer(
-        workdir / CHECKPOINTS, settings.keep_checkpoints, training.Records.of(workdir)
+    checkpoints = Checkpointer(
+        workdir / CHECKPOINTS, settings.keep_checkpoints, Records.of(workdir)
     )
     monitor = training.Monitor(
         workdir,
@@ -188,13 +192,13 @@ def _optimize(
         data.cores(),
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
-        training.meet if training.together() else None,
+        distributed.barrier if distributed.is_distributed() else None,
         made=making.advance,
     )
     with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(ahead):
         state = backend.place(begin(init(seed)))
         if devices.size > 1:
-            monitor.note(training.memory(state, devices))
+            monitor.note(distributed.memory(state, devices))
         state = checkpoints.restore(state) or state
         training.append_record(workdir, config, int(state.step))
         here = jax.process_index(), jax.process_count()
@@ -229,7 +233,7 @@ def _alone(evaluate: Callable) -> Callable:
     """
 
     def evaluated(state) -> dict[str, float]:
-        weights = training.gathered(state.weights)
-        return training.agreed(evaluate(state.replace(params=weights, ema=())))
+        weights = distributed.gathered(state.weights)
+        return distributed.broadcast(evaluate(state.replace(params=weights, ema=())))
 
     return evaluated

@@ -10,9 +10,10 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 
-from bahdanau_jax import aligner, data, decoding, hypothesis, model, training
+from bahdanau_jax import aligner, data, decoding, hypothesis, model
 from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.checkpoints import Checkpointer, Chosen, Records
 from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
@@ -63,8 +64,8 @@ def load(
     network = model.Seq2Seq(config.model)
     init = jax.eval_shape(lambda: network.init(jax.random.key(0), method=lambda net: net.parts))
     part = _part(folder, config, weights)
-    records = training.Records.of(folder)
-    checkpoints = training.Checkpointer(folder / CHECKPOINTS, records=records)
+    records = Records.of(folder)
+    checkpoints = Checkpointer(folder / CHECKPOINTS, records=records)
     try:
         restored, chosen = checkpoints.choose({part: init["params"]}, checkpoint, average)
     finally:
@@ -137,7 +138,7 @@ class Run:
     codecs: tuple[Codec, Codec]  # of the source and of the target
     params: model.Params
     others: "tuple[Run, ...]" = ()  # of an ensemble, of which this is the first
-    chosen: training.Chosen | None = None  # which checkpoints `params` are, and what was damaged
+    chosen: Chosen | None = None  # which checkpoints `params` are, and what was damaged
 
     def _models(self) -> tuple[tuple[ModelConfig, ...], tuple[model.Params, ...]]:
         every = (self, *self.others)

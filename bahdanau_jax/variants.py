@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax import data, decoding, model, training
+from bahdanau_jax import data, decoding, distributed, model, training
 from bahdanau_jax.config import Config, DecodingConfig, faults
 from bahdanau_jax.names import choose, is_code
 
@@ -42,8 +42,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "optimizer.schedule": training.SCHEDULES,
         "optimizer.loss_scale": training.LOSS_SCALES,
         "training.dev_metric": DEV_METRICS,
-        "training.parallel": training.BACKENDS,
-        "training.shard": training.SHARDINGS,
+        "training.parallel": distributed.BACKENDS,
+        "training.shard": distributed.SHARDINGS,
         "decoding.method": decoding.METHODS,
         "decoding.products": decoding.PRODUCTS,
         "decoding.length_normalization": decoding.NORMALIZATIONS,

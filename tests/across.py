@@ -35,12 +35,12 @@ def main(folder: Path) -> None:
     import jax
 
     jax.config.update("jax_num_cpu_devices", 8)
-    from bahdanau_jax import run, training
+    from bahdanau_jax import distributed, run
 
-    mesh = training.mesh
+    mesh = distributed.mesh
 
     def train(devices: int, name: str, steps: int, **settings) -> None:
-        training.mesh = lambda: mesh(jax.devices()[:devices])
+        distributed.mesh = lambda: mesh(jax.devices()[:devices])
         changed = dataclasses.replace(config.training, steps=steps, **settings)
         run.train(dataclasses.replace(config, training=changed), folder / name)
 

@@ -81,14 +81,26 @@ def trained(tmp_path_factory):
     return workdir, pickle.loads(kept.read_bytes())
 
 
-@pytest.fixture
-def command_line(capfd):
-    """Runs a command line in this process: (exit code, stdout, stderr)."""
-    from bahdanau_jax.cli.main import main
-
+def _runner(main, capfd):
     def run(*arguments):
         code = main([str(argument) for argument in arguments])
         out, err = capfd.readouterr()
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def command_line(capfd):
+    """Runs a command line of bahdanau in this process: (exit code, stdout, stderr)."""
+    from bahdanau_jax.cli.main import main
+
+    return _runner(main, capfd)
+
+
+@pytest.fixture
+def benchmark(capfd):
+    """Runs a command line of the benchmarks in this process: (exit code, stdout, stderr)."""
+    from benchmarks.__main__ import main
+
+    return _runner(main, capfd)

@@ -9,12 +9,13 @@ import jax
 import numpy as np
 import pytest
 
-from bahdanau_jax import model, run, training
+from bahdanau_jax import distributed, run
 from bahdanau_jax.batch import Batch, pad
-from bahdanau_jax.benchmarks import updates
 from bahdanau_jax.config import DecodingConfig, ModelConfig
-from bahdanau_jax.decoding.program import Inputs, search
-from bahdanau_jax.decoding.rules import Rules
+from bahdanau_jax.decoding.constraints import Rules
+from bahdanau_jax.decoding.search_program import Inputs, search
+from bahdanau_jax.model import loss
+from benchmarks import updates
 from tests import across
 from tests.model import worlds
 
@@ -51,7 +52,7 @@ def test_every_variant_has_the_gradients_of_a_cpu(name):
     config = worlds.CONFIGS[name]
 
     def gradients(params, batch):
-        return jax.value_and_grad(lambda params: model.sums(config, params, batch).loss)(params)
+        return jax.value_and_grad(lambda params: loss.sums(config, params, batch).loss)(params)
 
     given = worlds.parameters(config), worlds.batch(worlds.pairs(count=7), 2, 3, 1)
     alike(by(accelerator(), gradients, *given), by(cpu(), gradients, *given), 1e-4)
@@ -61,7 +62,7 @@ def losses(config: ModelConfig, device, steps: int = 5) -> list[float]:
     """In nats a sentence, of the paper's updates by one batch again and again."""
     with jax.default_device(device):
         params = jax.device_put(jax.device_get(updates.parameters(config)), device)
-        program = updates.ours(config, params, backend=training.Jit(training.mesh([device])))
+        program = updates.ours(config, params, backend=distributed.Jit(distributed.mesh([device])))
     state, found = program.state, []
     rng = np.random.default_rng(2)
     sides = (

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bahdanau_jax import training
+from bahdanau_jax.checkpoints import Checkpointer
 from tests import across, small
 
 pytestmark = pytest.mark.exhaustive
@@ -53,7 +53,7 @@ def undisturbed(tmp_path_factory):
 
 
 def arrays(workdir: Path, step: int = across.STEPS) -> dict[str, np.ndarray]:
-    checkpoints = training.Checkpointer(workdir / "checkpoints")
+    checkpoints = Checkpointer(workdir / "checkpoints")
     try:
         return checkpoints.arrays(step)
     finally:

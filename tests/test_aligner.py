@@ -5,6 +5,7 @@ import pytest
 
 from bahdanau_jax import aligner, data
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.hypothesis import Hypothesis
 
 CONFIG = DataConfig(
@@ -14,7 +15,7 @@ CONFIG = DataConfig(
     joint_vocabulary=True,
 )
 TEXT = data.Pair("The man's house is on the sea, not on the hill.", "La maison de l'homme est là.")
-CODECS = data.learn(CONFIG, [TEXT])
+CODECS = codec.learn(CONFIG, [TEXT])
 asked = []
 
 
@@ -53,7 +54,7 @@ def test_words_keep_their_case_and_rows_sum_to_one(level):
 def test_units_of_the_same_characters_keep_their_own_weights():
     """A space and what follows it are two units, written at one place."""
     config = DataConfig(vocabulary="characters", tokenizer="none")
-    codecs = data.learn(config, [data.Pair("a b", "a b")])
+    codecs = codec.learn(config, [data.Pair("a b", "a b")])
 
     def itself(sources, targets):
         units = codecs[0].units(sources[0])

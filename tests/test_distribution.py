@@ -11,7 +11,7 @@ from scipy.special import log_softmax
 from bahdanau_jax import distribution
 from bahdanau_jax.decoding.candidates import best
 from bahdanau_jax.distribution import WINDOW, Distribution
-from bahdanau_jax.model import products
+from bahdanau_jax.model import matrix_products
 
 
 def _logits(*shape, seed=0):
@@ -98,19 +98,19 @@ def test_what_is_changed_has_the_highest_of_the_new_logits():
 )
 def test_rounded_rows_add_up_to_the_bias(values):
     bias = jnp.asarray(values, jnp.float32)
-    whole = products.with_bias("bfloat16", jnp.zeros((5, len(values)), jnp.float32), bias)
+    whole = matrix_products.with_bias("bfloat16", jnp.zeros((5, len(values)), jnp.float32), bias)
     rows = np.asarray(whole[5:], np.float64)
     np.testing.assert_array_equal(whole, whole.astype(jnp.bfloat16).astype(jnp.float32))
     # Below the normal numbers of bfloat16 and float32, which are the same, a CPU rounds to zero.
     np.testing.assert_allclose(rows.sum(0), np.asarray(bias, np.float64), rtol=0, atol=2.0**-125)
 
 
-@pytest.mark.parametrize("name", list(products.PRODUCTS))
+@pytest.mark.parametrize("name", list(matrix_products.PRODUCTS))
 def test_a_product_with_its_bias_is_the_product_and_the_bias(name):
     x, weight = (jnp.asarray(_logits(*shape), jnp.float32) for shape in ((2, 6, 50), (50, 33)))
     bias = jnp.asarray(_logits(33, seed=3), jnp.float32).at[4].set(-jnp.inf)
-    whole = products.with_bias(name, weight, bias)
-    found = products.matmul(name, products.with_ones(x, len(whole)), whole)
-    expected = np.asarray(products.matmul(name, x, weight)) + np.asarray(bias)
+    whole = matrix_products.with_bias(name, weight, bias)
+    found = matrix_products.matmul(name, matrix_products.with_ones(x, len(whole)), whole)
+    expected = np.asarray(matrix_products.matmul(name, x, weight)) + np.asarray(bias)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
     assert np.isneginf(found[..., 4]).all()

@@ -14,13 +14,15 @@ import pytest
 import bahdanau_jax as bj
 from bahdanau_jax import model, training
 from bahdanau_jax import trained as trained_runs
+from bahdanau_jax.checkpoints import Checkpointer
+from bahdanau_jax.training import monitor
 from tests import small
 
 
 def lines(workdir) -> list[dict]:
     """metrics.jsonl but for times and rates."""
     text = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k not in training.TIMES} for line in text]
+    return [{k: v for k, v in json.loads(line).items() if k not in monitor.TIMES} for line in text]
 
 
 def state(workdir) -> dict[str, np.ndarray]:
@@ -33,7 +35,7 @@ def state(workdir) -> dict[str, np.ndarray]:
     template = jax.eval_shape(
         lambda p: training.init_state(p, optimizer, jax.random.key(0), config.optimizer), params
     )
-    checkpoints = training.Checkpointer(workdir / "checkpoints")
+    checkpoints = Checkpointer(workdir / "checkpoints")
     restored = checkpoints.restore(template)
     checkpoints.close()
     restored = restored.replace(key=jax.random.key_data(restored.key))
@@ -188,7 +190,7 @@ CHINESE = bj.Config(
 )
 
 
-@pytest.mark.filterwarnings("ignore::bahdanau_jax.evaluation.drawing.MissingFont")
+@pytest.mark.filterwarnings("ignore::bahdanau_jax.figures.drawing.MissingFont")
 def test_chinese_trains_translates_and_draws(tmp_path, monkeypatch):
     monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path))
     source, target = zip(*(line.split("\t") for line in PAIRS.splitlines()), strict=True)

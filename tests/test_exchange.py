@@ -11,7 +11,7 @@ import safetensors
 from safetensors import numpy as tensors
 
 import bahdanau_jax as bj
-from bahdanau_jax import exchange, training
+from bahdanau_jax import checkpoints, exchange
 from tests import oracles, small
 from tests.model.test_groundhog import VS, VT, arrays, theirs
 
@@ -28,7 +28,7 @@ def exported(trained, tmp_path_factory):
 def test_what_is_exported_is_the_best_model_whole(exported, trained):
     path, count = exported
     run, flat = bj.load(trained[0]), tensors.load_file(path)
-    expected = training.flatten(run.params)
+    expected = checkpoints.flatten(run.params)
     assert {name.replace(".", "/") for name in flat} == set(expected)
     for name, array in flat.items():
         assert array.tobytes() == np.asarray(expected[name.replace(".", "/")]).tobytes()

@@ -24,12 +24,15 @@ BASE = {
     "compression",
     "run_folder",
 }
-STAGES = {"model", "data", "evaluation", "training", "decoding"}
+ROOMS = {"model", "data", "alignment", "evaluation", "figures", "checkpoints", "distributed"}
+STAGES = ROOMS | {"training", "decoding"}
 WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "resuming", "run"}
-TOOLS = {"experiments", "benchmarks", "explorer"}
+TOOLS = {"report", "experiments", "explorer"}
 ALLOWED = {
-    **{part: BASE for part in (*BASE, "model", "data", "evaluation")},
-    "training": BASE | {"model", "data"},
+    **{part: BASE for part in (*BASE, *ROOMS)},
+    "figures": BASE | {"alignment", "evaluation"},
+    "checkpoints": BASE | {"distributed"},
+    "training": BASE | {"model", "data", "checkpoints", "distributed"},
     "decoding": BASE | {"model", "data"},
     "variants": BASE | STAGES,
     "aligner": BASE | STAGES,
@@ -42,6 +45,10 @@ ALLOWED = {
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,
     "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},
 }
+
+# The stages of `data`, each a folder, which may import earlier ones; the files beside them import
+# all of them.
+DATA_STAGES = ("corpora", "tokens", "store", "batches")
 
 MAX_FILE, MAX_FUNCTION = 300, 80
 VAGUE = {"util", "utils", "helper", "helpers", "common", "misc"}
@@ -86,11 +93,22 @@ def _imports(root: Path, name: Path, tree: ast.Module) -> Iterator[str]:
     for line, folders, leaf in _imported(root, name, tree):
         there = folders[0] if folders else PACKAGE
         if there == here:
+            yield from _stages_of_data(name, line, folders)
             continue
         if there not in ALLOWED[here]:
             yield f"{line}: {here} may not import {there}"
         elif leaf and (root / PACKAGE / there).is_dir() and leaf not in _listed(root, there):
             yield f"{line}: {leaf} is not listed in {there}/__init__.py"
+
+
+def _stages_of_data(name: Path, line: int, imported: tuple[str, ...]) -> Iterator[str]:
+    """A stage of `data` imports earlier stages, and no file beside them."""
+    here = name.parts[2]
+    if name.parts[1] != "data" or here not in DATA_STAGES:
+        return
+    there = imported[1] if len(imported) > 1 else "__init__"
+    if there not in DATA_STAGES[: DATA_STAGES.index(here) + 1]:
+        yield f"{line}: data/{here} may not import data/{there}"
 
 
 def _part(name: Path) -> str:
@@ -192,8 +210,16 @@ VIOLATIONS = {
         {"bahdanau_jax/config.py": "import bahdanau_jax.model\n"},
         "bahdanau_jax/config.py:1: config may not import model",
     ),
+    "a later stage of data": (
+        {"bahdanau_jax/data/tokens/codec.py": "from bahdanau_jax.data.store.store import Store\n"},
+        "bahdanau_jax/data/tokens/codec.py:1: data/tokens may not import data/store",
+    ),
+    "the face of data": (
+        {"bahdanau_jax/data/tokens/codec.py": "from bahdanau_jax.data import Store\n"},
+        "bahdanau_jax/data/tokens/codec.py:1: data/tokens may not import data/__init__",
+    ),
     "a name leaves unlisted": (
-        {"bahdanau_jax/training/loop.py": "from bahdanau_jax.model.gru import step\n"},
+        {"bahdanau_jax/training/loop.py": "from bahdanau_jax.model.cells import step\n"},
         "bahdanau_jax/training/loop.py:1: step is not listed in model/__init__.py",
     ),
     "a module leaves unlisted": (

@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 import bahdanau_jax as bj
-from bahdanau_jax import data, training
+from bahdanau_jax import training
+from bahdanau_jax.data.store import store
+from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.run import prepare
+from bahdanau_jax.run_folder import METRICS
 from tests import small
 from tests.model import worlds
 
@@ -140,8 +143,8 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
 def test_prepared_text_is_not_prepared_again(tmp_path, monkeypatch):
     prepared = prepare(small.config, str(tmp_path))
     assert prepared["kept"] == 300 and prepared["vocabulary"]["source"] > 50
-    monkeypatch.setattr(data.codec, "learn_tokenised", lambda *_: pytest.fail("learned again"))
-    monkeypatch.setattr(data.store, "write", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(codec, "learn_tokenised", lambda *_: pytest.fail("learned again"))
+    monkeypatch.setattr(store, "write", lambda *_: pytest.fail("encoded again"))
     assert prepare(small.config, tmp_path) == prepared
 
 
@@ -224,7 +227,7 @@ def test_the_parameters_are_those_of_the_whole_network(research):
 
 
 def test_the_first_line_says_how_long_the_start_took(trained):
-    lines = (trained[0] / training.METRICS).read_text().splitlines()
+    lines = (trained[0] / METRICS).read_text().splitlines()
     first, *others = map(json.loads, lines)
     assert first["first_step_seconds"] > first["first_program_seconds"] > 0
     assert not any("first_step_seconds" in line for line in others)

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bahdanau_jax as bj
-from bahdanau_jax import exchange, training
-from bahdanau_jax.decoding import below, pieces
-from bahdanau_jax.experiments import report
+from bahdanau_jax import exchange
+from bahdanau_jax.checkpoints import Checkpointer
+from bahdanau_jax.decoding import below, long_lines
 from bahdanau_jax.hypothesis import EMPTY, TOO_LONG
+from bahdanau_jax.report import report
 from bahdanau_jax.run_folder import CHECKPOINTS
 
 LINES = ["We sleep.", "", "I am tired in Canada.", "The man saw a house.", "He sleeps.", "No."]
@@ -28,7 +29,7 @@ def run(trained):
 
 
 def saved(folder, step):
-    checkpoints = training.Checkpointer(folder / CHECKPOINTS)
+    checkpoints = Checkpointer(folder / CHECKPOINTS)
     (found,) = [
         state["params"]
         for at, state in zip(
@@ -48,7 +49,7 @@ def equal(ours, theirs):
 
 def test_checkpoints_are_averaged(trained):
     folder = trained[0]
-    checkpoints = training.Checkpointer(folder / CHECKPOINTS)
+    checkpoints = Checkpointer(folder / CHECKPOINTS)
     newest, older = sorted(checkpoints.steps(), reverse=True)[:2]
     checkpoints.close()
     one, two = saved(folder, newest), saved(folder, older)
@@ -59,7 +60,7 @@ def test_checkpoints_are_averaged(trained):
 
 
 def test_a_line_that_is_too_long_is_empty_and_not_finished(run, monkeypatch):
-    monkeypatch.setattr(pieces, "LONGEST", 3)
+    monkeypatch.setattr(long_lines, "LONGEST", 3)
     lines = ["We sleep.", "", "The man saw a house."]
     found = run.translate(lines, n_best=2)
     assert found[0] == run.translate(lines[:1], n_best=2)[0]
@@ -85,7 +86,7 @@ def test_the_moving_average_or_the_weights_themselves(trained, tmp_path):
     config = bj.Config.load(trained[0] / "config.json")
     config = dataclasses.replace(config, optimizer=dataclasses.replace(config.optimizer, ema=0.9))
     run = bj.load(trained[0])
-    checkpoints = training.Checkpointer(tmp_path / CHECKPOINTS, keep=1)
+    checkpoints = Checkpointer(tmp_path / CHECKPOINTS, keep=1)
     halved = jax.tree.map(lambda leaf: leaf / 2, run.params)
     checkpoints.save(1, {"params": run.params, "ema": halved})
     checkpoints.close()

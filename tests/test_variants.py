@@ -45,13 +45,16 @@ def received(trained, tmp_path, monkeypatch):
         ("evaluate", "--source", "text", "--reference", "text"),
         ("align", "--source", "text", "--target", "text"),
         ("checkpoints", "--export", "model.safetensors"),
-        ("bench", "decode"),
+        ("decode",),
     ],
     ids=lambda options: options[0],
 )
-def test_a_received_run_asks_before_it_runs_code(received, command_line, tmp_path, options):
+def test_a_received_run_asks_before_it_runs_code(
+    received, command_line, benchmark, tmp_path, options
+):
     (tmp_path / "text").write_text("We sleep.\n")
-    code, _, err = command_line(*options, "--run", "received")
+    run = benchmark if options == ("decode",) else command_line
+    code, _, err = run(*options, "--run", "received")
     assert code == 2 and not (tmp_path / "ran").exists()
     assert err == (
         "bahdanau: received/config.json names code: model.attention is 'of_others:score', which "

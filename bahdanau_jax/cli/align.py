@@ -18,8 +18,8 @@ from bahdanau_jax.reporting import Reporter
 if TYPE_CHECKING:
     import numpy as np
 
-    from bahdanau_jax.evaluation import Links
-    from bahdanau_jax.experiments import alignments
+    from bahdanau_jax.alignment import Links
+    from bahdanau_jax.report import aligned_corpus
 
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ NEEDS: Mapping[str, str] = MappingProxyType(
 
 
 def main(arguments: Sequence[str]) -> None:
-    chosen = options.parse(Align, arguments, "align")
+    chosen = options.parse(Align, arguments, "bahdanau align")
     for folder in filter(None, (chosen.run, chosen.reverse_run)):
         run_folder.require(folder)
     _check(chosen)
@@ -88,8 +88,8 @@ def main(arguments: Sequence[str]) -> None:
 def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[int]]:
     """What is known of the alignment that is written, and the pairs without links."""
     reporter.stage("loading the model")
-    from bahdanau_jax import decoding, evaluation
-    from bahdanau_jax.experiments import alignments
+    from bahdanau_jax import alignment, decoding
+    from bahdanau_jax.report import aligned_corpus
     from bahdanau_jax.trained import load
 
     gold = _gold(chosen)
@@ -97,14 +97,14 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
         import_from_here()
     open_run = functools.partial(load, trust_code=chosen.trust_code)
     trained = open_run(chosen.run)
-    read = alignments.of_tokens if chosen.tokenized else lambda run: run
+    read = aligned_corpus.of_tokens if chosen.tokenized else lambda run: run
     forward = read(trained)
     backward = read(open_run(chosen.reverse_run)) if chosen.reverse_run else None
     if backward is not None:
-        alignments.check_opposite(forward, backward)
+        aligned_corpus.check_opposite(forward, backward)
     way = chosen.symmetrize if backward else "forward"
-    summary, lexicon = alignments.Summary(gold), decoding.LexiconCounts()
-    how = alignments.How(chosen.weights, chosen.threshold, chosen.eos)
+    summary, lexicon = aligned_corpus.Summary(gold), decoding.LexiconCounts()
+    how = aligned_corpus.How(chosen.weights, chosen.threshold, chosen.eos)
     dice = _dice(chosen, forward, trained)
     aligning = reporter.stage(
         "aligning", lines.total(chosen.source) if reporter.live else None, "lines"
@@ -112,16 +112,16 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
     with lines.writer(chosen.output) as write:
         for sources, targets in _windows(chosen.source, chosen.target):
             written = []
-            for pair in alignments.align(
+            for pair in aligned_corpus.align(
                 forward, backward, sources, targets, chosen.level, aligning.advance
             ):
                 scores = next(dice)
-                found = alignments.ways(pair, how, _prior(scores, chosen.dice_power))
+                found = aligned_corpus.ways(pair, how, _prior(scores, chosen.dice_power))
                 written.append(FORMATS[chosen.format](summary.sentences, pair, found[way]))
                 if chosen.lexicon_output is not None:
                     lexicon.add(pair.forward.source, pair.forward.target, found[way])
                 if scores is not None:
-                    found = {**found, "dice": evaluation.strongest(scores)}
+                    found = {**found, "dice": alignment.strongest(scores)}
                 summary.add(pair.forward, found)
             with reporter.aside():
                 write(written)
@@ -157,7 +157,7 @@ def _flag(name: str) -> str:
 
 
 def _gold(chosen: Align):
-    from bahdanau_jax.evaluation import gold
+    from bahdanau_jax.alignment import gold
 
     if chosen.gold is None:
         return None
@@ -168,16 +168,16 @@ def _dice(chosen: Align, run, trained) -> "Iterator[np.ndarray | None]":
     """Of each sentence, where they were asked for. The text is read for them once before.
 
     `run` reads the text as it is given, `trained` the corpus to count in, which is ordinary."""
-    from bahdanau_jax.experiments import alignments
+    from bahdanau_jax.report import aligned_corpus
 
     if not chosen.dice:
         return repeat(None)
     sources, targets = lines.read_all(chosen.source), lines.read_all(chosen.target)
-    counted = alignments.tokens(trained, chosen.dice)
+    counted = aligned_corpus.tokens(trained, chosen.dice)
     # Of another length only where the files are unequal, which is said later.
     pairs = list(zip(sources, targets, strict=False))
     sides = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    return iter(alignments.dice(run, *sides, chosen.level, counted))
+    return iter(aligned_corpus.dice(run, *sides, chosen.level, counted))
 
 
 def _prior(scores: "np.ndarray | None", power: float) -> "np.ndarray | None":
@@ -208,19 +208,19 @@ def _windows(source: Path, target: Path) -> Iterator[tuple[list[str], list[str]]
             )
 
 
-def _pharaoh(index: int, pair: "alignments.Pair", links: "Links") -> str:
-    from bahdanau_jax.evaluation import format_pharaoh
+def _pharaoh(index: int, pair: "aligned_corpus.Pair", links: "Links") -> str:
+    from bahdanau_jax.alignment import format_pharaoh
 
     return format_pharaoh(links)
 
 
-def _jsonl(index: int, pair: "alignments.Pair", links: "Links") -> str:
+def _jsonl(index: int, pair: "aligned_corpus.Pair", links: "Links") -> str:
     return json.dumps({"index": index, **pair.to_json(links)}, ensure_ascii=False).translate(
         lines.JSON_ENDS
     )
 
 
-FORMATS: Mapping[str, Callable[[int, "alignments.Pair", "Links"], str]] = MappingProxyType(
+FORMATS: Mapping[str, Callable[[int, "aligned_corpus.Pair", "Links"], str]] = MappingProxyType(
     {"pharaoh": _pharaoh, "jsonl": _jsonl}
 )
 
@@ -232,7 +232,7 @@ def _write_lexicon(path: Path, lexicon: Mapping[str, str]) -> None:
 
 def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> None:
     from bahdanau_jax.aligner import LONGEST
-    from bahdanau_jax.experiments import publish
+    from bahdanau_jax.report import publish
 
     if left_out:
         log.warning(

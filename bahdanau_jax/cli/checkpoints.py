@@ -14,7 +14,7 @@ from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, options
 
 if TYPE_CHECKING:
-    from bahdanau_jax.training import Entry
+    from bahdanau_jax.checkpoints import Entry
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Checkpoints:
 
 
 def main(arguments: Sequence[str]) -> None:
-    asked = options.parse(Checkpoints, _flags(arguments), "checkpoints")
+    asked = options.parse(Checkpoints, _flags(arguments), "bahdanau checkpoints")
     if asked.import_ is not None and (asked.verify or asked.prune or asked.export):
         raise ValueError("--import makes a new run folder: give it no other work to do")
     if asked.words and asked.import_ is None:
@@ -80,17 +80,18 @@ def _import(asked: Checkpoints, path: Path) -> None:
 
 
 def _list(asked: Checkpoints) -> None:
+    from bahdanau_jax import checkpoints
+
     folder = asked.run / run_folder.CHECKPOINTS
     if not folder.is_dir():
         raise FileNotFoundError(f"{asked.run} holds no checkpoints: train a model there first")
-    from bahdanau_jax import training
 
     if asked.prune:
-        with training.lock(asked.run):
-            removed, entries = training.prune(folder, asked.prune)
+        with run_folder.lock(asked.run):
+            removed, entries = checkpoints.prune(folder, asked.prune)
         print(f"removed: {', '.join(map(str, removed)) or 'none'}", file=sys.stderr)
     else:
-        entries = training.inventory(folder, asked.verify)
+        entries = checkpoints.inventory(folder, asked.verify)
     print("\n".join([HEAD, *map(row, entries)]))
     damaged = [entry for entry in entries if entry.damaged]
     refused = damaged and (asked.verify or asked.prune)
@@ -100,7 +101,7 @@ def _list(asked: Checkpoints) -> None:
         count = exchange.export_weights(asked.run, asked.export, asked.trust_code)
         print(f"{asked.export} holds {count:,} weights", file=sys.stderr)
     elif not refused:
-        for line in training.better(asked.run, entries).warnings(folder):
+        for line in checkpoints.better(asked.run, entries).warnings(folder):
             log.warning("%s", line)
     if refused:
         raise ValueError(

@@ -1,6 +1,6 @@
 """What each named value of an option means, in a few words, for people who have to choose.
 
-The values themselves live in tables of `model`, `data`, `training`, `decoding` and `benchmarks`.
+The values themselves live in tables of `model`, `data`, `training` and `decoding`.
 Those import JAX, which takes a second; this file imports nothing, so that help is fast. A test
 compares the names of both.
 """
@@ -11,11 +11,6 @@ from types import MappingProxyType
 PRODUCTS = {
     "float32": "factors as they are",
     "bfloat16": "factors rounded to bfloat16, products added up in float32",
-}
-SIZES = {
-    "small": "vocabulary 8,000, 256 units, 80 sentences of 16 words",
-    "paper": "the paper's, for sentences of 30 and of 50 words",
-    "tiny": "for a look, and for tests",
 }
 
 # SECTION.FIELD or COMMAND.FIELD -> its values -> a few words. A name in capitals stands for any
@@ -180,26 +175,5 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "char": "into characters",
             "zh": "Chinese characters apart, other words as 13a does",
         },
-        "bench data.encoders": {
-            "unigram": "sentencepiece with a unigram model",
-            "bpe": "sentencepiece with byte-pair encoding",
-            "words": "the most frequent words",
-        },
-        "bench train.size": SIZES,
-        "bench train.products": PRODUCTS,
-        "bench train.peers": {
-            "jax": "plain JAX: scan, autodiff, all logits at once",
-            "bfloat16": "ours with model.products bfloat16",
-            "torch": "hand-written PyTorch",
-            "torch-compiled": "the same by torch.compile",
-            "joeynmt": "JoeyNMT 2.3",
-            "summed-in-loops": "ours with weight gradients added up in every step of a loop",
-            "whole-logits": "ours with the logits of all time steps in memory at once",
-            "whole-update": "ours with the optimiser on whole arrays",
-            "default-order": "ours with operations in the compiler's own order",
-            "counted-ties": "ours with JAX's own gradient of maxout",
-            "unrolled": "ours with four steps of a recurrence in each turn of its loops",
-        },
-        "bench scaling.size": SIZES,
     }
 )

@@ -29,9 +29,9 @@ class Curves:
 
 
 def main(arguments: Sequence[str]) -> None:
-    asked = options.parse(Curves, arguments, "curves")
-    from bahdanau_jax.evaluation import figures
-    from bahdanau_jax.experiments import curves, publish
+    asked = options.parse(Curves, arguments, "bahdanau curves")
+    from bahdanau_jax import figures
+    from bahdanau_jax.report import curves, publish
 
     runs = curves.read([Path(folder) for folder in asked.runs.split(",") if folder])
     usual = [score for score in USUAL if score in curves.known(runs)]

@@ -14,7 +14,7 @@ from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.reporting import Reporter
 
 if TYPE_CHECKING:
-    from bahdanau_jax.experiments import evaluation
+    from bahdanau_jax.report import test_scores
     from bahdanau_jax.trained import Run
 
 
@@ -57,18 +57,18 @@ DECIMALS: Mapping[str, int] = MappingProxyType(
 
 
 def main(arguments: Sequence[str]) -> None:
-    chosen = options.parse(Evaluate, arguments, "evaluate")
+    chosen = options.parse(Evaluate, arguments, "bahdanau evaluate")
     sources, references, theirs = _read(chosen)
     _check(chosen)
     run_folder.require(chosen.run)
     with progress.reporter(progress.on_terminal()) as reporter:
         model, evaluated = _evaluated(chosen, sources, references, theirs, reporter)
         if chosen.output is not None:
-            from bahdanau_jax.experiments import report
+            from bahdanau_jax.report import report
 
             reporter.stage("drawing and writing the report")
             report.write_evaluation(chosen.output, model, evaluated)
-    from bahdanau_jax.experiments import publish
+    from bahdanau_jax.report import publish
 
     for line in _shown(evaluated.scores):
         print(line, file=sys.stderr)
@@ -84,13 +84,13 @@ def _evaluated(
     references: Sequence[str],
     theirs: Sequence[str] | None,
     reporter: Reporter,
-) -> tuple["Run", "evaluation.Evaluated"]:
+) -> tuple["Run", "test_scores.Evaluated"]:
     """The run, and what it is worth."""
     reporter.stage("loading the model")
     from bahdanau_jax import trained
-    from bahdanau_jax.experiments import evaluation
+    from bahdanau_jax.report import test_scores
 
-    settings = evaluation.Settings(
+    settings = test_scores.Settings(
         tokenize=chosen.tokenize,
         resamples=chosen.resamples,
         seed=chosen.seed,
@@ -98,7 +98,7 @@ def _evaluated(
         beam_size=chosen.beam_size,
         max_ratio=chosen.max_ratio,
     )
-    evaluation.check(sources, references, settings)
+    test_scores.check(sources, references, settings)
     if chosen.trust_code:
         import_from_here()
     model, baseline = trained.load(chosen.run, trust_code=chosen.trust_code), None
@@ -108,8 +108,8 @@ def _evaluated(
             stage = reporter.stage("translating with the baseline", len(sources), "lines")
             found = other.translate(sources, advance=stage.advance, **settings.search())
             theirs = [best.text for best in found]
-        baseline = evaluation.Baseline(chosen.baseline.resolve().name, theirs)
-    found = evaluation.evaluate(model, sources, references, settings, baseline, reporter)
+        baseline = test_scores.Baseline(chosen.baseline.resolve().name, theirs)
+    found = test_scores.evaluate(model, sources, references, settings, baseline, reporter)
     return model, found
 
 

@@ -54,7 +54,8 @@ def options(
             name = field.name if named else ""
             found += options(typing.cast(type, bare), command, kept, name, inner)
         else:
-            choices = CHOICES.get(f"{SECTIONS.get(cls, command)}.{field.name}", {})
+            named = SECTIONS.get(cls) or command.rpartition(" ")[2]
+            choices = CHOICES.get(f"{named}.{field.name}", {})
             name = _metavar(kind) or f"--{prefix}{field.name}".rstrip("_").replace("_", "-")
             shown = _shown(_bare(kind), choices) if name.startswith("-") else ""
             words = comments.get(field.name, "")

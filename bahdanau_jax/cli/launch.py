@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         before = mine[: len(mine) - len(rest)] or ["--processes", "N"]
         form = f"bahdanau launch {shlex.join(before)} -- {shlex.join(rest)}"
         raise ValueError(f"-- is missing before {rest[0]}: {form}")
-    chosen = options.parse(Launch, mine, "launch")
+    chosen = options.parse(Launch, mine, "bahdanau launch")
     others = chosen.devices_per_process, chosen.restarts, chosen.grace
     if chosen.processes < 1 or not all(number >= 0 for number in others):  # nor is NaN
         raise ValueError("--processes should be at least 1, the other numbers at least 0")
@@ -225,7 +225,7 @@ def _rank(code: int) -> int:
 
 
 def environment(number: int, port: int, chosen: Launch) -> dict[str, str]:
-    """What a process needs to know of itself: see training/hosts.py, and JAX for the devices."""
+    """What a process needs to know of itself: see distributed/processes.py."""
     told = {
         "BAHDANAU_COORDINATOR": f"127.0.0.1:{port}",
         "BAHDANAU_PROCESSES": str(chosen.processes),

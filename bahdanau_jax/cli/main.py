@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TypeGuard
 
@@ -32,7 +32,6 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "evaluate": "translate a file and score it against its reference",
         "curves": "show how runs learned, side by side",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
-        "bench": "measure the speed of this program on this machine",
     }
 )
 
@@ -45,6 +44,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
 
 # Where a ValueError comes out of one of these, it is about arrays, and the fault is ours.
 NUMERIC = frozenset({"jax", "jaxlib", "flax", "optax", "numpy"})
+Dispatch = Callable[[list[str]], int | None]
 DESCRIBED = (ValueError, OSError, MemoryError, FloatingPointError, RuntimeError)
 
 
@@ -65,11 +65,12 @@ def usage() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, dispatch: Dispatch | None = None) -> int:
     """Run one command line and return its exit code; errors of this program's own leave as raised.
 
     Without `arguments`, those of the process are run. The process is then ended at once after
-    Ctrl-C, SIGTERM or an error, whatever goes on in its threads.
+    Ctrl-C, SIGTERM or an error, whatever goes on in its threads. `dispatch` runs the command that
+    the arguments name; by default it is one of COMMANDS.
 
     >>> main(["translate", "--run", "runs/quickstart", "--input", "source.txt"])
     """
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if owned:
         leaving.watch()
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        code = _run(sys.argv[1:] if arguments is None else arguments, dispatch or _dispatch)
     except BaseException:
         if _awaited() or (owned and _is_busy()):
             traceback.print_exc()
@@ -92,8 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _awaited() -> bool:
     """Whether other processes of the same training have to learn that this one failed."""
-    training = sys.modules.get("bahdanau_jax.training")
-    return training is not None and training.awaited()
+    distributed = sys.modules.get("bahdanau_jax.distributed")
+    return distributed is not None and distributed.is_connected()
 
 
 def _is_busy() -> bool:
@@ -104,8 +105,8 @@ def _is_busy() -> bool:
 
 def _is_lost(error: BaseException) -> bool:
     """Whether it was another process of the same training that failed."""
-    training = sys.modules.get("bahdanau_jax.training")
-    return training is not None and isinstance(error, training.Lost)
+    distributed = sys.modules.get("bahdanau_jax.distributed")
+    return distributed is not None and isinstance(error, distributed.Lost)
 
 
 def _any_character() -> None:
@@ -125,14 +126,14 @@ def _drop_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
     jax_defaults.apply()
     _any_character()
     try:
         code = None
         # SystemExit is how --help leaves; errors come as errors.
         with messages.shown(), contextlib.suppress(SystemExit):
-            code = _dispatch(list(arguments))
+            code = dispatch(list(arguments))
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a closed pipe is caught
         return code or 0

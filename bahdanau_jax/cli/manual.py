@@ -53,7 +53,7 @@ def _first(cls: type, command: str, found: Sequence[Option]) -> Iterator[str]:
     common: Sequence[str] = getattr(cls, "COMMON", ())
     own = [one for one in found if not one.section]
     settings = {one.name: one for one in found}
-    usage = ("usage: bahdanau", command, given, "[OPTIONS]", getattr(cls, "BEHIND", ""))
+    usage = ("usage:", command, given, "[OPTIONS]", getattr(cls, "BEHIND", ""))
     yield " ".join(filter(None, usage))
     yield filled(summary(cls))
     yield examples(getattr(cls, "EXAMPLES", ()))
@@ -72,7 +72,7 @@ def summary(cls: type) -> str:
 def _more(command: str, found: Sequence[Option], sections: Sequence[str]) -> str:
     count = sum(bool(one.section) for one in found)
     return filled(
-        f"All {count} settings: bahdanau {command} --help SECTION, where SECTION is "
+        f"All {count} settings: {command} --help SECTION, where SECTION is "
         f"{', '.join(sections)} or {ALL}. After a CONFIG, the help shows its values."
     )
 

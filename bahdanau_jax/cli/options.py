@@ -30,7 +30,7 @@ def parse(
     Fields not given come from `default`. Raises ValueError, in one line, for what cannot be read;
     leaves through SystemExit(0) after --help.
 
-    >>> parse(Translate, ["--run", "runs/quickstart"], "translate").n_best
+    >>> parse(Translate, ["--run", "runs/quickstart"], "bahdanau translate").n_best
     1
     """
     topic = help_asked(cls, arguments)[1]
@@ -44,14 +44,14 @@ def parse(
             return tyro.cli(
                 cls,
                 args=list(arguments),
-                prog=f"bahdanau {command}",
+                prog=command,
                 config=(tyro.conf.FlagConversionOff,),
                 default=tyro.MISSING_NONPROP if default is None else default,
             )
     except SystemExit as leaving:
         if leaving.code in (None, 0):
             raise
-        raise ValueError(f"{one_line(said.getvalue())} (bahdanau {command} --help)") from None
+        raise ValueError(f"{one_line(said.getvalue())} ({command} --help)") from None
 
 
 def one_line(message: str) -> str:
@@ -100,7 +100,7 @@ def _reject_unknown(cls: type, arguments: Sequence[str], command: str) -> None:
         given = argument.partition("=")[0]
         name = given.replace("_", "-")
         if name.startswith("--") and name not in known:
-            hint = suggestion(meant(name, known), f"see bahdanau {command} --help")
+            hint = suggestion(meant(name, known), f"see {command} --help")
             raise ValueError(f"no option {given}; {hint}")
 
 

@@ -37,15 +37,15 @@ class Prepare(experiment.Experiment):
 
 
 def main(arguments: Sequence[str]) -> None:
-    options = experiment.parse(Prepare, arguments, "prepare")
+    options = experiment.parse(Prepare, arguments, "bahdanau prepare")
     from bahdanau_jax import data, run
-    from bahdanau_jax.experiments import corpus
+    from bahdanau_jax.report import corpus_report
 
     with progress.reporter() as reporter:
         statistics = run.prepare(options.settings, options.workdir, reporter.stage)
-    print(corpus.write(statistics, options.workdir), file=sys.stderr)
+    print(corpus_report.write(statistics, options.workdir), file=sys.stderr)
     if options.export is not None:
-        for path in corpus.export(options.settings.data, options.export):
+        for path in corpus_report.export(options.settings.data, options.export):
             print(f"written: {path}", file=sys.stderr)
     if options.tfds is not None:
         folder = data.write_tfds(options.settings.data, options.tfds, options.name)

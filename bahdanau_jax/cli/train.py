@@ -48,26 +48,29 @@ class Train(experiment.Experiment):
 
 
 def main(arguments: Sequence[str]) -> int | None:
-    options = experiment.parse(Train, arguments, "train")
+    options = experiment.parse(Train, arguments, "bahdanau train")
     with progress.reporter() as reporter:
         if reporter.live:
             reporter.stage("starting")
-        from bahdanau_jax import run, training
+        from bahdanau_jax import distributed, run, training
 
         run.check(options.settings)
-        with training.joined(options.coordinator, options.processes, options.process_id):
-            first, reporter = training.first(), reporter if training.first() else SILENT
+        with distributed.connected(options.coordinator, options.processes, options.process_id):
+            first, reporter = (
+                distributed.is_main_process(),
+                reporter if distributed.is_main_process() else SILENT,
+            )
             try:
                 run.train(options.settings, options.workdir, options.profile, BEGAN, reporter)
             except training.Interrupted as interrupted:  # whoever stopped it waits for no report
                 if first:
                     print(f"bahdanau: {interrupted}", file=sys.stderr)
                 return 128 + signal.SIGTERM  # whoever counts 0 as done would not go on
-            together = training.together()
+            together = distributed.is_distributed()
         if together or not first:
             found = None
         else:
-            from bahdanau_jax.experiments import report
+            from bahdanau_jax.report import report
 
             # The code that the configuration names has run already.
             found = report.write(options.workdir, reporter, trust_code=True)

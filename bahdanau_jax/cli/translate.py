@@ -16,7 +16,7 @@ import tyro
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
-from bahdanau_jax.cli.unknown import Known
+from bahdanau_jax.cli.unk_options import Known
 from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
 
@@ -138,7 +138,7 @@ def _parse(arguments: Sequence[str]) -> Translate:
     plain = [argument for argument in arguments if argument not in ("-h", "--help")]
     default = None
     try:
-        first = options.parse(Translate, plain, "translate")
+        first = options.parse(Translate, plain, "bahdanau translate")
         if not first.run:
             raise ValueError("missing: --run (bahdanau translate --help)")
         settings = SEARCHES[first.preset] if first.preset in SEARCHES else _configured(first)
@@ -146,7 +146,7 @@ def _parse(arguments: Sequence[str]) -> Translate:
     except ValueError:
         if len(plain) == len(arguments):
             raise
-    return options.parse(Translate, arguments, "translate", default)
+    return options.parse(Translate, arguments, "bahdanau translate", default)
 
 
 def _configured(chosen: Translate) -> DecodingConfig:

@@ -1,18 +1,18 @@
 """From text to padded batches: sources, tokens, vocabularies, the store, the plan of batches."""
 
-from bahdanau_jax.data import grammar, remarks
-from bahdanau_jax.data.cleaning import UNICODE
-from bahdanau_jax.data.codec import Codec, learn, load, save, save_words
-from bahdanau_jax.data.export import write_tfds
-from bahdanau_jax.data.folders import replacing
-from bahdanau_jax.data.grammar import AlignedPair
-from bahdanau_jax.data.grouping import LEVELS, Segmented, overlaps, token_spans, unit_spans
-from bahdanau_jax.data.pipeline import dev_batches, dev_plan, each_shape, lay_out, train_batches
-from bahdanau_jax.data.plan import PLANS, Plan
-from bahdanau_jax.data.prepare import Prepared, prepare
-from bahdanau_jax.data.sampling import SAMPLERS
-from bahdanau_jax.data.sources import (
-    SOURCES,
+from bahdanau_jax.data import remarks
+from bahdanau_jax.data.batches.pipeline import (
+    dev_batches,
+    dev_plan,
+    each_shape,
+    lay_out,
+    train_batches,
+)
+from bahdanau_jax.data.batches.plan import PLANS, Plan
+from bahdanau_jax.data.corpora import grammar
+from bahdanau_jax.data.corpora.grammar import AlignedPair
+from bahdanau_jax.data.corpora.locations import replacing
+from bahdanau_jax.data.corpora.sources import (
     Pair,
     aligned_pairs,
     are_apart,
@@ -20,20 +20,23 @@ from bahdanau_jax.data.sources import (
     is_aligned,
     pairs,
 )
-from bahdanau_jax.data.store import Pairs, Store, key, write
-from bahdanau_jax.data.subwords import TooManyPieces
-from bahdanau_jax.data.tasks import TASKS
-from bahdanau_jax.data.tokenizer import TOKENIZERS
-from bahdanau_jax.data.vocabulary import EOS_SYMBOL, VOCABULARIES, Vocabulary
-from bahdanau_jax.data.workers import cores
+from bahdanau_jax.data.corpora.tfds_export import write_tfds
+from bahdanau_jax.data.preparation import Prepared, prepare
+from bahdanau_jax.data.store.store import Pairs, Store
+from bahdanau_jax.data.store.workers import cores
+from bahdanau_jax.data.text_spans import LEVELS, Segmented, overlaps, token_spans, unit_spans
+from bahdanau_jax.data.tokens.cleaning import UNICODE
+from bahdanau_jax.data.tokens.codec import Codec, load, save_words
+from bahdanau_jax.data.tokens.subword_sampling import SAMPLERS
+from bahdanau_jax.data.tokens.subwords import TooManyPieces
+from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
+from bahdanau_jax.data.tokens.vocabulary import EOS_SYMBOL, VOCABULARIES
 
 __all__ = [
     "EOS_SYMBOL",
     "LEVELS",
     "PLANS",
     "SAMPLERS",
-    "SOURCES",
-    "TASKS",
     "TOKENIZERS",
     "UNICODE",
     "VOCABULARIES",
@@ -46,7 +49,6 @@ __all__ = [
     "Segmented",
     "Store",
     "TooManyPieces",
-    "Vocabulary",
     "aligned_pairs",
     "are_apart",
     "cores",
@@ -56,20 +58,16 @@ __all__ = [
     "each_shape",
     "grammar",
     "is_aligned",
-    "key",
     "lay_out",
-    "learn",
     "load",
     "overlaps",
     "pairs",
     "prepare",
     "remarks",
     "replacing",
-    "save",
     "save_words",
     "token_spans",
     "train_batches",
     "unit_spans",
-    "write",
     "write_tfds",
 ]

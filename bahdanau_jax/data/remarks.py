@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from bahdanau_jax import splits
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data import sources
-from bahdanau_jax.data.codec import SIDES
+from bahdanau_jax.data.corpora import sources
+from bahdanau_jax.data.tokens.codec import SIDES
 
 SAMPLE = 1_000  # first pairs of each corpus that are looked at
 LEAST = 4  # characters on average, above which a sentence without a space is hardly one word

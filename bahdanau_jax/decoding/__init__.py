@@ -1,17 +1,14 @@
 """Search over any model's step function, and translation of text with it."""
 
-from bahdanau_jax.decoding import program
-from bahdanau_jax.decoding.encoded import Encoded, encode
-from bahdanau_jax.decoding.forced import below, force
-from bahdanau_jax.decoding.history import Found
-from bahdanau_jax.decoding.pieces import LONGEST
-from bahdanau_jax.decoding.program import METHODS
-from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Normalization, Ranking
-from bahdanau_jax.decoding.rules import Rules
-from bahdanau_jax.decoding.sampling import sample
-from bahdanau_jax.decoding.search import beam, greedy
-from bahdanau_jax.decoding.translate import PRODUCTS, distinct, translate
-from bahdanau_jax.decoding.unknown import LexiconCounts, read_lexicon, replace_unknown
+from bahdanau_jax.decoding import search_program
+from bahdanau_jax.decoding.constraints import Rules
+from bahdanau_jax.decoding.encoder_states import Encoded, encode
+from bahdanau_jax.decoding.long_lines import LONGEST
+from bahdanau_jax.decoding.ranking import NORMALIZATIONS
+from bahdanau_jax.decoding.scoring import below, force
+from bahdanau_jax.decoding.search_program import METHODS
+from bahdanau_jax.decoding.translation import PRODUCTS, distinct, translate
+from bahdanau_jax.decoding.unk_replacement import LexiconCounts, read_lexicon, replace_unknown
 
 __all__ = [
     "LONGEST",
@@ -19,20 +16,14 @@ __all__ = [
     "NORMALIZATIONS",
     "PRODUCTS",
     "Encoded",
-    "Found",
     "LexiconCounts",
-    "Normalization",
-    "Ranking",
     "Rules",
-    "beam",
     "below",
     "distinct",
     "encode",
     "force",
-    "greedy",
-    "program",
     "read_lexicon",
     "replace_unknown",
-    "sample",
+    "search_program",
     "translate",
 ]

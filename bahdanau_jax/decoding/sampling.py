@@ -12,10 +12,10 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from bahdanau_jax.batch import EOS, PAD, START
-from bahdanau_jax.decoding import history
-from bahdanau_jax.decoding.history import Found
+from bahdanau_jax.decoding import backpointers
+from bahdanau_jax.decoding.backpointers import Found
+from bahdanau_jax.decoding.constraints import Rules, constrain
 from bahdanau_jax.decoding.ranking import PLAIN, Ranking
-from bahdanau_jax.decoding.rules import Rules, constrain
 from bahdanau_jax.decoding.search import State, Step
 from bahdanau_jax.distribution import given
 
@@ -81,7 +81,7 @@ def sample(
         token = _draw(keys, now.time, likeliest(allowed / temperature, top_k, top_p))
         value = jnp.take_along_axis(allowed, token[..., None], 2)[..., 0]
         going = ~now.ended & (now.time < limits)
-        record = history.write(now.record, now.time, _Drawn(token, value, aux))
+        record = backpointers.write(now.record, now.time, _Drawn(token, value, aux))
         return _Sampling(
             time=now.time + 1,
             state=state,
@@ -120,7 +120,7 @@ def _start(step: Step, state: State, shape: tuple[int, int], max_length: int) ->
         token=token,
         length=jnp.zeros(shape, jnp.int32),
         ended=jnp.zeros(shape, bool),
-        record=history.empty(entry, max_length),
+        record=backpointers.empty(entry, max_length),
     )
 
 

@@ -15,11 +15,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax.batch import EOS, START
-from bahdanau_jax.decoding import history
+from bahdanau_jax.decoding import backpointers
+from bahdanau_jax.decoding.backpointers import Found, Record, Tips, pick
 from bahdanau_jax.decoding.candidates import best
-from bahdanau_jax.decoding.history import Found, Record, Tips, pick
+from bahdanau_jax.decoding.constraints import Rules, constrain
 from bahdanau_jax.decoding.ranking import PLAIN, Ranking
-from bahdanau_jax.decoding.rules import Rules, constrain
 from bahdanau_jax.distribution import Distribution, given
 
 State = Any  # a pytree of arrays [B, K, ...]
@@ -145,7 +145,7 @@ def _advance(settings: _Settings, step: Step, rules: Rules, words: Any, search: 
         covered = ranking.covered(seen, words[:, None])
     live, finished, width = _extend(search, next_word, covered, settings)
     new = Record(live.token, live.log_probability, live.parent, aux)
-    record = history.write(search.record, search.time, new)
+    record = backpointers.write(search.record, search.time, new)
     state, seen = pick((state, seen), live.parent)
     search = _Search(search.time + 1, state, seen, width, live, finished, record, search.done)
     return search._replace(done=search.done | _settled(search, rules, ranking))
@@ -166,7 +166,7 @@ def _found(end: _Search, ranking: Ranking) -> Found:
     tips = jax.tree.map(
         lambda live, finished: jnp.where(some, finished, live), pick(end.live, best), end.finished
     )
-    return history.read_back(tips, _score(tips, ranking), some, end.record)
+    return backpointers.read_back(tips, _score(tips, ranking), some, end.record)
 
 
 def _start(
@@ -204,7 +204,7 @@ def _start(
         width=jnp.full(rows, K, jnp.int32),
         live=live._replace(total=jnp.zeros_like(live.total)),
         finished=nothing(n_best),
-        record=history.empty(entry, max_length),
+        record=backpointers.empty(entry, max_length),
         done=limits <= 0,
     )
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model.matrix_products import matmul
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
-from bahdanau_jax.model.products import matmul
 from bahdanau_jax.model.recurrence import Dot
 from bahdanau_jax.names import imported, is_code
 

@@ -26,10 +26,10 @@ from bahdanau_jax.model.attention import (
     attend,
     score_named,
 )
+from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.dropout import dropout
-from bahdanau_jax.model.gru import CELLS
+from bahdanau_jax.model.matrix_products import matmul, rounded, with_bias, with_ones
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
-from bahdanau_jax.model.products import matmul, rounded, with_bias, with_ones
 
 
 class State(NamedTuple):

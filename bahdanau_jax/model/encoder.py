@@ -14,10 +14,10 @@ from jaxtyping import Array, Bool, Float, Int
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import Memory, score_named
+from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.dropout import dropout
-from bahdanau_jax.model.gru import CELLS
+from bahdanau_jax.model.matrix_products import matmul
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
-from bahdanau_jax.model.products import matmul
 
 DIRECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"both": ("forward", "backward"), "forward": ("forward",)}

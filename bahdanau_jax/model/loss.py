@@ -23,8 +23,8 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.dropout import row_keys
 from bahdanau_jax.model.encoder import encode
+from bahdanau_jax.model.matrix_products import einsum, matmul, rounded
 from bahdanau_jax.model.parameters import Params, add_bias
-from bahdanau_jax.model.products import einsum, matmul, rounded
 
 CHUNK_BYTES = 32 * 2**20  # of logits in memory at a time: what a cache may hold
 CHUNK_WORDS = 512  # but so many at least, or W_o is read too often,

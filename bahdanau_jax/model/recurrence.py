@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from bahdanau_jax.model.products import einsum, matmul, rounded
+from bahdanau_jax.model.matrix_products import einsum, matmul, rounded
 
 UNROLL = 1  # steps in one turn of a loop: more of them gained nothing (docs/performance.md)
 

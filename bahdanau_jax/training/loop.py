@@ -20,12 +20,12 @@ import jax
 from jax.experimental import multihost_utils
 
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import TrainingConfig
-from bahdanau_jax.training.checkpoint import Checkpointer
 from bahdanau_jax.training.monitor import Monitor
-from bahdanau_jax.training.profile import Profile
+from bahdanau_jax.training.nonfinite_batch import save_batch
+from bahdanau_jax.training.profiling import Profile
 from bahdanau_jax.training.step import StepSums, TrainState
-from bahdanau_jax.training.study import save_batch
 from bahdanau_jax.training.telemetry import Telemetry
 
 

@@ -15,11 +15,11 @@ from jaxtyping import Shaped
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
-from bahdanau_jax.training.ahead import Program
-from bahdanau_jax.training.board import Board
-from bahdanau_jax.training.compilation import CompileLog
+from bahdanau_jax.run_folder import COMPILATIONS, METRICS
+from bahdanau_jax.training.compile_log import CompileLog
+from bahdanau_jax.training.precompilation import Program
+from bahdanau_jax.training.tensorboard import Board
 
-METRICS, COMPILATIONS = "metrics.jsonl", "compilations.jsonl"
 # Fields of a line that no two runs share.
 TIMES = ("seconds", "tokens_per_second", "first_step_seconds", "first_program_seconds")
 

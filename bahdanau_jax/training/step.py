@@ -18,11 +18,10 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.distributed import Backend, Jit, mesh
 from bahdanau_jax.names import choose
-from bahdanau_jax.training.blocks import blockwise
+from bahdanau_jax.training.blockwise import blockwise
 from bahdanau_jax.training.optimizer import clipping
-from bahdanau_jax.training.parallel import Backend, Jit
-from bahdanau_jax.training.placement import mesh
 
 # (params, batch, a key for each row, or None) -> Sums of the model: loss, nll, words, correct,
 # sentences. Nothing else about rows may depend on where they stand.

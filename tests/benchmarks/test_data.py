@@ -2,14 +2,16 @@ import json
 import subprocess
 import sys
 
-from bahdanau_jax.benchmarks import machine
-from bahdanau_jax.cli.main import main
+import pytest
+
+from benchmarks import machine
+from benchmarks.__main__ import BENCHMARKS, main
 
 
 def test_the_command_measures_what_it_says(capfd, tmp_path):
     code = main(
         [
-            *("bench", "data", "--data.train", "builtin:copy/train?pairs=600&min=3&max=9"),
+            *("data", "--data.train", "builtin:copy/train?pairs=600&min=3&max=9"),
             *("--encoders", "words", "--repeats", "1", "--padding-shapes", "1,3"),
         ]
     )
@@ -29,7 +31,7 @@ def test_the_command_measures_what_it_says(capfd, tmp_path):
 def test_few_pairs_give_the_largest_vocabularies_that_they_can(capfd):
     train = "builtin:en-fr/train?pairs=60&max=6"
     options = ("--data.train", train, "--repeats", "1", "--padding-shapes", "1")
-    assert main(["bench", "data", *options, "--encoders", "bpe"]) == 0
+    assert main(["data", *options, "--encoders", "bpe"]) == 0
     sizes = json.loads(capfd.readouterr().out)["prepare"]["bpe"]["sizes"]
     assert set(sizes) == {"source_vocabulary_size", "target_vocabulary_size"}
     assert all(20 < size < 1_000 for size in sizes.values())
@@ -37,18 +39,18 @@ def test_few_pairs_give_the_largest_vocabularies_that_they_can(capfd):
 
 def test_a_preparation_that_fails_is_one_line(capfd):
     options = ("--data.train", "builtin:copy/train?pairs=60&min=3", "--data.max-tokens", "1")
-    assert main(["bench", "data", *options, "--encoders", "words"]) == 2
+    assert main(["data", *options, "--encoders", "words"]) == 2
     out, err = capfd.readouterr()
     assert out == "" and err.startswith("bahdanau: no training pair is left of 60")
     assert err.count("\n") == 1
 
 
 def test_unknown_benchmarks_and_encoders(capfd):
-    assert main(["bench", "dta"]) == 2
+    assert main(["dta"]) == 2
     assert "did you mean data?" in capfd.readouterr().err
-    assert main(["bench", "data", "--data.train", "text:no.en,no.fr"]) == 2
+    assert main(["data", "--data.train", "text:no.en,no.fr"]) == 2
     assert "no.en" in capfd.readouterr().err
-    assert main(["bench", "data", "--encoders", "wrods"]) == 2
+    assert main(["data", "--encoders", "wrods"]) == 2
     assert "no way to encode 'wrods'" in capfd.readouterr().err
 
 
@@ -59,3 +61,14 @@ def test_the_memory_of_children_counts():
     with machine.PeakMemory() as together:
         subprocess.run([sys.executable, "-c", code], check=True)
     assert 195 < together.mib - alone.mib < 260
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_help_begins_with_examples(benchmark, name):
+    code, out, err = benchmark(name, "--help")
+    assert (code, err) == (0, "") and f"usage: python -m benchmarks {name}" in out
+    assert f"  python -m benchmarks {name}" in out.split("examples:\n")[1]
+
+
+def test_the_benchmarks_are_listed(benchmark):
+    assert all(f"  {name} " in benchmark("--help")[1] for name in BENCHMARKS)

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from bahdanau_jax.batch import EOS_SYMBOL
-from bahdanau_jax.benchmarks import memory
-from bahdanau_jax.benchmarks.peers import recipe
-from bahdanau_jax.benchmarks.peers.process import last_words
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.trained import load
+from benchmarks import memory
+from benchmarks.peers import recipe
+from benchmarks.peers.process import last_words
 
 # What stands at the place of JoeyNMT's Python: it is given the program, a command and a file.
 PEER = """#!{python}
@@ -43,10 +43,10 @@ def peer(tmp_path):
 
 
 @pytest.fixture
-def bench(trained, tmp_path, command_line):
+def bench(trained, tmp_path, benchmark):
     def run(*arguments):
-        return command_line(
-            *("bench", "decode", "--run", trained[0], "--peer-folder", tmp_path / "peer"),
+        return benchmark(
+            *("decode", "--run", trained[0], "--peer-folder", tmp_path / "peer"),
             *("--memory", "False", "--batch-sizes", "4,8", "--beams", "2", "--rounds", "3"),
             *("--sentences", "6", *arguments),
         )

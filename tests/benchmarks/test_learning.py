@@ -22,13 +22,13 @@ RIGHT = 'time.sleep(1.5); model.joinpath("14.hyps").write_text(wanted)'
 
 
 @pytest.fixture
-def learn(tmp_path, command_line):
+def learn(tmp_path, benchmark):
     def run(body, *more):
         python = tmp_path / "python"
         python.write_text(PEER.format(python=sys.executable, body=body))
         python.chmod(python.stat().st_mode | stat.S_IXUSR)
-        return command_line(
-            *("bench", "learning", small.FILE, "--workdir", tmp_path / "work"),
+        return benchmark(
+            *("learning", small.FILE, "--workdir", tmp_path / "work"),
             *("--joeynmt", python, "--minutes", "2", *more),
         )
 

@@ -5,13 +5,13 @@ import statistics
 
 import pytest
 
-from bahdanau_jax.benchmarks.overhead import Event, as_configured, costs, events
-from bahdanau_jax.cli.main import main
+from benchmarks.__main__ import main
+from benchmarks.overhead import Event, as_configured, costs, events
 
 
 def test_lines_and_saves_are_told_apart(capsys):
     asked = ["--steps", "130", "--checkpoint-every", "35", "--rows", "50", "--length", "3"]
-    assert main(["bench", "overhead", "--config", "quickstart", *asked]) == 0
+    assert main(["overhead", "--config", "quickstart", *asked]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["updates"], found["checkpoint_every"]) == (130, 35)
     for clock in ("seconds", "cpu_seconds", "loop_seconds"):
@@ -36,10 +36,10 @@ def test_what_is_added_is_measured_against_the_neighbours():
 
 
 def test_too_few_updates_are_refused(capsys):
-    assert main(["bench", "overhead", "--steps", "1"]) == 2
+    assert main(["overhead", "--steps", "1"]) == 2
     assert "--steps is 1, but should be at least 3" in capsys.readouterr().err
     asked = ["--steps", "60", "--checkpoint-every", "20"]  # saves and lines together
-    assert main(["bench", "overhead", "--config", "quickstart", *asked]) == 2
+    assert main(["overhead", "--config", "quickstart", *asked]) == 2
     assert "no save is apart from the others: give more --steps" in capsys.readouterr().err
     with pytest.raises(ValueError, match="give more --steps"):
         costs([1.0] * 20, [], [])

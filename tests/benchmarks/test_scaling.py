@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from bahdanau_jax.benchmarks import scaling, sizes, updates
-from bahdanau_jax.cli.main import main
+from benchmarks import scaling, sizes, updates
+from benchmarks.__main__ import main
 
 BASE = sizes.SIZES["tiny"][0]
 
@@ -37,7 +37,7 @@ def test_sweeps_are_measured_fitted_and_drawn(tmp_path, monkeypatch):
         return made, {one: {"temporaries": float(one.B)} for one in points}
 
     monkeypatch.setattr(scaling, "_measure", measured)
-    assert main(["bench", "scaling", "--size", "smal"]) == 2
+    assert main(["scaling", "--size", "smal"]) == 2
     found = scaling.run("tiny", 2, tmp_path)
     assert all(line["r2"] == 1 for line in found["lines"].values())
     assert found["memory_lines"]["B"]["each"] == pytest.approx(1)
@@ -72,7 +72,7 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monk
 
     monkeypatch.setattr(updates, "ours", recorded)
     given = [str(part) for pair in (settings | way).items() for part in pair]
-    command = ["bench", "epoch", "reverse", "--workdir", str(tmp_path), "--epochs", "2", *given]
+    command = ["epoch", "reverse", "--workdir", str(tmp_path), "--epochs", "2", *given]
     assert main(command) == 0
     assert made == [("Pmap" if way else "Jit", 2 if way else 1)]
     found = json.loads(capfd.readouterr().out)

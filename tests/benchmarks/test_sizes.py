@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import bahdanau_jax as bj
-from bahdanau_jax.benchmarks import sizes, updates
-from bahdanau_jax.benchmarks.peers import plain
+from benchmarks import sizes, updates
+from benchmarks.peers import plain
 
 SIZE = sizes.Size(V=53, m=11, n=17, a=13, l=7, B=3, S=5, T=4)
 

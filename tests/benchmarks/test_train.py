@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import model
-from bahdanau_jax.benchmarks import sizes, train, updates
-from bahdanau_jax.cli.main import main
+from bahdanau_jax.distributed import backends
 from bahdanau_jax.model import decoder, recurrence
-from bahdanau_jax.training import parallel
+from benchmarks import sizes, train, updates
+from benchmarks.__main__ import main
 
 SIZE = sizes.SIZES["tiny"][0]
 EAGER = {"autocast": False, "threads": 1, "keep_memory": True, "foreach": False}
@@ -58,12 +58,12 @@ def test_without_one_of_its_parts_ours_is_another_program():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(model.loss, "CHUNK_BYTES", 4096)
             patch.setattr(model.loss, "CHUNK_WORDS", 1)
-            patch.setattr(parallel, "BLOCKS", {"cpu": 64})
-            own = (parallel, "COMPILER"), (decoder, "READOUTS"), (recurrence, "UNROLL")
+            patch.setattr(backends, "BLOCKS", {"cpu": 64})
+            own = (backends, "COMPILER"), (decoder, "READOUTS"), (recurrence, "UNROLL")
             for owner, constant in own:
                 patch.setattr(owner, constant, getattr(owner, constant))
             state, step, _ = make(config, params)
-            programs[name] = step.lower(state, batch).as_text(), str(parallel.COMPILER)
+            programs[name] = step.lower(state, batch).as_text(), str(backends.COMPILER)
     assert len(set(programs.values())) == len(programs)
 
 
@@ -94,7 +94,7 @@ def quick(monkeypatch):
 
 @pytest.mark.slow
 def test_the_command_measures_what_it_says(quick, capfd):
-    assert main(["bench", "train", "--size", "tiny", "--rounds", "2", "--peers", "jax"]) == 0
+    assert main(["train", "--size", "tiny", "--rounds", "2", "--peers", "jax"]) == 0
     out, err = capfd.readouterr()
     assert "jax 2/2: " in err
     found = json.loads(out)
@@ -126,14 +126,14 @@ def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path, mo
     python.chmod(0o755)
     options = ["--size", "tiny", "--rounds", "1", "--peers", "torch,jax", "--torch-python"]
     monkeypatch.chdir(tmp_path)
-    assert main(["bench", "train", *options, "./python"]) == 0  # and not the one of PATH
+    assert main(["train", *options, "./python"]) == 0  # and not the one of PATH
     out, err = capfd.readouterr()
     (one,) = json.loads(out)["sizes"]
     said = "torch ended; its last words: OSError: no cake"
     assert one["peers"]["torch"]["failed"] == said and said in err
     assert one["peers"]["jax"]["ours_over_it"] > 0 and one["ours"]["share_of_limit"] > 0
     python.write_text("#!/nowhere/sh\n", encoding="utf-8")
-    assert main(["bench", "train", *options, "python"]) == 0
+    assert main(["train", *options, "python"]) == 0
     (one,) = json.loads(capfd.readouterr().out)["sizes"]
     assert one["peers"]["torch"]["failed"].startswith("torch does not start; its last words: ")
     assert "jax" in one["peers"]
@@ -142,7 +142,7 @@ def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path, mo
 @pytest.mark.slow
 def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
     options = ["--rounds", "1", "--peers", "jax", "--products", "bfloat16", "--batches", "4"]
-    assert main(["bench", "train", "--size", "tiny", *options]) == 0
+    assert main(["train", "--size", "tiny", *options]) == 0
     found = json.loads(capfd.readouterr().out)
     assert [one["size"]["B"] for one in found["sizes"]] == [4]
     ours, plain = found["sizes"][0]["ours"], found["sizes"][0]["peers"]["jax"]
@@ -219,12 +219,12 @@ def test_the_share_of_the_limit_is_of_medians():
         (["--peers", "torch", "--torch-python", "/no/python"], "/no/python"),
     ],
 )
-def test_wrong_arguments_are_said_in_a_line(command_line, monkeypatch, arguments, said):
+def test_wrong_arguments_are_said_in_a_line(benchmark, monkeypatch, arguments, said):
     real = train.start  # ours is never started: what is wrong is said before
     monkeypatch.setattr(
         train, "start", lambda *given: Started() if given[1] == "ours" else real(*given)
     )
-    code, out, err = command_line("bench", "train", *arguments)
+    code, out, err = benchmark("train", *arguments)
     assert (code, out) == (2, "")
     assert said in err.splitlines()[-1] and "Traceback" not in err
 

@@ -58,20 +58,20 @@ def run(monkeypatch):
         "lengths": {},
         "workdir": str(workdir),
     }
-    experiments = types.ModuleType("bahdanau_jax.experiments")
-    experiments.report = types.ModuleType("bahdanau_jax.experiments.report")
-    experiments.report.write = lambda workdir, reporter, trust_code: (
+    report = types.ModuleType("bahdanau_jax.report")
+    report.report = types.ModuleType("bahdanau_jax.report.report")
+    report.report.write = lambda workdir, reporter, trust_code: (
         f"BLEU 93.1\n{workdir}/report/alignment.png"
     )
-    experiments.corpus = types.ModuleType("bahdanau_jax.experiments.corpus")
-    experiments.corpus.write = lambda statistics, workdir: f"pairs read {statistics['read']}"
+    report.corpus_report = types.ModuleType("bahdanau_jax.report.corpus_report")
+    report.corpus_report.write = lambda statistics, workdir: f"pairs read {statistics['read']}"
     monkeypatch.setitem(sys.modules, "bahdanau_jax.trained", stub)
     monkeypatch.setattr(bahdanau_jax, "trained", stub, raising=False)
     monkeypatch.setattr(run_folder, "require", lambda folder: None)
-    for module in (stub, experiments, experiments.report, experiments.corpus):
+    for module in (stub, report, report.report, report.corpus_report):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(bahdanau_jax, "run", stub, raising=False)
-    monkeypatch.setattr(bahdanau_jax, "experiments", experiments, raising=False)
+    monkeypatch.setattr(bahdanau_jax, "report", report, raising=False)
     return stub
 
 

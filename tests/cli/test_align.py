@@ -7,9 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from bahdanau_jax import data, evaluation
+from bahdanau_jax import alignment, data
+from bahdanau_jax.alignment import format_pharaoh
+from bahdanau_jax.alignment.gold import read_pharaoh
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.evaluation import format_pharaoh, read_pharaoh
 
 LINES = 12
 
@@ -47,15 +48,15 @@ def test_links_of_every_line_and_their_error_rate(align, corpus):
     assert code == 0, err
     links = read_pharaoh(out.splitlines())
     sure, possible = [p.sure for p in pairs], [p.possible for p in pairs]
-    expected = evaluation.alignment_scores(links, sure, possible)
-    diagonal = [evaluation.diagonal(len(p.source), len(p.target)) for p in pairs]
+    expected = alignment.alignment_scores(links, sure, possible)
+    diagonal = [alignment.diagonal(len(p.source), len(p.target)) for p in pairs]
     for shown in (
         f"AER {expected.aer:.3f}",
         f"precision {expected.precision:.3f}",
         f"recall {expected.recall:.3f}",
     ):
         assert shown in err.splitlines()
-    baseline = evaluation.aer(diagonal, sure, possible)
+    baseline = alignment.aer(diagonal, sure, possible)
     assert f"diagonal AER {baseline:.3f}" in [" ".join(line.split()) for line in err.splitlines()]
     assert all(
         len({t for _, t in found}) == len(p.target) for found, p in zip(links, pairs, strict=True)
@@ -121,17 +122,17 @@ def test_two_directions_are_symmetrised(align, corpus, trained, command_line, tm
     back = command_line("align", "--run", other, *turned)
     assert back[0] == 0, back[2]
     forward, backward = (read_pharaoh(out.splitlines()) for out in (align()[1], back[1]))
-    for name, join in evaluation.SYMMETRIZATIONS.items():
+    for name, join in alignment.SYMMETRIZATIONS.items():
         code, out, err = align(
             "--reverse-run", other, "--symmetrize", name, "--gold", folder / "test.pharaoh"
         )
         assert code == 0, err
         expected = [
-            join(f, evaluation.transposed(b)) for f, b in zip(forward, backward, strict=True)
+            join(f, alignment.transposed(b)) for f, b in zip(forward, backward, strict=True)
         ]
         assert read_pharaoh(out.splitlines()) == expected
     shown = [line.split()[0] for line in err.splitlines() if " AER " in line]
-    assert shown == ["forward", "backward", *evaluation.SYMMETRIZATIONS, "diagonal"]
+    assert shown == ["forward", "backward", *alignment.SYMMETRIZATIONS, "diagonal"]
 
 
 def test_dice_is_scored_beside(align, corpus):
@@ -148,7 +149,7 @@ def test_dice_is_scored_beside(align, corpus):
     assert links != align()[1].splitlines()
     found = read_pharaoh(links)
     sure, possible = [p.sure for p in pairs], [p.possible for p in pairs]
-    assert evaluation.aer(found, sure, possible) == pytest.approx(ways["dice"]["AER"], abs=0.1)
+    assert alignment.aer(found, sure, possible) == pytest.approx(ways["dice"]["AER"], abs=0.1)
 
 
 def test_shares_are_linked_when_asked_for(align):

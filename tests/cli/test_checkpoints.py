@@ -6,7 +6,8 @@ import shutil
 import jax
 import pytest
 
-from bahdanau_jax import training
+from bahdanau_jax import run_folder
+from bahdanau_jax.checkpoints import Checkpointer
 from tests.training import toy
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -19,7 +20,7 @@ def whole(tmp_path_factory):
     """A run of four checkpoints, the first of which is the best."""
     run = tmp_path_factory.mktemp("whole") / "run"
     state, step = toy.parts()
-    checkpoints = training.Checkpointer(run / "checkpoints", 9)
+    checkpoints = Checkpointer(run / "checkpoints", 9)
     for at, score in SCORES.items():
         state, _ = step(state, toy.batch(at))
         checkpoints.save(at, jax.tree.map(jax.numpy.copy, state), score, {"step": at})
@@ -98,7 +99,7 @@ def test_pruning_leaves_the_last_good_one(run, command_line):
 
 
 def test_pruning_waits_for_no_trainer(run, command_line):
-    with training.lock(run):
+    with run_folder.lock(run):
         code, _, err = command_line("checkpoints", "--run", run, "--prune", 1)
     assert code == 2 and "is in use by another training run" in err and err.count("\n") == 1
     assert steps(run) == {"1", "2", "3", "4"}

@@ -26,13 +26,13 @@ def bahdanau(*arguments, **options):
         (
             [],
             "no command given; one of train, launch, prepare, translate, align, evaluate, "
-            "curves, checkpoints, bench, or --help",
+            "curves, checkpoints, or --help",
         ),
         (["trian"], "no command 'trian'; did you mean train?"),
         (
             ["xyz"],
             "no command 'xyz'; the commands are train, launch, prepare, translate, align, "
-            "evaluate, curves, checkpoints, bench",
+            "evaluate, curves, checkpoints",
         ),
         (["translate"], "missing: --run (bahdanau translate --help)"),
         (["translate", "--rum", "x"], "no option --rum; did you mean --run?"),
@@ -68,7 +68,6 @@ def bahdanau(*arguments, **options):
         (["train", "x", "--hlp"], "no option --hlp; see bahdanau train --help"),
         (["train", "x", "---", "3"], "no option ---; see bahdanau train --help"),
         (["translate", "--beam", "3"], "no option --beam; did you mean --beam-size?"),
-        (["bench", "trian"], "no benchmark 'trian'; did you mean train?"),
         (
             ["train", "x", "--workdir", "y", "--model.hidden-size", "many"],
             "Error parsing --model.hidden-size: invalid literal for int() with base 10: 'many'"
@@ -159,7 +158,7 @@ def test_help_is_complete_and_quick_to_make():
     assert done.stderr == "heavy: set()\n"
 
 
-@pytest.mark.parametrize("command", ["train", "prepare", "translate", "evaluate", "bench data"])
+@pytest.mark.parametrize("command", ["train", "prepare", "translate", "evaluate"])
 def test_help_of_a_command_names_each_option_with_a_sentence(call, command):
     code, out, err = call(*command.split(), "--help")
     assert (code, err) == (0, "")
@@ -174,7 +173,7 @@ def test_help_needs_no_jax():
     code = (
         "import sys; from bahdanau_jax.cli.main import main;"
         "[main([*command.split(), '--help', 'all']) for command in"
-        " ('train', 'launch', 'translate', 'align', 'evaluate', 'checkpoints', 'bench train')];"
+        " ('train', 'launch', 'translate', 'align', 'evaluate', 'checkpoints')];"
         "heavy = {'jax', 'flax', 'tensorflow', 'matplotlib', 'orbax', 'optax'} & set(sys.modules);"
         "print('heavy:', heavy, file=sys.stderr)"
     )

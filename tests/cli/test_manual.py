@@ -7,13 +7,9 @@ import typing
 
 import pytest
 
-from bahdanau_jax import configurations, data, evaluation, model, variants
-from bahdanau_jax.benchmarks import data as bench_data
-from bahdanau_jax.benchmarks import sizes
-from bahdanau_jax.benchmarks import train as bench_train
+from bahdanau_jax import configurations, data, variants
 from bahdanau_jax.cli import (
     align,
-    bench,
     checkpoints,
     choices,
     curves,
@@ -29,6 +25,9 @@ from bahdanau_jax.cli import (
     translate,
 )
 from bahdanau_jax.config import SEARCHES, Config
+from bahdanau_jax.data.corpora import sources
+from bahdanau_jax.evaluation import tally
+from bahdanau_jax.model import attention
 
 COMMANDS = {
     "train": train.Train,
@@ -39,35 +38,28 @@ COMMANDS = {
     "evaluate": evaluate.Evaluate,
     "curves": curves.Curves,
     "checkpoints": checkpoints.Checkpoints,
-    **{f"bench {name}": cls for name, (cls, _) in bench.BENCHMARKS.items()},
 }
-HELPS = {name: manual.text(cls, name, manual.ALL) for name, cls in COMMANDS.items()}
-OVERVIEWS = {"": main.usage(), "bench": bench.usage()}
+HELPS = {n: manual.text(cls, f"bahdanau {n}", manual.ALL) for n, cls in COMMANDS.items()}
 TABLES = {
     **{name: set(table) for name, table in variants.VARIANTS.items()},
-    "model.attention": set(model.SCORES) | {"MODULE:NAME"},
+    "model.attention": set(attention.SCORES) | {"MODULE:NAME"},
     "optimizer.name": set(variants.VARIANTS["optimizer.name"]) | {"MODULE:NAME"},
     "translate.preset": set(SEARCHES),
     "translate.weights": {"ema", "params"},
     "translate.checkpoint": {"best", "newest"},
-    "evaluate.tokenize": set(evaluation.TOKENIZERS),
+    "evaluate.tokenize": set(tally.TOKENIZERS),
     "align.level": set(data.LEVELS),
-    "bench data.encoders": set(bench_data.ENCODERS),
-    "bench train.size": set(sizes.SIZES),
-    "bench scaling.size": set(sizes.SIZES),
-    "bench train.peers": set(bench_train.PEERS),
-    "bench train.products": set(model.PRODUCTS),
 }
 
 
 def test_every_command_has_help():
-    assert {name.split()[0] for name in COMMANDS} == set(main.COMMANDS)
+    assert set(COMMANDS) == set(main.COMMANDS)
 
 
 def test_the_choices_in_help_are_those_of_the_tables():
     shown = dict(choices.CHOICES)
     kinds = shown.pop("data.train")
-    assert {address.partition(":")[0] for address in kinds} == set(data.SOURCES)
+    assert {address.partition(":")[0] for address in kinds} == set(sources.SOURCES)
     for command, cls in COMMANDS.items():
         for field, kind in typing.get_type_hints(cls).items():
             if typing.get_origin(kind) is typing.Literal:
@@ -90,17 +82,17 @@ def test_help_lists_every_choice_and_fits_a_terminal(name):
         assert len(line) <= 88 if line.startswith("  bahdanau") else len(line) <= 80, line
 
 
-@pytest.mark.parametrize("name", ["", "bench", *HELPS])
+@pytest.mark.parametrize("name", ["", *HELPS])
 def test_help_begins_with_examples_that_are_command_lines(name):
-    shown = {**HELPS, **OVERVIEWS}[name]
+    shown = HELPS.get(name, main.usage())
     lines = shown.split("examples:\n")[1].split("\n\n")[0].splitlines()
     assert len(lines) in (2, 3) and shown.index("examples:") < 300
     for line in lines:
         words = shlex.split(line)
         arguments = words[words.index("bahdanau") + 1 :]
         while arguments:
-            command = " ".join(arguments[: 2 if arguments[0] == "bench" else 1])
-            own, rest = launch._parted(arguments[len(command.split()) :])
+            command = arguments[0]
+            own, rest = launch._parted(arguments[1:])
             assert command.startswith(name) or rest
             parse(command, own)
             arguments, name = rest, ""
@@ -119,13 +111,13 @@ def parse(command, arguments):
 
 
 def test_the_first_page_of_train_is_short_and_shows_the_rest_on_demand():
-    first = manual.text(train.Train, "train")
+    first = manual.text(train.Train, "bahdanau train")
     assert first.count("\n") < 90
     for name, path in configurations.shipped().items():
         assert f"  {name} " in first and configurations.title(path).split()[0] in first
     assert "--decoding.top-k" not in first and "bahdanau train --help SECTION" in first
     for section in dataclasses.fields(Config):
-        shown = manual.text(train.Train, "train", section.name)
+        shown = manual.text(train.Train, "bahdanau train", section.name)
         assert shown.startswith(f"settings of {section.name}:\n")
         assert shown.rstrip("\n") in HELPS["train"]
 

@@ -6,11 +6,11 @@ import warnings
 import pytest
 
 from bahdanau_jax.cli import messages
-from bahdanau_jax.evaluation import MissingFont
+from bahdanau_jax.figures import MissingFont
 
 
 def test_a_warning_of_the_package_is_a_line_of_one_form(capsys):
-    log = logging.getLogger("bahdanau_jax.training.checkpoint")
+    log = logging.getLogger("bahdanau_jax.checkpoints.checkpointer")
     with messages.shown(), warnings.catch_warnings():
         warnings.simplefilter("always")
         log.warning("checkpoint %s is damaged:\nno array", "x/7")

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bahdanau_jax.decoding import Rules, sample, search
-from bahdanau_jax.decoding.sampling import likeliest
+from bahdanau_jax.decoding import Rules, search
+from bahdanau_jax.decoding.sampling import likeliest, sample
 from tests.decoding import lattice as oracle
 
 LIMITS = np.array([5, 0, 7, 2], np.int32)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bahdanau_jax.decoding import NORMALIZATIONS, Ranking, Rules, search
+from bahdanau_jax.decoding import NORMALIZATIONS, Rules, search
+from bahdanau_jax.decoding.ranking import Ranking
 from tests.decoding import lattice as oracle
 from tests.decoding.lattice import Lattice
 

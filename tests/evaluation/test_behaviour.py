@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bahdanau_jax.evaluation.behaviour import (
-    attention_totals,
-    coverage,
-    length_ratio,
-    repetition,
-)
+from bahdanau_jax.evaluation.behaviour import attention_totals, coverage, length_ratio, repetition
 
 
 def test_repetition_by_hand():

@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bahdanau_jax.evaluation.calibration import (
-    BINNINGS,
-    expected_calibration_error,
-    reliability,
-)
+from bahdanau_jax.evaluation.calibration import BINNINGS, expected_calibration_error, reliability
 
 WORDS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40)
 

@@ -4,7 +4,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from bahdanau_jax import training
+from bahdanau_jax.checkpoints import Checkpointer
+from bahdanau_jax.run_folder import METRICS, RECORD
+from bahdanau_jax.training import monitor
 
 Event = Callable[[], bool]
 
@@ -16,19 +18,19 @@ def finished(folder: Path) -> list[int]:
 
 def lines(folder: Path) -> list[dict]:
     """metrics.jsonl without times."""
-    text = (folder / training.METRICS).read_text().splitlines()
-    return [{k: v for k, v in json.loads(x).items() if k not in training.TIMES} for x in text]
+    text = (folder / METRICS).read_text().splitlines()
+    return [{k: v for k, v in json.loads(x).items() if k not in monitor.TIMES} for x in text]
 
 
 def starts_of(folder: Path) -> list[int]:
     """The steps at which the run began and went on."""
-    path = folder / training.RECORD
+    path = folder / RECORD
     return [entry["step"] for entry in json.loads(path.read_text())] if path.exists() else []
 
 
 def state(folder: Path) -> dict[str, bytes]:
     """All arrays of the newest checkpoint, verified, bit for bit."""
-    checkpoints = training.Checkpointer(folder / "checkpoints")
+    checkpoints = Checkpointer(folder / "checkpoints")
     try:
         found = checkpoints.arrays(checkpoints.steps()[-1])
     finally:
@@ -43,7 +45,7 @@ class Watched:
     """
 
     def __init__(self, folder: Path):
-        self._folder, self._metrics = folder, folder / training.METRICS
+        self._folder, self._metrics = folder, folder / METRICS
         self._before = {0, _file(self._metrics), *map(_file, _checkpoints(folder))}
 
     def reached(self, step: int) -> Event:

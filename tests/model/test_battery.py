@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bahdanau_jax.model import encode, start, stepper, sums, teacher_force
-from bahdanau_jax.model.loss import loss
+from bahdanau_jax.model import encode, start
+from bahdanau_jax.model.decoder import stepper, teacher_force
+from bahdanau_jax.model.loss import loss, sums
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
 CONFIG = CONFIGS["groundhog"]  # with every bias and layer but the gates' biases

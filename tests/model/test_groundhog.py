@@ -11,7 +11,7 @@ import pytest
 from bahdanau_jax import model
 from bahdanau_jax.batch import START
 from bahdanau_jax.config import PRESETS
-from bahdanau_jax.model import groundhog
+from bahdanau_jax.model import decoder, groundhog
 from tests import oracles
 from tests.model import worlds
 
@@ -74,7 +74,7 @@ def test_logits_equal_those_of_the_equations_on_groundhogs_names():
     memory = worlds.compiled(model.encode, static_argnums=0)(
         config, params, jnp.array([source]), mask
     )
-    step, state = worlds.compiled(model.stepper(config, params, memory)), model.start(memory)
+    step, state = worlds.compiled(decoder.stepper(config, params, memory)), model.start(memory)
     for i, before in enumerate([START, *target[:-1]]):
         log_p, state, _ = step(jnp.array([before]), state)
         ours = np.asarray(log_p)[0, theirs(range(VT), VT)]

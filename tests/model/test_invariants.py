@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 from bahdanau_jax.batch import START, Batch
-from bahdanau_jax.model import Seq2Seq, forced, start, stepper
+from bahdanau_jax.model import Seq2Seq, forced, start
 from bahdanau_jax.model.attention import masked_softmax
-from bahdanau_jax.model.decoder import maxout
+from bahdanau_jax.model.decoder import maxout, stepper
 from bahdanau_jax.model.loss import loss
 from bahdanau_jax.model.parameters import embed
 from tests import oracles

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.batch import START, Batch
-from bahdanau_jax.model import encode, fold, forced, start, stepper, sums
+from bahdanau_jax.model import encode, fold, forced, start
+from bahdanau_jax.model.decoder import stepper
+from bahdanau_jax.model.loss import sums
 from tests.model.worlds import CONFIGS, compiled, parameters
 
 ROWS, PART = 32_771, 8_192

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bahdanau_jax.model import encode, teacher_force
+from bahdanau_jax.model import encode
+from bahdanau_jax.model.decoder import teacher_force
 from tests import oracles
 from tests.model.worlds import (
     CONFIGS,

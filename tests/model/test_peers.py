@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.model import encode, teacher_force
+from bahdanau_jax.model import encode
+from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.encoder import bidirectional
 from tests.model.worlds import SIZES, batch, compiled, parameters
 

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import PRESETS, ModelConfig
-from bahdanau_jax.model import Score, Seq2Seq, count, encode, score_named, start, stepper, sums
+from bahdanau_jax.model import Seq2Seq, count, encode, score_named, start
+from bahdanau_jax.model.attention import Score
+from bahdanau_jax.model.decoder import stepper
+from bahdanau_jax.model.loss import sums
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
 

@@ -14,7 +14,9 @@ from jaxtyping import Array
 
 from bahdanau_jax.batch import EOS, Batch, pad
 from bahdanau_jax.config import PRESETS, ModelConfig
-from bahdanau_jax.model import Memory, Seq2Seq, Sums, encode, forced, sums
+from bahdanau_jax.model import Seq2Seq, encode, forced
+from bahdanau_jax.model.attention import Memory
+from bahdanau_jax.model.loss import Sums, sums
 
 # Compiled code that runs once: what a test pays for is the compilation.
 QUICK = {

@@ -14,6 +14,8 @@ import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.checkpoints import Checkpointer
+from bahdanau_jax.training import loop, monitor
 from tests.training import toy
 
 
@@ -36,7 +38,7 @@ def unbroken(step, tmp_path_factory):
 
 def lines(workdir: Path) -> list[dict]:
     text = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k not in training.TIMES} for line in text]
+    return [{k: v for k, v in json.loads(line).items() if k not in monitor.TIMES} for line in text]
 
 
 def leaves(state) -> list[np.ndarray]:
@@ -51,7 +53,7 @@ def assert_same(workdir, state, unbroken) -> None:
 
 
 def kept(workdir) -> dict:
-    checkpoints = training.Checkpointer(workdir / "checkpoints")
+    checkpoints = Checkpointer(workdir / "checkpoints")
     found = {step: checkpoints.scores().get(step) for step in checkpoints.steps()}
     checkpoints.close()
     return found
@@ -189,9 +191,9 @@ def poisoned(start: int):
 
 
 def test_divergence_stops_the_run(step, tmp_path):
-    with pytest.raises(training.Diverged, match="not finite 3 times in a row, up to step 9"):
+    with pytest.raises(loop.Diverged, match="not finite 3 times in a row, up to step 9"):
         toy.train(tmp_path, step, next_batches=poisoned, max_nonfinite=3, evaluate=None)
-    checkpoints = training.Checkpointer(tmp_path / "checkpoints")
+    checkpoints = Checkpointer(tmp_path / "checkpoints")
     state = checkpoints.restore(toy.parts()[0])
     checkpoints.close()
     assert all(np.isfinite(leaf).all() for leaf in leaves(state))
@@ -225,6 +227,6 @@ def test_killed_again_and_again(unbroken, tmp_path):
     done = program(tmp_path)
     assert done.stdout.strip() == "finished", done.stderr
     assert lines(tmp_path) == lines(unbroken[0])
-    checkpoints = training.Checkpointer(tmp_path / "checkpoints")
+    checkpoints = Checkpointer(tmp_path / "checkpoints")
     assert_same(tmp_path, checkpoints.restore(toy.parts()[0]), unbroken)
     checkpoints.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bahdanau_jax import training
-from bahdanau_jax.training.locking import lock
+from bahdanau_jax.run_folder import METRICS, lock
 from bahdanau_jax.training.monitor import Monitor, cut
 
 SUMS = {
@@ -30,7 +30,7 @@ SUMS = {
 
 def lines(workdir: Path) -> list[dict]:
     strict = lambda name: pytest.fail(f"{name} is no JSON")  # noqa: E731
-    text = (workdir / training.METRICS).read_text()
+    text = (workdir / METRICS).read_text()
     return [json.loads(line, parse_constant=strict) for line in text.splitlines()]
 
 
@@ -128,17 +128,17 @@ def test_a_resumed_window(monitor, tmp_path):
     again.update(2, {**SUMS, "loss": 1 / 3})
     again.close()
     for line in (*before, *lines(tmp_path)):
-        for name in training.TIMES:
+        for name in monitor.TIMES:
             line.pop(name, None)
-    assert lines(tmp_path)[0] | {n: 0 for n in training.TIMES} == before[0] | {
-        n: 0 for n in training.TIMES
+    assert lines(tmp_path)[0] | {n: 0 for n in monitor.TIMES} == before[0] | {
+        n: 0 for n in monitor.TIMES
     }
 
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from bahdanau_jax.training.locking import lock
+from bahdanau_jax.run_folder import lock, METRICS
 with lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

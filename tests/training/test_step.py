@@ -10,10 +10,10 @@ import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.benchmarks import updates
 from bahdanau_jax.config import OptimizerConfig
-from bahdanau_jax.training import parallel
+from bahdanau_jax.distributed import backends
 from bahdanau_jax.training import step as stepping
+from benchmarks import updates
 from tests.model import worlds
 from tests.training import toy
 
@@ -57,7 +57,7 @@ def test_loss_scale(scale, limit):
 
 def test_an_accelerator_never_asks_the_host_within_an_update(monkeypatch):
     """No branch, no call back, and only loops of a known length: a CUDA graph can hold it."""
-    monkeypatch.setattr(parallel, "BLOCKS", {})  # as on all but a CPU
+    monkeypatch.setattr(backends, "BLOCKS", {})  # as on all but a CPU
     config = dataclasses.replace(worlds.CONFIGS["paper"], readout_dropout=0.5)
     state, step, _ = updates.ours(config, updates.parameters(config), accumulate=2)
     program = step.trace(state, worlds.batch(worlds.pairs(count=4))).jaxpr

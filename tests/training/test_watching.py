@@ -14,8 +14,9 @@ import pytest
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
-from bahdanau_jax.training import record, study
-from bahdanau_jax.training.compilation import CompileLog
+from bahdanau_jax.run_folder import RECORD
+from bahdanau_jax.training import loop, nonfinite_batch, run_record
+from bahdanau_jax.training.compile_log import CompileLog
 from tests.training import toy
 
 
@@ -30,7 +31,7 @@ def test_every_start_is_recorded(tmp_path, monkeypatch):
     config = Config(training=TrainingConfig(seed=7))
     for at in (0, 12):
         training.append_record(tmp_path, config, at)
-    first, second = json.loads((tmp_path / training.RECORD).read_text())
+    first, second = json.loads((tmp_path / RECORD).read_text())
     assert (first["step"], second["step"], first["seed"]) == (0, 12, 7)
     assert first["command"] == sys.argv and first["versions"]["jax"] == jax.__version__
     assert first["devices"] == {"backend": "cpu", "kind": "cpu", "count": 1, "processes": 1}
@@ -39,25 +40,25 @@ def test_every_start_is_recorded(tmp_path, monkeypatch):
 
 
 def test_a_damaged_record_is_set_aside(tmp_path):
-    (tmp_path / training.RECORD).write_text("[{")
+    (tmp_path / RECORD).write_text("[{")
     training.append_record(tmp_path, Config(), 3)
-    assert len(json.loads((tmp_path / training.RECORD).read_text())) == 1
+    assert len(json.loads((tmp_path / RECORD).read_text())) == 1
     assert (tmp_path / "record.json.damaged").read_text() == "[{"
 
 
 def test_the_state_of_the_checkout(tmp_path):
     """Of the checkout that holds the code, not of one that the code is merely installed in."""
     run = lambda *words: subprocess.run(["git", "-C", tmp_path, *words], check=True)  # noqa: E731
-    assert record.git(tmp_path) is None
+    assert run_record.git(tmp_path) is None
     run("init", "-q")
     (tmp_path / "__init__.py").write_text("")
-    assert record.git(tmp_path) is None
+    assert run_record.git(tmp_path) is None
     run("add", ".")
     run("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "one")
-    clean = record.git(tmp_path)
+    clean = run_record.git(tmp_path)
     assert clean and re.fullmatch("[0-9a-f]{40}", clean["commit"]) and not clean["changed"]
     (tmp_path / "__init__.py").write_text("x = 1\n")
-    assert record.git(tmp_path) == {**clean, "changed": True}
+    assert run_record.git(tmp_path) == {**clean, "changed": True}
 
 
 def test_compilations_are_logged_while_the_log_is_open(tmp_path):
@@ -128,11 +129,11 @@ def poisoned(start: int):
 
 
 def test_the_batch_of_a_divergence_is_kept(step, tmp_path):
-    with pytest.raises(training.Diverged) as diverged:
+    with pytest.raises(loop.Diverged) as diverged:
         toy.train(tmp_path, step, next_batches=poisoned, max_nonfinite=3, evaluate=None)
     path = tmp_path / "nonfinite-9.npz"
     assert f"up to step 9, whose batch is kept in {path}: lower" in str(diverged.value)
-    batch = training.load_batch(path)
+    batch = nonfinite_batch.load_batch(path)
     assert batch.source.tolist() == toy.batch(8).source.tolist() and np.isnan(batch.weight).all()
     state, _ = toy.parts()
     assert float(step(state, batch)[1].skipped) == 1  # it can be looked into
@@ -142,9 +143,11 @@ def test_each_of_several_processes_keeps_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     for process in (0, 1):
         monkeypatch.setattr(jax, "process_index", lambda process=process: process)
-        path = study.save_batch(tmp_path, 9, toy.batch(process))
+        path = nonfinite_batch.save_batch(tmp_path, 9, toy.batch(process))
         assert path == tmp_path / f"nonfinite-9-{process}.npz"
-        assert training.load_batch(path).source.tolist() == toy.batch(process).source.tolist()
+        assert (
+            nonfinite_batch.load_batch(path).source.tolist() == toy.batch(process).source.tolist()
+        )
 
 
 def test_telemetry_reaches_the_lines_and_warns_once(tmp_path, capfd):

@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bahdanau_jax import training
+from bahdanau_jax import run_folder, training
 from bahdanau_jax.batch import Batch, pad
+from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import OptimizerConfig, TrainingConfig
 
 VOCABULARY, SIZE, ROWS, LENGTH = 11, 5, 8, 7
@@ -88,7 +89,7 @@ EVALUATE = training.eval_step(loss_fn)
 def train(workdir: Path, step_fn, config: TrainingConfig = CONFIG, evaluate=score, **kwargs):
     """Start, or go on with, the run in `workdir`."""
     state, _ = parts()
-    checkpoints = training.Checkpointer(workdir / "checkpoints", config.keep_checkpoints)
+    checkpoints = Checkpointer(workdir / "checkpoints", config.keep_checkpoints)
     kwargs.get("wrap", lambda checkpoints: None)(checkpoints)
     kwargs.pop("wrap", None)
     try:
@@ -144,7 +145,7 @@ def main(workdir: str, *how: str) -> None:
 
         checkpoints.save = dying
 
-    with training.lock(Path(workdir)):
+    with run_folder.lock(Path(workdir)):
         _, outcome = train(Path(workdir), step_fn, evaluate=evaluate, wrap=wrap)
     print(outcome)
 

@@ -1,0 +1,123 @@
+"""Links from nothing but which words occur together: the Dice coefficient, a baseline.
+
+    dice(x, y) = 2 C(x, y) / (C(x) + C(y))
+
+with C the number of sentence pairs that contain a word, or both words. Source: Och and Ney 2003,
+section 2.2.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bahdanau_jax.alignment.linking import Links, matrix
+
+Words = Sequence[str]
+CHUNK = 1 << 21  # occurrences of pairs counted at once
+
+
+class Dice:
+    """Coefficients of the word pairs of some sentences, counted in a training text.
+
+    Memory grows with the different word pairs of `sentences`, the ones to align, and not with the
+    training text, which is read once.
+
+    >>> dice = Dice([(["a", "b"], ["x"])], training=[(["a"], ["x"]), (["b", "a"], ["x", "y"])])
+    >>> dice.scores(["a", "b"], ["x"])
+    array([[1.        , 0.66666667]])
+    """
+
+    def __init__(
+        self, sentences: Iterable[tuple[Words, Words]], training: Iterable[tuple[Words, Words]]
+    ):
+        self._source: dict[str, int] = {}
+        self._target: dict[str, int] = {}
+        wanted: set[tuple[int, int]] = set()
+        for source, target in sentences:
+            x = [self._source.setdefault(word, len(self._source)) for word in source]
+            y = [self._target.setdefault(word, len(self._target)) for word in target]
+            wanted.update((i, j) for i in x for j in y)
+        width = max(len(self._target), 1)
+        self._keys = np.array(sorted(i * width + j for i, j in wanted), np.int64)
+        self._together = np.zeros(len(self._keys), np.int64)
+        self._of_source = np.zeros(len(self._source), np.int64)
+        self._of_target = np.zeros(len(self._target), np.int64)
+        self._count(training)
+
+    def scores(self, source: Words, target: Words) -> Float[np.ndarray, "T S"]:
+        """Of every target word with every source word; 0 for words never seen together.
+
+        Raises ValueError for words that were not among the sentences to align.
+        """
+        try:
+            x = np.array([self._source[word] for word in source], np.int64)
+            y = np.array([self._target[word] for word in target], np.int64)
+        except KeyError as error:
+            raise ValueError(f"{error} is no word of the sentences that were counted for") from None
+        if not len(x) or not len(y):
+            return np.zeros((len(y), len(x)))
+        places = np.searchsorted(self._keys, x[None] * max(len(self._target), 1) + y[:, None])
+        alone = self._of_source[x][None] + self._of_target[y][:, None]
+        return 2 * self._together[places] / np.maximum(alone, 1)
+
+    def _count(self, training: Iterable[tuple[Words, Words]]) -> None:
+        pending: list[np.ndarray] = []
+        size = 0
+        for source, target in training:
+            x, y = (
+                np.fromiter({index[word] for word in words if word in index}, np.int64)
+                for index, words in ((self._source, source), (self._target, target))
+            )
+            self._of_source[x] += 1
+            self._of_target[y] += 1
+            pending.append((x[:, None] * max(len(self._target), 1) + y[None]).ravel())
+            size += len(pending[-1])
+            if size >= CHUNK:
+                self._add(pending)
+                pending, size = [], 0
+        self._add(pending)
+
+    def _add(self, pending: list[np.ndarray]) -> None:
+        if not pending or not len(self._keys):
+            return
+        keys, counts = np.unique(np.concatenate(pending), return_counts=True)
+        places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        known = self._keys[places] == keys
+        self._together[places[known]] += counts[known]
+
+
+def strongest(scores: Float[np.ndarray, "T S"]) -> Links:
+    """Each target word linked to the source word of its best score; of equals, the one nearest
+    to the diagonal, so that words of which nothing is known are linked as `diagonal` links them.
+
+    >>> sorted(strongest(np.array([[0.1, 0.9], [0.0, 0.0]])))
+    [(1, 0), (1, 1)]
+    """
+    scores = matrix(scores)
+    height, width = scores.shape
+    if not width:
+        return frozenset()
+    rows, columns = 2 * np.arange(height)[:, None] + 1, 2 * np.arange(width)[None] + 1
+    away = np.abs(columns * height - rows * width)
+    away = np.where(scores == scores.max(axis=1, keepdims=True), away, np.iinfo(np.int64).max)
+    chosen = width - 1 - away[:, ::-1].argmin(axis=1)  # of two at one distance, the later
+    return frozenset((int(source), target) for target, source in enumerate(chosen))
+
+
+def merge_scores(
+    scores: Float[np.ndarray, "T S"],
+    source_words: Bool[np.ndarray, "W S"],
+    target_words: Bool[np.ndarray, "V T"],
+) -> Float[np.ndarray, "V W"]:
+    """Of words that consist of tokens, the best score of any two; the rows of `source_words` and
+    `target_words` mark the tokens of each word. 0 for a word without tokens.
+
+    >>> one = np.ones((1, 2), bool)
+    >>> merge_scores(np.array([[0.1, 0.4], [0.2, 0.3]]), one, one)
+    array([[0.4]])
+    """
+    rows = [scores[tokens].max(axis=0, initial=0) for tokens in target_words]
+    whole = np.array(rows).reshape(len(target_words), scores.shape[1])
+    columns = [whole[:, tokens].max(axis=1, initial=0) for tokens in source_words]
+    return np.array(columns).reshape(len(source_words), len(target_words)).T

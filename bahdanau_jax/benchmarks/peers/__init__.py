@@ -1,6 +1,0 @@
-"""Other people's programs, each in a Python environment of its own, asked by lines of JSON."""
-
-from bahdanau_jax.benchmarks.peers.process import Failure, Peer
-from bahdanau_jax.benchmarks.peers.recipe import joeynmt
-
-__all__ = ["Failure", "Peer", "joeynmt"]

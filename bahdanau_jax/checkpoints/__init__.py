@@ -1,0 +1,20 @@
+"""Checkpoints: saved by Orbax, verified by digests, selected by their scores."""
+
+from bahdanau_jax.checkpoints.checkpointer import Checkpointer
+from bahdanau_jax.checkpoints.inventory import Entry, better, inventory, prune
+from bahdanau_jax.checkpoints.selection import Chosen, Records
+from bahdanau_jax.checkpoints.state_digest import difference, flatten, signature, unflatten
+
+__all__ = [
+    "Checkpointer",
+    "Chosen",
+    "Entry",
+    "Records",
+    "better",
+    "difference",
+    "flatten",
+    "inventory",
+    "prune",
+    "signature",
+    "unflatten",
+]

@@ -1,0 +1,296 @@
+"""Checkpoints: the newest few and the best, and the newest good one back, whatever died or broke.
+
+Beside every checkpoint stand the name, type, shape and digest of each of its arrays: Orbax itself
+restores a flipped bit without a word, and casts a wrong type in silence.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from orbax.checkpoint import v1 as orbax
+
+from bahdanau_jax.checkpoints import replacement
+from bahdanau_jax.checkpoints.orbax_errors import (
+    Damaged,
+    ReadableSteps,
+    advice,
+    hush,
+    quiet,
+    read_by_all,
+    reading,
+    steps_in,
+)
+from bahdanau_jax.checkpoints.preservation import NewestAndBest
+from bahdanau_jax.checkpoints.selection import NONE, Chosen, Records, candidates, damaged
+from bahdanau_jax.checkpoints.state_digest import (
+    DIGESTS,
+    Flat,
+    abstract,
+    difference,
+    flatten,
+    seal,
+    signature,
+    sums,
+    unflatten,
+)
+from bahdanau_jax.distributed import Lost, is_lost, owned
+
+State = TypeVar("State")
+ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
+DAMAGED = "damaged-"  # before the step, in the name of a folder set aside
+
+
+class Checkpointer:
+    """The checkpoints of one run folder: `keep` newest ones, and beside them the best by score.
+
+    With keep=None the folder is read and never changed, so a run may be read while it trains.
+    `records` tell the dev scores of checkpoints that cannot be read.
+
+    >>> checkpoints = Checkpointer(workdir / "checkpoints", keep=2)
+    >>> state = checkpoints.restore(state) or state
+    """
+
+    def __init__(self, folder: Path, keep: int | None = None, records: Records = NONE):
+        self.folder, self._keep, self._pending = Path(folder).absolute(), keep, None
+        self._records = records
+        if keep is None and not self.folder.is_dir():
+            raise FileNotFoundError(f"{folder} holds no checkpoints: train a model there first")
+        self._scores: dict[int, float] = {}
+        options = orbax.Context()
+        options.pytree.loading.partial_load = True
+        policy, names = NewestAndBest(keep or 1, self._scores), ReadableSteps()
+        hush()
+        with self._disk():
+            if keep is not None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                replacement.bring_back(self.folder)
+            self._orbax = orbax.training.Checkpointer(
+                str(self.folder),
+                context=options,
+                cleanup_tmp_directories=keep is not None,
+                preservation_policy=policy,  # pyright: ignore[reportArgumentType]
+                step_name_format=names,  # pyright: ignore[reportArgumentType]
+            )
+        self._read_scores()
+
+    def _read_scores(self) -> None:
+        self._scores.clear()
+        for step in self.steps():
+            with suppress(Damaged):
+                if (score := self._note(step)["score"]) is not None:
+                    self._scores[step] = score
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        """Whatever goes wrong with the folder is told in one line."""
+        try:
+            with quiet():
+                yield
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            what = "read the" if self._keep is None else "keep"
+            told = f"cannot {what} checkpoints in {self.folder}: {reason}"
+            if is_lost(error):
+                raise Lost.while_running(told) from error
+            raise OSError(f"{told}; {advice(error)}") from error
+
+    def save(
+        self, step: int, state: Any, score: float | None = None, progress: dict | None = None
+    ) -> None:
+        """Start to save; returns as soon as `state` may be donated to the next step.
+
+        A checkpoint of the same step is replaced, and lost only when the new one is whole. A score
+        of None, NaN or infinity is never the best. `progress` is any JSON that the training loop
+        needs to go on. Raises OSError where this save, or the one before it, cannot be written.
+        """
+        flat = flatten(state)
+        note = {
+            "leaves": {name: signature(leaf) for name, leaf in flat.items()},
+            "digest": "sum32",
+            "digests": sums(flat),
+            "score": score if score is not None and math.isfinite(score) else None,
+            "progress": progress or {},
+        }
+        self.wait()
+        replacement.make_room(self.folder, flat)
+        self._scores.pop(step, None)
+        if note["score"] is not None:
+            self._scores[step] = note["score"]
+        with self._disk():
+            if step in self.steps():
+                self._rename(str(step), f"{replacement.REPLACED}{step}")
+            self._pending = self._orbax.save_checkpointables_async(
+                step,
+                {ITEM: flat},
+                force=True,
+                custom_metadata={"note": note, "seal": seal(note)},
+            )
+
+    def _rename(self, name: str, new: str) -> None:
+        replacement.rename(self.folder / name, self.folder / new)
+        self._orbax.reload()
+
+    def check(self) -> None:
+        """Raise OSError where a save in the background has failed by now; never waits."""
+        try:
+            if self._pending is not None:
+                self._pending.result(timeout=0)
+        except Exception as error:
+            if isinstance(error, TimeoutError) and error.errno is None:  # no disk's: not done yet
+                return
+            self.wait()
+            raise
+
+    def _finish(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        pending.result()
+        self._orbax.wait()
+        replacement.forget(self.folder)
+
+    def wait(self) -> None:
+        """Until the last save is on disk. Raises OSError where it could not be written."""
+        with self._disk():
+            self._finish()
+
+    def close(self) -> None:
+        """Likewise, and for good."""
+        with self._disk():
+            try:
+                self._finish()
+            finally:
+                self._orbax.close()
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint, oldest first."""
+        return [checkpoint.step for checkpoint in self._orbax.checkpoints]
+
+    def scores(self) -> dict[int, float]:
+        """Step -> score, where one was given."""
+        present = self.steps()
+        return {step: score for step, score in self._scores.items() if step in present}
+
+    def progress(self, step: int) -> dict:
+        """What was saved with that step's state; {} for a step without a checkpoint."""
+        return self._note(step)["progress"] if step in self.steps() else {}
+
+    def restore(self, template: State) -> State | None:
+        """The newest checkpoint that is whole, or None where there is none at all.
+
+        `template` gives names, shapes, types and devices. One that is a dict may name a part of
+        the state, {"params": params}, and only that part is read. Damaged checkpoints are reported
+        and skipped, and a training run sets them aside as damaged-STEP.
+        Raises ValueError where the checkpoint is of another model, OSError where all are damaged.
+        """
+        return next(iter(self.choose(template, "newest", 1)[0]), None)
+
+    def choose(self, template: State, choice: str, count: int) -> tuple[list[State], Chosen]:
+        """The first `count` that are whole, in an order of ORDERS, and how they were chosen.
+
+        There are fewer where there are no more. Raises as `restore`, and ValueError for another
+        order, or none to restore.
+        """
+        scores, faults = self.survey()
+        states, used, passed = [], [], []
+        for one in candidates(scores, faults, self._records, choice, count):
+            if len(states) == count:
+                break
+            try:
+                if not one.fault:
+                    states.append(self._load(one.step, template))
+            except Damaged as error:
+                faults[one.step] = str(error)
+                one = damaged(one.step, str(error), self._records, one.score)
+            (passed if one.fault else used).append(one)
+        chosen = Chosen(choice, tuple(used), tuple(passed))
+        if states or (self._keep and not faults):  # otherwise the error below says all there is
+            chosen.report(self.folder, faults if self._keep else {}, self._records)
+        if faults and not states:
+            raise OSError(
+                f"every checkpoint in {self.folder} is damaged: restore the folder from a copy, "
+                "or remove it to start again"
+            )
+        self._set_aside(list(faults))
+        return states, chosen
+
+    def survey(self) -> tuple[dict[int, float | None], dict[int, str]]:
+        """Step -> dev score where the metadata can be read, and step -> what is wrong elsewhere."""
+        scores, faults = {}, {}
+        for step in steps_in(self.folder):
+            try:
+                scores[step] = read_by_all(lambda step=step: self._note(step))["score"]
+            except Damaged as error:
+                if (self.folder / str(step)).exists():  # or else a trainer has just removed it
+                    faults[step] = str(error)
+        return scores, faults
+
+    def _set_aside(self, steps: list[int]) -> None:
+        """Out of the way of the saves to come, but not lost."""
+        if self._keep is None or not steps:
+            return
+        with self._disk():
+            for step in steps:
+                self._rename(str(step), f"{DAMAGED}{step}")
+        self._read_scores()
+
+    def _note(self, step: int) -> dict:
+        def read() -> tuple[dict, str]:
+            metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
+            return metadata["note"], metadata["seal"]
+
+        note, sealed = reading("its metadata", read)
+        if seal(note) != sealed:
+            raise Damaged("its metadata do not match their digest")
+        return note
+
+    def _load(self, step: int, template: State) -> State:
+        note, wanted = read_by_all(lambda: self._note(step)), flatten(template)
+        saved = note["leaves"]
+        if isinstance(template, dict):  # a part of the state
+            saved = {n: v for n, v in saved.items() if n.split("/")[0] in template}
+        expected = {name: signature(leaf) for name, leaf in wanted.items()}
+        if fault := difference(expected, saved):
+            raise ValueError(
+                f"{self.folder / str(step)} is of another model: {fault}; use the "
+                "configuration it was trained with, or another folder"
+            )
+        return owned(unflatten(template, self._read(step, note, wanted)))  # Orbax's are views
+
+    def _read(self, step: int, note: dict, wanted: Flat) -> Flat:
+        """Arrays like those `wanted`. Raises Damaged, on every process or on none."""
+        leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
+        load = self._orbax.load_checkpointables
+        flat = read_by_all(lambda: reading("it", lambda: load(step, {ITEM: leaves})[ITEM]))
+        for name in wanted:
+            if not isinstance(flat[name], jax.Array):  # Orbax hands back what it was asked with
+                raise Damaged(f"{name} is missing")
+        found = DIGESTS[note.get("digest", "sha256")](flat)
+        for name in wanted:
+            if found[name] != note["digests"][name]:
+                raise Damaged(f"{name} does not match its digest")
+        return flat
+
+    def arrays(self, step: int, part: str = "") -> dict[str, np.ndarray]:
+        """What was saved, by name, without a template; of a `part`, such as "params", alone.
+
+        Raises Damaged where it is not as it was written.
+
+        >>> checkpoints.arrays(200, "params")["params/source_embedding/E"].shape
+        (30001, 620)
+        """
+        note = self._note(step)
+        leaves = {
+            name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
+            for name, (dtype, shape) in note["leaves"].items()
+            if not part or name.split("/")[0] == part
+        }
+        wide = any(leaf.dtype.itemsize == 8 for leaf in leaves.values())
+        with jax.enable_x64(wide):
+            return {n: np.asarray(a) for n, a in self._read(step, note, leaves).items()}

@@ -1,0 +1,1 @@
+"""Encoded pairs to padded batches: the plan of an epoch and its shapes."""

@@ -1,0 +1,120 @@
+"""From planned batches to padded arrays, made ahead of the consumer in a thread."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from bahdanau_jax.batch import PAD, Batch
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.batches import bucket_shapes
+from bahdanau_jax.data.batches.plan import Plan, Planned, Rows
+from bahdanau_jax.data.store.store import Pairs, Ragged
+
+DEV_SHAPES = 3  # evaluation visits few batches: more programs cost more than padding
+ENDLESS = 1 << 40  # batches; Grain asks for a number
+PREFETCHED = 16  # batches made ahead, in a thread
+
+
+def lay_out(pairs: Pairs, planned: Planned, process: int = 0, processes: int = 1) -> Batch:
+    """The padded batch, filler rows of weight 0 at its end; or, of several processes, its share.
+
+    The shares of all processes, one below the other, are the batch. They are equally high where
+    `processes` divides its height.
+    """
+    rows, cell, height = planned
+    start, end = (height * i // processes for i in (process, process + 1))
+    rows, height = rows[start:end], end - start
+    weight = np.zeros(height, np.float32)
+    weight[: len(rows)] = 1
+    source, target = pairs.sides
+    return Batch(
+        *_rectangle(source, rows, height, cell[0]),
+        *_rectangle(target, rows, height, cell[1]),
+        weight,
+    )
+
+
+def _rectangle(
+    side: Ragged, rows: Rows, height: int, width: int
+) -> tuple[Int[np.ndarray, "B L"], Bool[np.ndarray, "B L"]]:
+    """What `batch.pad` gives, with one indexing for all sentences together."""
+    starts, ends = side.offsets[rows], side.offsets[rows + 1]
+    places = np.arange(width)
+    mask = np.zeros((height, width), np.bool_)
+    mask[: len(rows)] = places < (ends - starts)[:, None]
+    ids = np.full((height, width), PAD, np.int32)
+    ids[mask] = side.ids[(starts[:, None] + places)[mask[: len(rows)]]]
+    return ids, mask
+
+
+class _Steps:
+    """Grain's random-access source: item i is the batch of step i, for ever."""
+
+    def __init__(self, pairs: Pairs, plan: Plan, process: int, processes: int, multiple: int):
+        self._pairs, self._plan, self._share = pairs, plan, (process, processes)
+        self._multiple = multiple
+
+    def __len__(self) -> int:
+        return ENDLESS
+
+    def __getitem__(self, index: int) -> Batch:
+        planned = self._plan.at(int(index))
+        height = -(-planned.height // self._multiple) * self._multiple
+        return lay_out(self._pairs, planned._replace(height=height), *self._share)
+
+
+def train_batches(
+    store: Pairs,
+    plan: Plan,
+    start_step: int = 0,
+    process: int = 0,
+    processes: int = 1,
+    multiple: int = 1,
+) -> Iterator[Batch]:
+    """Endless batches from a step on; of several processes, each takes its share of every one.
+
+    Those from step n are the tail of those from step 0, on any number of processes. Filler rows
+    bring the height of every batch to a multiple of `multiple`, so that devices can share it.
+
+    >>> batches = train_batches(store, Plan(store.lengths, config, seed=1), start_step=300)
+    >>> next(batches).source.shape
+    (80, 31)
+    """
+    import grain  # takes a second
+
+    if not len(store):
+        raise ValueError("there is no pair to train on")
+    steps = grain.MapDataset.source(_Steps(store, plan, process, processes, multiple))[start_step:]
+    ahead = grain.ReadOptions(num_threads=1, prefetch_buffer_size=PREFETCHED)
+    return iter(steps.to_iter_dataset(ahead))
+
+
+def each_shape(
+    store: Pairs, plan: Plan, steps: Iterable[int], multiple: int = 1
+) -> Iterator[Batch]:
+    """Of these steps, the first batch of each padded shape; in their order."""
+    seen, batches = set(), _Steps(store, plan, 0, 1, multiple)
+    for step in steps:
+        shape = plan.at(step)[1:]
+        if shape not in seen:
+            seen.add(shape)
+            yield batches[step]
+
+
+def dev_batches(pairs: Pairs, config: DataConfig) -> list[Batch]:
+    """All pairs once, by length, in few shapes; no pair is too long. Sums over them mean the same
+    in any order.
+    """
+    return [lay_out(pairs, one) for one in dev_plan(pairs, config)]
+
+
+def dev_plan(pairs: Pairs, config: DataConfig) -> list[Planned]:
+    """Which pairs are in each of the `dev_batches`, and its shape."""
+    by_length = np.lexsort((*pairs.lengths.T, pairs.lengths.max(1, initial=0)))
+    size = config.batch_size
+    batches = np.split(by_length, range(size, len(by_length), size)) if len(pairs) else []
+    extents = np.array([pairs.lengths[rows].max(0) for rows in batches]).reshape(-1, 2)
+    cells = bucket_shapes.choose(extents, min(config.shapes, DEV_SHAPES))
+    places = bucket_shapes.place(extents, cells) if batches else ()
+    return [Planned(rows, cells[i], size) for rows, i in zip(batches, places, strict=True)]

@@ -1,0 +1,1 @@
+"""Addresses to text: where sentence pairs come from."""

@@ -1,0 +1,159 @@
+"""The corpora that need no file: `builtin:NAME/SPLIT?options`, each pair with its gold alignment.
+
+    builtin:en-fr/train?pairs=20000&min=3&max=60&seed=0      sentences of min to max words
+    builtin:en-fr/train?rare=10&words=FILE                   10 % rare names, words of your own
+    builtin:reverse/test?pairs=500&min=1&max=10&limit=20     min to max integers of 1 to limit
+
+A relative FILE is looked up from where the program runs. docs/grammar.md tells more of en-fr.
+
+Splits are train, dev and test, and share no source. Dev and test of en-fr repeat no source either.
+"""
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bahdanau_jax.data.corpora import integer_tasks
+from bahdanau_jax.names import choose
+
+if TYPE_CHECKING:
+    from bahdanau_jax.data.corpora.grammar import AlignedPair
+
+PAIRS = 1_000  # where the option does not say
+MOST_REPEATED = 10_000  # sentences seen before in a row, after which there is no new one
+
+
+Options = dict[str, Any]
+
+
+class Builtin(NamedTuple):
+    """A built-in corpus. `generate(split, seed, other options)` is endless and deterministic."""
+
+    options: "Mapping[str, Callable[[str], Any]]"  # name -> its value from text
+    generate: "Callable[[str, int, Options], Iterator[AlignedPair]]"
+    texts: "Callable[[AlignedPair], tuple[str, str]]"  # both sides as ordinary text
+    files: Callable[[Options], list[Path]]  # all that it is made from
+
+
+def _whole(value: str) -> int:
+    if not (value.isascii() and value.isdigit()):
+        raise ValueError(f"should be a whole number, not {value!r}")
+    return int(value)
+
+
+def _file(value: str) -> str:
+    if not Path(value).is_file():
+        raise ValueError(f"should be a file, and there is none at {value!r}")
+    return value
+
+
+def _integers(task: integer_tasks.Task) -> Builtin:
+    return Builtin(
+        options=dict.fromkeys(("min", "max", "limit"), _whole),
+        generate=lambda split, seed, options: integer_tasks.generate(
+            task._replace(**options), split, seed
+        ),
+        texts=lambda pair: (" ".join(pair.source), " ".join(pair.target)),
+        files=lambda options: [Path(integer_tasks.__file__)],
+    )
+
+
+# Option of en-fr -> its value from text, its name in `grammar.generate`.
+_SENTENCE_OPTIONS = MappingProxyType(
+    {
+        "min": (_whole, "min_words"),
+        "max": (_whole, "max_words"),
+        "rare": (_whole, "rare"),
+        "words": (_file, "words"),
+    }
+)
+
+
+def _sentences(split: str, seed: int, options: Options) -> "Iterator[AlignedPair]":
+    from bahdanau_jax.data.corpora import grammar
+
+    named = {_SENTENCE_OPTIONS[name][1]: value for name, value in options.items()}
+    stream = grammar.generate(split, seed, **named)
+    return stream if split == "train" else _distinct(stream)
+
+
+def _sentence_texts(pair: "AlignedPair") -> tuple[str, str]:
+    from bahdanau_jax.data.corpora import grammar
+
+    return grammar.text(pair.source, "en"), grammar.text(pair.target, "fr")
+
+
+def _sentence_files(options: Options) -> list[Path]:
+    from bahdanau_jax.data.corpora import grammar
+
+    # Its words and rules are files beside it.
+    folder = Path(inspect.getfile(grammar)).parent
+    own = [Path(options["words"])] if "words" in options else []
+    return sorted((*folder.glob("*.py"), *folder.glob("*.txt"))) + own
+
+
+def _distinct(stream: "Iterator[AlignedPair]") -> "Iterator[AlignedPair]":
+    seen, repeated = set(), 0
+    for pair in stream:
+        if pair.source not in seen:
+            seen.add(pair.source)
+            repeated = 0
+            yield pair
+        elif (repeated := repeated + 1) == MOST_REPEATED:
+            raise ValueError(
+                f"builtin:en-fr has only {len(seen)} different sentences within these bounds: "
+                "ask for fewer pairs or more words"
+            )
+
+
+BUILTINS: Mapping[str, Builtin] = MappingProxyType(
+    {
+        "en-fr": Builtin(
+            options={name: read for name, (read, _) in _SENTENCE_OPTIONS.items()},
+            generate=_sentences,
+            texts=_sentence_texts,
+            files=_sentence_files,
+        ),
+        **{name: _integers(task) for name, task in integer_tasks.TASKS.items()},
+    }
+)
+
+
+def aligned(rest: str) -> "Iterator[AlignedPair]":
+    """The pairs of NAME/SPLIT?options with their gold links."""
+    corpus, split, options = _parse(rest)
+    pairs, seed = options.pop("pairs", PAIRS), options.pop("seed", 0)
+    return itertools.islice(corpus.generate(split, seed, options), pairs)
+
+
+def texts(rest: str) -> Iterator[tuple[str, str]]:
+    """The same pairs as ordinary text."""
+    corpus, *_ = _parse(rest)
+    return map(corpus.texts, aligned(rest))
+
+
+def files(rest: str) -> list[Path]:
+    """The files that shape the pairs of NAME/SPLIT?options: code, words, a file of one's own."""
+    corpus, _, options = _parse(rest)
+    return corpus.files(options)
+
+
+def _parse(rest: str) -> tuple[Builtin, str, Options]:
+    """(corpus, split, options given); a ValueError lists what is known."""
+    address, _, query = rest.partition("?")
+    name, _, split = address.partition("/")
+    corpus = choose(BUILTINS, name, "built-in corpus")
+    choose(integer_tasks.SPLITS, split, f"split of builtin:{name}")
+    known = {"pairs": _whole, "seed": _whole, **corpus.options}
+    options = {}
+    for item in filter(None, query.split("&")):
+        key, _, value = item.partition("=")
+        read = choose(known, key, f"option of builtin:{name}")
+        try:
+            options[key] = read(value)
+        except ValueError as error:
+            raise ValueError(f"builtin:{rest}: {key} {error}") from error
+    return corpus, split, options

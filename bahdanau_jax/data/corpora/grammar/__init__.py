@@ -1,0 +1,39 @@
+"""The built-in English-French corpus: sentence pairs without end, with gold word alignments.
+
+A synchronous grammar writes both sides of a pair together, so both are grammatical, the alignment
+is known, and the French is a function of the English. What must be learnt:
+
+    word order     the European Economic Area · la zone économique européenne; energy market ·
+                   marché de l' énergie; object clitics: sees him · le voit; genitives: France 's
+                   laws · les lois de la France; times: adopts the
+                   law today · adopte aujourd' hui la loi
+    agreement      gender and number of determiners, adjectives, participles (the law that he
+                   adopted · la loi qu' il a adoptée); person and number of verbs
+    spelling       elision (l', d', qu', n') and contraction (du, des, au, aux), cet, nouvel, mon
+    one to many    does not see · ne voit pas; saw · a vu; never · ne ... jamais; and "a" under
+                   negation: does not see a house · ne voit pas de maison
+    length         relative clauses, coordination, of-phrases: from 3 tokens to any number
+    questions, passives, infinitives, numbers, times, names with and without article
+
+Files: en-fr.txt and `function_words` hold the words, `wordfile`, `wordreader` and `lexicon` read
+them, `inflection` has their forms and spelling, `synchronous` the writing of two sides at once,
+`derivation`, `predicates` and `proper_names` the rules, `generation` the pairs drawn from them.
+docs/grammar.md says how to extend it.
+
+Links. Sure: a word and its translation, function words included; a contracted article has the sure
+links of both its parts ("of the" · "du"). Only possible: a word that belongs to a translation
+without being it: ne beside pas, jamais and plus; the auxiliaries of a tense (a vu, will see, did);
+an article or preposition that the other language leaves out (France · la France, energy · de l'
+énergie, to him · lui); "and" in numbers. Every token has at least one possible link.
+"""
+
+from bahdanau_jax.data.corpora.grammar.generation import (
+    SPLITS,
+    AlignedPair,
+    generate,
+    split_of,
+    text,
+    word_for_word,
+)
+
+__all__ = ["SPLITS", "AlignedPair", "generate", "split_of", "text", "word_for_word"]

@@ -1,0 +1,130 @@
+"""Pairs of the built-in corpus, drawn by seed: which split, how long, and how they are written."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
+from math import exp
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from typing import NamedTuple
+from zlib import crc32
+
+from bahdanau_jax.data.corpora.grammar.derivation import Derivation
+from bahdanau_jax.data.corpora.grammar.inflection import Token, spell
+from bahdanau_jax.data.corpora.grammar.lexicon import Lexicon
+from bahdanau_jax.data.corpora.grammar.synchronous import Links, links
+from bahdanau_jax.data.corpora.grammar.wordreader import load
+
+SPLITS = ("train", "dev", "test")
+_SHARES = ("test", "dev", *8 * ("train",))  # of the hash of the English sentence
+_SHORTEST = 3
+_TYPICAL, _SPREAD = 2.54, 0.5  # of the logarithm of the English length
+
+
+class AlignedPair(NamedTuple):
+    source: tuple[str, ...]  # English tokens, as the Moses tokeniser splits them
+    target: tuple[str, ...]  # French tokens, likewise: "l'" and "homme" are two
+    sure: Links  # (source position, target position), from 0
+    possible: Links  # sure links among them
+
+
+def generate(
+    split: str,
+    seed: int = 0,
+    min_words: int = 3,
+    max_words: int = 60,
+    rare: int = 0,
+    words: str | Path | None = None,
+) -> Iterator[AlignedPair]:
+    """Pairs without end whose English has `min_words` to `max_words` tokens, always the same ones.
+
+    `rare` is the per cent of noun phrases with a rare proper name; `words` is a file that adds to
+    the words (docs/grammar.md).
+
+    A sentence belongs to one of SPLITS by a hash of its English side, so the splits share no
+    sentence, whatever their seeds. Raises ValueError for an unknown split or an impossible range,
+    and what `wordreader.load` raises.
+
+    >>> next(generate("train", min_words=3, max_words=5)).source
+    ('You', 'travel', '.')
+    """
+    if split not in SPLITS:
+        raise ValueError(f"no split {split!r} of the built-in corpus; known: {', '.join(SPLITS)}")
+    if not max(min_words, _SHORTEST) <= max_words:
+        raise ValueError(
+            f"no English sentence has {min_words} to {max_words} tokens: "
+            f"the smallest number must not be above the largest, nor the largest below {_SHORTEST}"
+        )
+    if not 0 <= rare <= 100:
+        raise ValueError(f"rare={rare}: a per cent from 0 to 100 was expected")
+    low = max(min_words, _SHORTEST)
+    return _generate(split, Random(seed), load(words), rare / 100, low, max_words)
+
+
+def _generate(
+    split: str, random: Random, lexicon: Lexicon, rare: float, low: int, high: int
+) -> Iterator[AlignedPair]:
+    grammar = Derivation(random, lexicon, rare)
+    while True:
+        size = round(exp(random.gauss(_TYPICAL, _SPREAD)))
+        said = grammar.sentence(size if low <= size <= high else random.randint(low, high))
+        english = _capitalised(spell(said.en, "en", lexicon.misleading["en"]))
+        source = tuple(word for word, _ in english)
+        if low <= len(source) <= high and split == split_of(source):
+            french = _capitalised(spell(said.fr, "fr", lexicon.misleading["fr"]))
+            yield AlignedPair(source, tuple(w for w, _ in french), *links(english, french))
+
+
+def split_of(source: Sequence[str]) -> str:
+    """Which of SPLITS an English sentence belongs to."""
+    return _SHARES[crc32(" ".join(source).encode()) % len(_SHARES)]
+
+
+def _capitalised(tokens: list[Token]) -> list[Token]:
+    (word, marks), *rest = tokens
+    return [(word[0].upper() + word[1:], marks), *rest]
+
+
+# Stand without a space before them.
+_CLOSING = MappingProxyType({"en": (".", ",", "?", "'s"), "fr": (".", ",")})
+
+
+def text(tokens: Sequence[str], language: str) -> str:
+    """Tokens of the corpus as ordinary text, which the Moses tokeniser splits into them again.
+
+    >>> text(("L'", "homme", "voit", "la", "zone", "."), "fr")
+    "L'homme voit la zone."
+    """
+    if language not in _CLOSING:
+        raise ValueError(
+            f"no language {language!r} in the built-in corpus; known: {', '.join(_CLOSING)}"
+        )
+    written = ""
+    for token in tokens:
+        glued = token in _CLOSING[language] or written.endswith("'") or not written
+        written += token if glued else " " + token
+    return written
+
+
+@cache
+def _dictionary() -> MappingProxyType[str, str]:
+    """Each English word's commonest translation among the sure links of training sentences."""
+    counts: dict[str, Counter[str]] = {}
+    for pair in islice(generate("train"), 5_000):
+        for i, j in pair.sure:
+            counts.setdefault(pair.source[i], Counter())[pair.target[j]] += 1
+    return MappingProxyType(
+        {word: max(sorted(found), key=found.__getitem__) for word, found in counts.items()}
+    )
+
+
+def word_for_word(source: Sequence[str]) -> tuple[str, ...]:
+    """The baseline without context or order: every English token's one commonest French form.
+
+    >>> word_for_word(("The", "European", "Union", "."))
+    ('Le', 'européenne', 'Union', '.')
+    """
+    dictionary = _dictionary()
+    return tuple(dictionary.get(word, word) for word in source)

@@ -1,0 +1,94 @@
+"""Writing two languages at once: tokens with marks, from which the word alignment follows.
+
+A token carries marks, the numbers of the meanings that it expresses. Tokens of the two languages
+with a mark in common are linked: surely if the mark is positive on both sides, possibly if it is
+negative on either.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+from typing import NamedTuple, TypeVar
+
+from bahdanau_jax.data.corpora.grammar.inflection import THIRD, Token
+
+Pair = tuple[str, str]  # an English template and its French one
+Value = TypeVar("Value")
+Links = frozenset[tuple[int, int]]
+
+
+class Phrase(NamedTuple):
+    """The two sides of a constituent, and what agrees with it."""
+
+    en: list[Token]
+    fr: list[Token]
+    person: int = THIRD
+    gender: int = 0
+    kind: str = ""  # see lexicon; empty where nothing asks
+
+
+EMPTY = Phrase([], [])
+
+
+def join(*phrases: Phrase) -> Phrase:
+    """Phrases one after the other in both languages."""
+    en = [token for phrase in phrases for token in phrase.en]
+    return Phrase(en, [token for phrase in phrases for token in phrase.fr])
+
+
+@cache
+def parse(template: str) -> tuple[tuple[str, int], ...]:
+    """The words of a template and their numbers, negative where links are only possible ones.
+
+    >>> parse("~ne/2 voit/1 pas/2")
+    (('ne', -2), ('voit', 1), ('pas', 2))
+    """
+    words = []
+    for item in template.split():
+        word, _, number = item.partition("/")
+        words.append((word.lstrip("~"), int(number or 1) * (-1 if word[0] == "~" else 1)))
+    return tuple(words)
+
+
+def links(source: Sequence[Token], target: Sequence[Token]) -> tuple[Links, Links]:
+    """(sure, possible) links (source position, target position) of two marked sentences.
+
+    >>> links([("the", (1,)), ("man", (2,))], [("l'", (1,)), ("homme", (2,))])[0]
+    frozenset({(0, 0), (1, 1)})
+    """
+    places: dict[int, list[tuple[int, bool]]] = {}
+    for i, (_, marks) in enumerate(source):
+        for mark in marks:
+            places.setdefault(abs(mark), []).append((i, mark > 0))
+    sure, possible = set(), set()
+    for j, (_, marks) in enumerate(target):
+        for mark in marks:
+            for i, certain in places.get(abs(mark), ()):
+                possible.add((i, j))
+                if certain and mark > 0:
+                    sure.add((i, j))
+    return frozenset(sure), frozenset(possible)
+
+
+class Writer:
+    """Random choices and fresh marks: what every rule of a synchronous grammar needs."""
+
+    def __init__(self, random: Random):
+        self._random = random.random
+        self._last = 0  # of the marks given out
+
+    def _pick(self, values: Sequence[Value]) -> Value:
+        return values[int(self._random() * len(values))]
+
+    def _mark(self) -> int:
+        self._last += 10  # a template has fewer numbers
+        return self._last
+
+    def _tokens(self, template: str, base: int) -> list[Token]:
+        return [(word, (base + n if n > 0 else n - base,)) for word, n in parse(template)]
+
+    def _words(self, pair: Pair, person: int = THIRD, gender: int = 0, kind: str = "") -> Phrase:
+        """A pair of templates with marks of its own."""
+        base = self._mark()
+        en, fr = self._tokens(pair[0], base), self._tokens(pair[1], base)
+        return Phrase(en, fr, person, gender, kind)

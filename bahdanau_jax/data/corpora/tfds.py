@@ -1,0 +1,284 @@
+"""TensorFlow Datasets: `tfds:NAME[/CONFIG][?split=SPLIT&data_dir=FOLDER]` or `tfds:FOLDER`.
+
+    tfds:wmt14_translate/de-en                        any translation dataset that TFDS knows
+    tfds:wmt14_translate/de-en?split=train[:1%]       a part, in TFDS's notation; train if not said
+    tfds:wmt14_paper/fr-en?split=validation           the paper's sets: see wmt.py
+    tfds:/data/letters/1.0.0                          a prepared folder, as `write_tfds` makes it
+
+The languages are `data.source_language` and `data.target_language`. A name is looked for where TFDS
+keeps its data (`data_dir`, or TFDS_DATA_DIR, or ~/tensorflow_datasets); if it is not there, it is
+downloaded and prepared. A relative folder lies where the files of `text:` do, or starts with a dot.
+
+Examples come in the order in which they are stored, which is always the same. TFDS stores a corpus
+that it prepared in another order than the one it was published in; `write_tfds` keeps the order.
+Reading needs no TensorFlow.
+"""
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.corpora.locations import roots
+from bahdanau_jax.names import choose, nearest, suggestion
+
+CHUNK = 10_000  # examples read at a time: fewer take longer, more gain nothing
+INFO = "dataset_info.json"  # written last: a folder with it was prepared to the end
+OPTIONS = MappingProxyType({"split": "train", "data_dir": ""})
+NAME = re.compile(r"(?P<name>[a-zA-Z]\w*)(/(?P<config>[\w+.-]+))?(:\d+\.\d+\.\d+)?")
+
+
+class Dataset(NamedTuple):
+    """A prepared dataset, whose files for `split` are all there."""
+
+    address: str  # what stands between `tfds:` and the options
+    builder: Any  # tfds.core.DatasetBuilder
+    split: str  # in TFDS's notation
+    languages: tuple[str, str]  # the features of the source and of the target
+
+    @property
+    def files(self) -> list[Path]:
+        """What shapes the examples: the description and the record files of the split."""
+        records = {os.fspath(path) for path in self.builder.info.splits[self.split].filepaths}
+        return [Path(self.builder.data_dir) / INFO, *map(Path, sorted(records))]
+
+
+def texts(rest: str, config: DataConfig) -> Iterator[tuple[str, str]]:
+    """The pairs of `tfds:REST`. The dataset is found, or downloaded and prepared, before the first.
+
+    Raises ValueError for a name, an option, a split or a language that there is not, for a folder
+    that is not whole or not in ArrayRecord, and, while reading, for invalid UTF-8. OSError where
+    the dataset would have to be downloaded and no server answers.
+    """
+    dataset = _open(rest, config)
+    if not dataset.builder.info.splits[dataset.split].num_examples:
+        return iter(())
+    return _read(dataset)
+
+
+def files(rest: str, config: DataConfig) -> list[Path]:
+    """The files that `texts` reads; raises as it does."""
+    return _open(rest, config).files
+
+
+def _read(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    for number, sides in enumerate(_stored(dataset), start=1):
+        try:
+            source, target = (side.decode("utf-8") for side in sides)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"tfds:{dataset.address}, split {dataset.split}, example {number}: not valid "
+                f"UTF-8 (byte {error.start + 1} of a side)"
+            ) from error
+        yield source, target
+
+
+def _stored(dataset: Dataset) -> Iterator[list[bytes]]:
+    """Both sides of each example. A text is stored as its bytes: TFDS's way of decoding any feature
+    takes four times as long."""
+    import tensorflow_datasets
+    from tensorflow_datasets.proto import tf_example_pb2
+
+    parse = getattr(tf_example_pb2, "Example").FromString  # noqa: B009, made while importing
+    as_stored = tensorflow_datasets.decode.DeserializeMethod.RAW_BYTES
+    records = dataset.builder.as_data_source(dataset.split, deserialize_method=as_stored)
+    for start in range(0, len(records), CHUNK):
+        keys = range(start, min(start + CHUNK, len(records)))
+        try:
+            examples = [
+                parse(record).features.feature for record in records.__getitems__(list(keys))
+            ]
+        except Exception as error:  # of ArrayRecord, of the protocol buffer
+            raise ValueError(
+                f"the dataset {dataset.builder.data_dir} is damaged at example {start + 1} of "
+                f"{dataset.split} or soon after: {_one_line(error)}"
+            ) from error
+        for example in examples:
+            yield [b"".join(example[side].bytes_list.value) for side in dataset.languages]
+
+
+def _open(rest: str, config: DataConfig) -> Dataset:
+    """Find the dataset, prepare it if that was not done, and check that its files are there."""
+    address, options = _parse(rest)
+    builder = _in_folder(address, config)
+    if builder and options["data_dir"]:
+        raise ValueError(f"tfds:{rest} names a folder: leave out data_dir")
+    builder = builder or _by_name(address, options["data_dir"])
+    dataset = Dataset(address, builder, options["split"], _languages(address, builder, config))
+    folder = Path(builder.data_dir)
+    if not (folder / INFO).is_file():
+        if folder.exists():
+            raise ValueError(_incomplete(folder, INFO))
+        from bahdanau_jax.data.corpora import tfds_download
+
+        tfds_download.prepare(builder, f"tfds:{address}")
+    _check_format(dataset)
+    _check_split(dataset)
+    for path in dataset.files:
+        if not path.is_file():
+            raise ValueError(_incomplete(folder, path.name))
+    return dataset
+
+
+def _incomplete(folder: Path, missing: str) -> str:
+    return (
+        f"the dataset {folder} is not whole, it has no {missing}: copy it again, or delete it to "
+        "have it prepared again"
+    )
+
+
+def _parse(rest: str) -> tuple[str, dict[str, str]]:
+    address, _, query = rest.partition("?")
+    options = dict(OPTIONS)
+    for item in filter(None, query.split("&")):
+        key, _, value = item.partition("=")
+        choose(OPTIONS, key, "option of tfds: corpora,")
+        if not value:
+            raise ValueError(f"tfds:{rest}: {key} should have a value, as in {key}=...")
+        options[key] = value
+    return address, options
+
+
+def _in_folder(address: str, config: DataConfig) -> Any:
+    """The dataset in a folder, or None where the address is a name."""
+    spelt_as_path = address.startswith(("/", "./", "../", "~"))
+    folders = [root / address for root in roots(config)]
+    if spelt_as_path:
+        folders = [Path(address).expanduser()]
+    folder = next((each for each in folders if (each / INFO).is_file()), None)
+    if folder is None:
+        if not spelt_as_path:
+            return None
+        (folder,) = folders
+        inside = sorted(str(path.parent) for path in folder.glob("**/" + INFO))
+        hint = f"; there is one in {', '.join(inside[:3])}" if inside else ""
+        raise ValueError(f"no dataset in {folder}, it has no {INFO}{hint}")
+    import tensorflow_datasets
+
+    try:
+        with _own_features_only():
+            return tensorflow_datasets.builder_from_directory(folder)
+    except Exception as error:  # of the JSON, of the protocol buffer, of the features
+        raise ValueError(f"the dataset {folder} is damaged: {_one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _own_features_only() -> Iterator[None]:
+    """Refuse a dataset whose features.json names a class of another package.
+
+    TFDS would import that package, whoever wrote the file.
+    """
+    import tensorflow_datasets
+
+    kind = tensorflow_datasets.features.FeatureConnector
+    before = kind.__dict__["cls_from_name"]
+
+    def own(cls, name: str):
+        if not name.startswith("tensorflow_datasets."):
+            raise ValueError(f"it names code, the feature {name}, which is not imported")
+        return before.__func__(cls, name)
+
+    kind.cls_from_name = classmethod(own)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        kind.cls_from_name = before
+
+
+def _by_name(address: str, data_dir: str) -> Any:
+    """The builder of NAME[/CONFIG][:VERSION]; what it builds may be there already or not."""
+    import tensorflow_datasets
+    import tensorflow_datasets.translate  # which registers the translation datasets
+
+    from bahdanau_jax.data.corpora import wmt  # noqa: F401, which registers the paper's
+
+    form = NAME.fullmatch(address)
+    if not form:
+        raise ValueError(f"tfds:{address} should be tfds:NAME[/CONFIG][:VERSION] or tfds:FOLDER")
+    place = os.path.expanduser(data_dir) if data_dir else None
+    # What TFDS prints while it looks for a dataset is about packages that nobody needs here.
+    with contextlib.redirect_stdout(io.StringIO()):
+        _check_config(address, form["name"], form["config"])
+        try:
+            with _own_features_only():
+                return tensorflow_datasets.builder(address, data_dir=place)
+        except tensorflow_datasets.core.DatasetNotFoundError as error:
+            raise ValueError(_unknown(form["name"])) from error
+        except (AssertionError, ImportError, RuntimeError, ValueError) as error:
+            raise ValueError(f"tfds:{address}: {_one_line(error)}") from error
+
+
+def _check_config(address: str, name: str, config: str | None) -> None:
+    import tensorflow_datasets
+
+    try:
+        known = tensorflow_datasets.builder_cls(name).builder_configs
+    except tensorflow_datasets.core.DatasetNotFoundError:
+        return  # it may have been prepared by code that is not here
+    if config and not known:
+        raise ValueError(f"tfds:{name} has no configurations: leave out /{config}")
+    if config:
+        choose(known, config, f"configuration of tfds:{name}")
+    elif len(known) > 1:
+        raise ValueError(f"tfds:{address} should name one of {', '.join(sorted(known))}")
+
+
+def _unknown(name: str) -> str:
+    import tensorflow_datasets
+
+    known = tensorflow_datasets.list_builders(with_community_datasets=False)
+    near = suggestion([repr(each) for each in nearest(name, known, most=3)])
+    hint = f" ({near})" if near else ""
+    return f"TFDS knows no dataset {name!r}{hint}, and none of that name was prepared here"
+
+
+def _check_format(dataset: Dataset) -> None:
+    found = sorted(form.value for form in dataset.builder.info.available_file_formats())
+    if "array_record" not in found:
+        raise ValueError(
+            f"the dataset {dataset.builder.data_dir} is stored as {', '.join(found)}, but "
+            "array_record is needed: name another folder with ?data_dir=..., delete it to have it "
+            "prepared again, or convert it with TFDS's command `tfds convert_format`"
+        )
+
+
+def _check_split(dataset: Dataset) -> None:
+    splits = dataset.builder.info.splits
+    for part in dataset.split.split("+"):
+        choose(
+            {**splits, "all": None},
+            part.partition("[")[0].strip(),
+            "split of tfds:" + dataset.address,
+        )
+    try:
+        _ = splits[dataset.split].num_examples
+    except (ValueError, NotImplementedError, AssertionError) as error:
+        raise ValueError(
+            f"tfds:{dataset.address}: the split {dataset.split!r} should be written like train, "
+            "train[:1%], train[1000:2000] or train+test"
+        ) from error
+
+
+def _languages(address: str, builder: Any, config: DataConfig) -> tuple[str, str]:
+    """The features of both sides, which are known before anything is downloaded."""
+    from tensorflow_datasets.core.features import Text
+
+    features = builder.info.features
+    known = [name for name, feature in features.items() if isinstance(feature, Text)]
+    for field in ("source_language", "target_language"):
+        if getattr(config, field) not in known:
+            raise ValueError(
+                f"tfds:{address} has no text feature {getattr(config, field)!r}, which is "
+                f"data.{field}; its text features: {', '.join(known) or 'none'}"
+                f" (all: {', '.join(features)})"
+            )
+    return config.source_language, config.target_language
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

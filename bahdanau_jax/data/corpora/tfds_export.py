@@ -1,0 +1,60 @@
+"""Writing the corpora of a configuration as a TFDS dataset, for other programs and for `tfds:`."""
+
+import contextlib
+import io
+import re
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.corpora import sources
+
+FORMS = {"name": r"[a-z][a-z0-9_]*", "version": r"\d+\.\d+\.\d+"}
+
+
+def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.0.0") -> Path:
+    """Write train, dev and test as the splits train, validation and test of DATA_DIR/NAME/VERSION.
+
+    The features are the two language codes. The order of the corpora is kept. The folder, which is
+    returned, appears whole or not at all; `tfds:FOLDER` and tfds.builder_from_directory read it.
+
+    Raises ValueError for a name or version that TFDS would not take and for what is wrong with the
+    corpora, FileExistsError where the folder is there already.
+
+    >>> write_tfds(config, Path("tfds"), "letters")
+    PosixPath('tfds/letters/1.0.0')
+    """
+    for field, value in (("name", name), ("version", version)):
+        if not re.fullmatch(FORMS[field], value):
+            raise ValueError(f"the {field} {value!r} of a dataset should be like {FORMS[field]}")
+    languages = config.source_language, config.target_language
+    if languages[0] == languages[1]:
+        raise ValueError(
+            f"data.source_language and data.target_language are both {languages[0]!r}, but they "
+            "name the two texts of an example: let them differ"
+        )
+    folder = Path(data_dir).expanduser() / name / version
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists already: choose another version, or delete it")
+    specs = {"train": config.train, "validation": config.dev, "test": config.test}
+    from bahdanau_jax.data.corpora.parallel_text import ParallelText
+
+    builder = ParallelText(
+        data_dir=Path(data_dir).expanduser(),
+        name=name,
+        version=version,
+        description="Sentence pairs: "
+        + "; ".join(f"{split} from {spec}" for split, spec in specs.items() if spec),
+        languages=languages,
+        splits={
+            split: partial(sources.pairs, spec, config) for split, spec in specs.items() if spec
+        },
+    )
+    # TFDS wants a place for downloads, and says that it downloads.
+    with (
+        tempfile.TemporaryDirectory() as downloads,
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        builder.download_and_prepare(download_dir=downloads)
+    return folder

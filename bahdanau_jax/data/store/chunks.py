@@ -1,0 +1,119 @@
+"""What is done to some thousands of training pairs at a time, in any process: tokenise, encode."""
+
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, UInt64
+
+from bahdanau_jax.batch import EOS
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.corpora import sources
+from bahdanau_jax.data.corpora.sources import Pair
+from bahdanau_jax.data.tokens import codec
+from bahdanau_jax.data.tokens.cleaning import REASONS
+from bahdanau_jax.data.tokens.subword_sampling import Draw
+from bahdanau_jax.data.tokens.vocabulary import Vocabulary
+
+SIZE = 2_500  # pairs; sampled encodings depend on it
+
+
+class Text(NamedTuple):
+    """Pairs of one corpus that follow each other."""
+
+    corpus: int  # its number in `data.train`
+    number: int  # of the chunk
+    pairs: list[Pair]
+
+
+class Encoded(NamedTuple):
+    """The same pairs as ids, without those that are dropped.
+
+    Every pair has `data.encodings` rows, one after the other; both sides of a row end in EOS.
+    """
+
+    corpus: int
+    read: int  # pairs
+    ids: tuple[Int[np.ndarray, " tokens"], Int[np.ndarray, " tokens"]]  # of all rows
+    lengths: Int[np.ndarray, "rows 2"]  # EOS counted
+    words: Int[np.ndarray, "pairs 2"]  # tokens before the vocabulary
+    digests: UInt64[np.ndarray, " pairs"]  # of the text, where duplicates are looked for, or empty
+    dropped: Counter  # by reason
+
+
+def read(config: DataConfig) -> Iterator[Text]:
+    """The training pairs as they were written, corpus after corpus."""
+    number = itertools.count()
+    opened = [sources.one(corpus.address, config) for corpus in sources.corpora(config.train)]
+    for corpus, pairs in enumerate(opened):
+        while some := list(itertools.islice(pairs, SIZE)):
+            yield Text(corpus, next(number), some)
+
+
+def tokenize(config: DataConfig, text: Text) -> Text:
+    return text._replace(pairs=list(codec.tokenize_pairs(config, text.pairs)))
+
+
+def encode(config: DataConfig, vocabularies: tuple[Vocabulary, Vocabulary], text: Text) -> Encoded:
+    """Tokenised pairs as ids, in `data.encodings` ways; a pair is dropped with all its rows."""
+    count = config.encodings
+    sides = [list(side) for side in zip(*text.pairs, strict=True)]
+    rows = [
+        _interleave(
+            [
+                vocabulary.encode_all(
+                    sentences, _draw(config, (text.number * 2 + side) * count + i)
+                )
+                for i in range(count)
+            ]
+        )
+        for side, (vocabulary, sentences) in enumerate(zip(vocabularies, sides, strict=True))
+    ]
+    return pack(config, text, rows)
+
+
+def _draw(config: DataConfig, seed: int) -> Draw | None:
+    rate = config.subword_sampling
+    return Draw(config.subwords, rate, seed) if rate else None
+
+
+def pack(config: DataConfig, text: Text, rows: Sequence[Sequence[Sequence[int]]]) -> Encoded:
+    """The ids of both sides' rows, still without EOS, in arrays; unfit pairs are left out."""
+    count = config.encodings
+    lengths = np.array([[len(ids) for ids in side] for side in rows], np.int64).reshape(2, -1).T
+    pairs = len(lengths) // count
+    reason = np.full(pairs, "", object)
+    for name, holds in reversed(list(REASONS.items())):  # the first one is written last
+        reason[holds(config, lengths).reshape(pairs, count).any(1)] = name
+    fit = reason == ""
+    keep = np.repeat(fit, count)
+    words = np.array([[side.count(" ") + bool(side) for side in pair] for pair in text.pairs])
+    digests = _digests(text.pairs) if config.drop_duplicates else np.zeros(0, np.uint64)
+    return Encoded(
+        corpus=text.corpus,
+        read=pairs,
+        ids=tuple(_flat(side, keep) for side in rows),  # pyright: ignore[reportArgumentType]
+        lengths=lengths[keep] + 1,
+        words=words[fit],
+        digests=digests[fit] if len(digests) else digests,
+        dropped=Counter(reason[~fit].tolist()),
+    )
+
+
+def _interleave(encodings: list[list[list[int]]]) -> list[list[int]]:
+    return [row for rows in zip(*encodings, strict=True) for row in rows]
+
+
+def _flat(rows: Sequence[Sequence[int]], keep: np.ndarray) -> Int[np.ndarray, " tokens"]:
+    ended = zip(itertools.compress(rows, keep), itertools.repeat((EOS,)), strict=False)
+    parts = itertools.chain.from_iterable(ended)
+    return np.fromiter(itertools.chain.from_iterable(parts), np.int32)
+
+
+def _digests(pairs: Iterable[Pair]) -> UInt64[np.ndarray, " pairs"]:
+    texts = ("\n".join(pair).encode() for pair in pairs)
+    joined = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    return np.frombuffer(joined, np.uint64)

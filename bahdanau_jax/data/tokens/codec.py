@@ -1,0 +1,236 @@
+"""From the text of one language to ids and back, and the vocabulary folder that keeps this."""
+
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bahdanau_jax.batch import EOS, EOS_SYMBOL
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.corpora.locations import replacing
+from bahdanau_jax.data.corpora.sources import Pair
+from bahdanau_jax.data.tokens.cleaning import clean
+from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS, Tokenizer
+from bahdanau_jax.data.tokens.vocabulary import UNK_SYMBOL, VOCABULARIES, Vocabulary
+from bahdanau_jax.names import choose
+from bahdanau_jax.parsing import parse_json
+
+SIDES = ("source", "target")
+# Settings that turn text into tokens, and back.
+TEXT = (
+    "source_language",
+    "target_language",
+    "unicode",
+    "unescape",
+    "tokenizer",
+    "lowercase",
+    "vocabulary",
+)
+# Settings that a vocabulary folder was learned with, and is read with.
+SETTINGS = (
+    *TEXT,
+    "source_vocabulary_size",
+    "target_vocabulary_size",
+    "joint_vocabulary",
+    "subwords",
+    "byte_fallback",
+    "subword_sentences",
+)
+
+
+@dataclass(frozen=True)
+class Codec:
+    """One side: ordinary text <-> ids.
+
+    >>> codec.decode(codec.encode("The man sleeps."))
+    'The man sleeps.'
+    """
+
+    config: DataConfig
+    tokenizer: Tokenizer
+    vocabulary: Vocabulary
+
+    @functools.cached_property
+    def identity(self) -> tuple:
+        """Equal for codecs that turn every text into the same ids, and every ids into one text."""
+        return tuple(getattr(self.config, name) for name in TEXT), self.vocabulary.to_bytes()
+
+    def tokenize(self, text: str) -> str:
+        """The tokenised sentence, cleaned before, and in lower case where so configured."""
+        return tokenize(self.config, self.tokenizer, text)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of any text, EOS last. An empty text is EOS alone."""
+        return self.encode_tokenised(self.tokenize(text))
+
+    def encode_tokenised(self, tokenised: str) -> list[int]:
+        return [*self.vocabulary.encode(tokenised), EOS]
+
+    def ids(self, symbols: Sequence[str]) -> list[int]:
+        """The ids that `tokens` wrote as these symbols; UNK for any other, and for `</s>`."""
+        return self.vocabulary.ids(symbols)
+
+    def units(self, text: str) -> tuple[str, ...]:
+        """What each id of `encode(text)` was written as: `tokens` without unknown ones."""
+        return (*self.vocabulary.units(self.tokenize(text)), EOS_SYMBOL)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ordinary text of one line, up to the first EOS."""
+        return self.tokenizer.detokenize(self.vocabulary.decode(ids))
+
+    def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """One symbol for each id; EOS is `</s>`, UNK `<unk>`."""
+        return self.vocabulary.tokens(ids)
+
+    def write(self, symbols: Sequence[str]) -> str:
+        """Ordinary text of such symbols, without EOS, where some may be replaced by text."""
+        return self.tokenizer.detokenize(self.vocabulary.write(symbols))
+
+
+def tokenize(config: DataConfig, tokenizer: Tokenizer, text: str) -> str:
+    tokenised = tokenizer.tokenize(clean(config, text))
+    # The tokeniser's rules look at capitals, so they go last.
+    return tokenised.lower() if config.lowercase else tokenised
+
+
+def tokenizers(config: DataConfig) -> tuple[Tokenizer, Tokenizer]:
+    """Of the source and of the target."""
+    make = choose(TOKENIZERS, config.tokenizer, "data.tokenizer")
+    return make(config.source_language), make(config.target_language)
+
+
+def tokenize_pairs(config: DataConfig, pairs: Iterable[Pair]) -> Iterator[Pair]:
+    source, target = _tokenizers(config)
+    for pair in pairs:
+        yield Pair(
+            tokenize(config, source, pair.source),
+            tokenize(config, target, pair.target),
+        )
+
+
+# Built once in each process that tokenises.
+_tokenizers = functools.lru_cache(maxsize=1)(tokenizers)
+
+
+def learn(config: DataConfig, pairs: Iterable[Pair]) -> tuple[Codec, Codec]:
+    """Both codecs from ordinary text."""
+    return learn_tokenised(config, list(tokenize_pairs(config, pairs)))
+
+
+def learn_tokenised(config: DataConfig, tokenised: Iterable[Pair]) -> tuple[Codec, Codec]:
+    """Both codecs from tokenised text, which is gone through once a side."""
+    kind = choose(VOCABULARIES, config.vocabulary, "data.vocabulary")
+    size, field = config.source_vocabulary_size, "data.source_vocabulary_size"
+    if config.joint_vocabulary:
+        joint = kind.learn(itertools.chain.from_iterable(tokenised), config, size, field)
+        return _codecs(config, joint, joint)
+    source = kind.learn((pair.source for pair in tokenised), config, size, field)
+    size, field = config.target_vocabulary_size, "data.target_vocabulary_size"
+    return _codecs(
+        config, source, kind.learn((pair.target for pair in tokenised), config, size, field)
+    )
+
+
+def _codecs(config: DataConfig, source: Vocabulary, target: Vocabulary) -> tuple[Codec, Codec]:
+    first, second = tokenizers(config)
+    return Codec(config, first, source), Codec(config, second, target)
+
+
+def save(
+    folder: Path, codecs: tuple[Codec, Codec], config: DataConfig, learned_from: list | None = None
+) -> None:
+    """Write source.*, target.* and settings.json: the settings, the files' sums, and the identity
+    of the corpora (`sources.identity`) that the vocabularies were learned from.
+    """
+    with replacing(folder) as new:
+        sums = {}
+        for side, codec in zip(SIDES, codecs, strict=True):
+            data = codec.vocabulary.to_bytes()
+            (new / f"{side}{codec.vocabulary.suffix}").write_bytes(data)
+            sums[side] = hashlib.sha256(data).hexdigest()
+        settings = {name: getattr(config, name) for name in SETTINGS}
+        types = {side: codec.vocabulary.types for side, codec in zip(SIDES, codecs, strict=True)}
+        record = {"settings": settings, "sha256": sums, "types": types}
+        record["learned_from"] = learned_from
+        text = json.dumps(record, indent=2, ensure_ascii=False)
+        (new / "settings.json").write_text(text + "\n", encoding="utf-8")
+
+
+def save_words(folder: Path, words: tuple[list[str], list[str]], config: DataConfig) -> None:
+    """`save` of vocabularies whose entries are known: EOS and UNK come before these words.
+
+    Raises ValueError where a word comes twice.
+    """
+    kind = VOCABULARIES["words"]
+    made = []
+    for side, entries in zip(SIDES, words, strict=True):
+        text = "".join(f"{entry}\n" for entry in (EOS_SYMBOL, UNK_SYMBOL, *entries))
+        try:
+            made.append(kind.from_bytes(text.encode("utf-8")))
+        except ValueError as error:
+            raise ValueError(f"the {side} words will not do: {error}") from error
+    save(folder, _codecs(config, made[0], made[1]), config)
+
+
+def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
+    """What `save` wrote.
+
+    Raises FileNotFoundError or ValueError where a file is missing or damaged, or where the folder
+    was learned with other settings.
+    """
+    record = _record(folder)
+    try:
+        settings, sums = record["settings"], [record["sha256"][side] for side in SIDES]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder}/settings.json is damaged: it has no {error}") from error
+    for name in SETTINGS:
+        was, now = settings.get(name, getattr(DataConfig, name)), getattr(config, name)
+        if was != now:
+            raise ValueError(
+                f"{folder} was made with data.{name} = {was!r}, but it is now {now!r}: take "
+                "another work folder or the old setting"
+            )
+    kind = choose(VOCABULARIES, config.vocabulary, "data.vocabulary")
+    paths = [folder / f"{side}{kind.suffix}" for side in SIDES]
+    source, target = (_load(kind, path, sum) for path, sum in zip(paths, sums, strict=True))
+    return _codecs(config, source, target)
+
+
+def types(folder: Path) -> dict[str, int | None]:
+    """How many different units the text of each side had from which `folder` was learned."""
+    return _record(folder).get("types", dict.fromkeys(SIDES))
+
+
+def learned_from(folder: Path) -> list | None:
+    """The identity of the corpora that `folder` was learned from, where it is known."""
+    return _record(folder).get("learned_from")
+
+
+def _record(folder: Path) -> dict:
+    path = folder / "settings.json"
+    try:
+        record = parse_json(_read(path))
+        if not isinstance(record, dict):
+            raise ValueError("it is no object")
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    return record
+
+
+def _load(kind: type[Vocabulary], path: Path, expected: str) -> Vocabulary:
+    data = _read(path)
+    if hashlib.sha256(data).hexdigest() != expected:
+        raise ValueError(f"{path} is damaged: it is not the file that was saved")
+    return kind.from_bytes(data)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"no file {path}: the vocabulary folder is incomplete, make the run again"
+        ) from error

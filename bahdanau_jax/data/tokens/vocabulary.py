@@ -1,0 +1,266 @@
+"""Tokens to ids and back: whole words, characters, or pieces of words (sentencepiece).
+
+Every vocabulary gives EOS and UNK the ids of batch.py. What the text itself says, even `</s>`,
+never becomes EOS.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, Protocol, Self
+
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.tokens import subwords
+from bahdanau_jax.data.tokens.subword_sampling import Draw, Pieces, sample_all
+
+
+class Vocabulary(Protocol):
+    """Both directions between a tokenised sentence and its ids, without the closing EOS."""
+
+    suffix: ClassVar[str]  # of its file
+
+    @property
+    def types(self) -> int | None:
+        """Different units of the text that it was learned from, where it counts them."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def units(self, tokenised: str) -> list[str]:
+        """What each id stands for in this very sentence: unknown words as they were written."""
+        ...
+
+    def spans(self, tokenised: str) -> list[tuple[int, int]]:
+        """Beginning and end in `tokenised` of each unit; pieces of one character share it."""
+        ...
+
+    def encode(self, tokenised: str) -> list[int]: ...
+
+    def ids(self, symbols: Sequence[str]) -> list[int]:
+        """The ids that `tokens` wrote as these symbols; UNK for any other, and for `</s>`."""
+        ...
+
+    def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
+        """Many sentences; with `draw`, each in one of several ways."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The tokenised sentence up to the first EOS; UNK is written `<unk>`."""
+        ...
+
+    def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """One symbol for each id, EOS among them, as `</s>`."""
+        ...
+
+    def write(self, symbols: Sequence[str]) -> str:
+        """The tokenised sentence of symbols, some of which may be text of one's own; no EOS."""
+        ...
+
+    @classmethod
+    def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
+        """At most `size` entries from tokenised sentences; an error names the setting `field`."""
+        ...
+
+    def to_bytes(self) -> bytes: ...
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Raises ValueError where the bytes are no such vocabulary."""
+        ...
+
+
+@dataclass(frozen=True)
+class Words:
+    """The most frequent words; equally frequent ones in the order of their code points.
+
+    Its file has one entry a line: `</s>`, `<unk>`, then the words by falling frequency.
+
+    >>> Words.learn(["a b a"], DataConfig(), 3, "").encode("a b")
+    [2, 1]
+    """
+
+    entries: tuple[str, ...]
+    types: int | None = field(default=None, compare=False)
+    suffix: ClassVar[str] = ".txt"
+    between: ClassVar[str] = " "
+
+    def __post_init__(self):
+        # The reserved symbols have no entry here: the same word in a text is an unknown one.
+        words = {word: i for i, word in enumerate(self.entries) if i >= RESERVED}
+        object.__setattr__(self, "_index", words)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def units(self, tokenised: str) -> list[str]:
+        return self._split(tokenised)
+
+    def spans(self, tokenised: str) -> list[tuple[int, int]]:
+        ends = itertools.accumulate(len(unit) + len(self.between) for unit in self.units(tokenised))
+        starts = [0, *ends]
+        return [(a, b - len(self.between)) for a, b in itertools.pairwise(starts)]
+
+    def encode(self, tokenised: str) -> list[int]:
+        return self.ids(self._split(tokenised))
+
+    def ids(self, symbols: Sequence[str]) -> list[int]:
+        index: dict[str, int] = self._index  # type: ignore[attr-defined]
+        return [index.get(symbol, UNK) for symbol in symbols]
+
+    def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
+        del draw  # there is one way to write a sentence in words
+        return [self.encode(sentence) for sentence in sentences]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.write([self.entries[i] for i in _before_eos(ids)])
+
+    def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.entries[i] for i in ids)
+
+    def write(self, symbols: Sequence[str]) -> str:
+        return self.between.join(symbols)
+
+    @classmethod
+    def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
+        del config, field  # a text with fewer words is no fault
+        counts = Counter()
+        for sentence in sentences:
+            counts.update(cls._split(sentence))
+        for symbol in (EOS_SYMBOL, UNK_SYMBOL):
+            counts.pop(symbol, None)
+        ranked = sorted(counts, key=lambda word: (-counts[word], word))
+        return cls((EOS_SYMBOL, UNK_SYMBOL, *ranked[: size - RESERVED]), len(ranked))
+
+    def to_bytes(self) -> bytes:
+        return "".join(f"{entry}\n" for entry in self.entries).encode("utf-8")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        *entries, end = data.decode("utf-8").split("\n")
+        reserved = entries[:RESERVED] == [EOS_SYMBOL, UNK_SYMBOL]
+        if end or not reserved or len(set(entries)) != len(entries):
+            raise ValueError("it should be </s>, <unk> and different entries, one a line")
+        return cls(tuple(entries))
+
+    @staticmethod
+    def _split(tokenised: str) -> list[str]:
+        return tokenised.split(" ") if tokenised else []
+
+
+class Characters(Words):
+    """The most frequent characters of any script; a space between tokens is one of them."""
+
+    between: ClassVar[str] = ""
+
+    @staticmethod
+    def _split(tokenised: str) -> list[str]:
+        return list(tokenised)
+
+
+class SentencePiece:
+    """Pieces of words by byte-pair encoding (arXiv 1508.07909) or a unigram model (1804.10959),
+    with the sentencepiece library.
+
+    The text is taken as it is, without Unicode normalisation. The same text gives the same bytes.
+    """
+
+    suffix: ClassVar[str] = ".model"
+    types: int | None = None
+
+    def __init__(self, model: bytes):
+        from sentencepiece import SentencePieceProcessor
+
+        try:
+            self._processor = SentencePieceProcessor(model_proto=model)
+            ours = bool(model) and self._processor.eos_id() == EOS
+        except RuntimeError as error:
+            raise ValueError("it is no sentencepiece model") from error
+        if not ours:
+            raise ValueError("it is no sentencepiece model of this program")
+        self._model = model
+
+    def __reduce__(self):
+        return SentencePiece, (self._model,)
+
+    def __len__(self) -> int:
+        return self._processor.get_piece_size()
+
+    def units(self, tokenised: str) -> list[str]:
+        return self._processor.encode(tokenised, out_type=str)
+
+    def spans(self, tokenised: str) -> list[tuple[int, int]]:
+        # Pieces are the text itself, with ▁ for each space and one before it; or one byte of it.
+        found, end, bytes_of = [], -1, b""
+        for i, piece in zip(self.encode(tokenised), self.units(tokenised), strict=True):
+            start, size = end, len(piece)
+            if self._processor.is_byte(i):
+                bytes_of += bytes([int(piece[1:-1], 16)])
+                size = int(_is_character(bytes_of))
+                bytes_of = b"" if size else bytes_of
+            end = start + size
+            found.append((max(start, 0), max(end, start + 1)))
+        return found
+
+    def encode(self, tokenised: str) -> list[int]:
+        return self._processor.encode(tokenised)
+
+    def ids(self, symbols: Sequence[str]) -> list[int]:
+        found = (self._processor.piece_to_id(symbol) for symbol in symbols)
+        return [UNK if i == EOS else i for i in found]
+
+    def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
+        if draw is not None:
+            return sample_all(self.pieces(), sentences, draw)
+        return self._processor.encode(list(sentences), num_threads=1)
+
+    def pieces(self) -> Pieces:
+        """The model as a table of what words can be cut into."""
+        model, every = self._processor, range(len(self))
+        plain = [i for i in every if not (model.is_control(i) or model.is_unknown(i))]
+        written = {model.id_to_piece(i): i for i in plain if not model.is_byte(i)}
+        return Pieces(
+            ids=written,
+            scores={piece: model.get_score(i) for piece, i in written.items()},
+            bytes=[i for i in plain if model.is_byte(i)],
+        )
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._processor.decode([int(i) for i in _before_eos(ids)])
+
+    def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._processor.id_to_piece([int(i) for i in ids]))
+
+    def write(self, symbols: Sequence[str]) -> str:
+        return self._processor.decode(list(symbols))
+
+    @classmethod
+    def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
+        return cls(subwords.learn(sentences, config, size, field))
+
+    def to_bytes(self) -> bytes:
+        return self._model
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        return cls(data)
+
+
+def _is_character(utf8: bytes) -> bool:
+    try:
+        return len(utf8.decode("utf-8")) == 1
+    except UnicodeDecodeError:
+        return False
+
+
+def _before_eos(ids: Sequence[int]) -> Sequence[int]:
+    ids = list(ids)
+    return ids[: ids.index(EOS)] if EOS in ids else ids
+
+
+# Values of `data.vocabulary`.
+VOCABULARIES: Mapping[str, type[Vocabulary]] = MappingProxyType(
+    {"words": Words, "characters": Characters, "sentencepiece": SentencePiece}
+)

@@ -1,0 +1,54 @@
+"""What the encoder makes of lines of text.
+
+B sentences, S source positions, H decoder units, C annotation size.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from bahdanau_jax import model
+from bahdanau_jax.batch import pad
+from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.data import Codec
+from bahdanau_jax.decoding.search_shapes import grouped, height
+from bahdanau_jax.decoding.translation import members
+from bahdanau_jax.model import Params
+
+
+class Encoded(NamedTuple):
+    """One line, without padding. In NumPy, float32."""
+
+    tokens: tuple[str, ...]  # S tokens, EOS last
+    annotations: Float[np.ndarray, "S C"]  # h_j, a row for each token
+    initial: Float[np.ndarray, " H"]  # s_0, the state that the decoder begins with
+
+
+encoding = jax.jit(model.encode, static_argnums=0)
+
+
+def encode(
+    config: ModelConfig,
+    params: Params,
+    codec: Codec,
+    decoding: DecodingConfig,
+    lines: Sequence[str],
+) -> list[Encoded]:
+    """The annotations of each line, whatever lines are with it; none is split or cut.
+
+    A blank line has one annotation, that of EOS.
+    """
+    ((config,), (params,)), size = members(config, params, decoding.products), decoding.batch_size
+    ids = [codec.encode(line) for line in lines]
+    found: dict[int, Encoded] = {}
+    for rows, length in grouped([len(each) for each in ids], size):
+        fillers = [[]] * (height(len(rows), size) - len(rows))
+        memory = encoding(config, params, *pad([*(ids[row] for row in rows), *fillers], length))
+        annotations, initial = np.asarray(memory.annotations), np.asarray(memory.initial)
+        for i, row in enumerate(rows):
+            own = annotations[i, : len(ids[row])].copy()
+            found[row] = Encoded(codec.units(lines[row]), own, initial[i].copy())
+    return [found[row] for row in range(len(lines))]

@@ -1,0 +1,115 @@
+"""Forced decoding: what a model says of translations that are given.
+
+B sentences, S source and T target positions.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, Batch, pad
+from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.data import Codec
+from bahdanau_jax.decoding.interleaving import side_by_side
+from bahdanau_jax.decoding.ranking import Ranking
+from bahdanau_jax.decoding.search_program import Configs, Weights, mean
+from bahdanau_jax.decoding.search_shapes import grouped, height
+from bahdanau_jax.decoding.translation import members
+from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.model import Params, forced
+from bahdanau_jax.reporting import ignore
+
+forcing = jax.jit(forced, static_argnums=0)
+
+
+def force(
+    config: ModelConfig | Configs,
+    params: Params | Weights,
+    codecs: tuple[Codec, Codec],
+    decoding: DecodingConfig,
+    sources: Sequence[str],
+    targets: Sequence[str | Hypothesis],
+    advance: Callable[[int], object] = ignore,
+) -> list[Hypothesis]:
+    """Each target as a hypothesis, with its probabilities, its alignment and its score.
+
+    On the scale of the search `decoding`, so that it can be compared with what that finds. A text
+    is tokenised, and ends; a hypothesis is taken token by token. Nothing is split or cut. `advance`
+    is told of the pairs of each batch. Raises ValueError where there are not as many targets as
+    sources.
+    """
+    if len(sources) != len(targets):
+        raise ValueError(f"{len(sources)} sources but {len(targets)} targets: one each, please")
+    x = [codecs[0].encode(line) for line in sources]
+    y = [_ids(codecs[1], target) for target in targets]
+    many, ranking = members(config, params, decoding.products), Ranking.of(decoding)
+    hypotheses: dict[int, Hypothesis] = {}
+    longer = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
+    batches = [*grouped(longer, decoding.batch_size)]
+
+    def ask(chosen: tuple[list[int], int]) -> tuple[np.ndarray, np.ndarray]:
+        rows, length = chosen
+        size = height(len(rows), decoding.batch_size)
+        fillers = [[]] * (size - len(rows))
+        source = pad([*(x[row] for row in rows), *fillers], length)
+        target = pad([*(y[row] for row in rows), *fillers], length)
+        batch = Batch(*source, *target, np.ones(size, np.float32))
+        made = [forcing(*member, batch) for member in zip(*many, strict=True)]
+        log_p, alpha = mean([one.log_p for one in made]), mean([one.alpha for one in made])
+        return np.asarray(log_p), np.asarray(alpha)
+
+    for (rows, _), (log_p, alpha) in zip(batches, side_by_side(ask, batches), strict=True):
+        for i, row in enumerate(rows):
+            hypotheses[row] = _forced(
+                codecs, sources[row], targets[row], (x[row], y[row]), log_p[i], alpha[i], ranking
+            )
+        advance(len(rows))
+    return [hypotheses[row] for row in range(len(sources))]
+
+
+def _ids(codec: Codec, target: str | Hypothesis) -> list[int]:
+    if isinstance(target, str):
+        return codec.encode(target)
+    ids = codec.ids(target.tokens)
+    return [*ids[:-1], EOS] if target.finished else ids
+
+
+def _forced(
+    codecs: tuple[Codec, Codec],
+    source: str,
+    target: str | Hypothesis,
+    ids: tuple[list[int], list[int]],
+    log_p: Float[np.ndarray, " T"],
+    alpha: Float[np.ndarray, "T S"],
+    ranking: Ranking,
+) -> Hypothesis:
+    size, width = len(ids[1]), len(ids[0])
+    log_p, alpha = log_p[:size], alpha[:size, :width]
+    if isinstance(target, str):
+        target = Hypothesis(target, codecs[1].units(target), (), 0.0, True, (), alpha)
+    return replace(
+        target,
+        tokens=target.tokens or (EOS_SYMBOL,),  # of a blank line
+        log_probabilities=tuple(log_p.tolist()),
+        score=ranking.score(log_p, alpha),
+        source_tokens=codecs[0].units(source),
+        alpha=alpha.copy(),
+    )
+
+
+def below(wider: Sequence[Hypothesis], narrower: Sequence[Hypothesis]) -> list[int]:
+    """The sentences for which a wider beam found something worse than a narrower, or greedy search.
+
+    It can happen: the narrower one's way may leave the beam before it ends. Both on one scale;
+    where one has not finished, its score says nothing, and the sentence does not count.
+
+    >>> len(below(run.translate(lines), run.translate(lines, beam_size=1)))
+    """
+    return [
+        row
+        for row, (wide, narrow) in enumerate(zip(wider, narrower, strict=True))
+        if wide.finished and narrow.finished and wide.score < narrow.score - 1e-4
+    ]

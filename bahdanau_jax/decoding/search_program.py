@@ -1,0 +1,225 @@
+"""The compiled search: one program for each shape, from source ids to the n-best lists.
+
+B sentences, S source positions, K hypotheses, N asked for, T steps of the search, V words.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from bahdanau_jax import distribution
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.decoding.backpointers import Found
+from bahdanau_jax.decoding.constraints import Rules
+from bahdanau_jax.decoding.ranking import Ranking, source_words
+from bahdanau_jax.decoding.sampling import sample
+from bahdanau_jax.decoding.search import State, Step, beam
+from bahdanau_jax.model import Params, Seq2Seq, encode, fold, predictor, start
+
+Configs = tuple[ModelConfig, ...]  # of the members of an ensemble; most have one
+Weights = tuple[Params, ...]  # likewise
+
+
+class Inputs(NamedTuple):
+    """The sentences of a batch, in NumPy or JAX. Filler rows have a limit of 0."""
+
+    source: Int[Any, "B S"]  # word ids, EOS last, then PAD
+    mask: Bool[Any, "B S"]  # True at words and at EOS
+    rules: Rules
+    draws: Int[Any, "B 2"]  # int32 line and part of it: what a sentence's samples depend on
+    seed: Int[Any, ""]  # int32 likewise
+
+
+Stepping = Callable[[Any], Step]  # rows of the batch, or None for all -> their step
+
+# Sentences stop at different times. Those that go on are searched by themselves as soon as they are
+# no more than this share of the batch: each loop more has to be compiled.
+PARTS = (2,)
+FEWEST = 16  # sentences that this is done for
+
+
+def _beam(
+    stepping: Stepping, state: State, inputs: Inputs, steps: int, config: DecodingConfig, n: int
+):
+    rows = len(inputs.source)
+    return beam(
+        stepping(None),
+        state,
+        inputs.rules,
+        steps,
+        config.beam_size,
+        n_best=n,
+        ranking=Ranking.of(config),
+        words=source_words(inputs.mask),
+        ban_unk=config.ban_unk,
+        shrink=config.shrink,
+        narrow=stepping,
+        widths=[rows // part for part in PARTS if rows // part >= FEWEST],
+    )
+
+
+def _sample(
+    stepping: Stepping, state: State, inputs: Inputs, steps: int, config: DecodingConfig, n: int
+):
+    def key(draw):
+        return jax.random.fold_in(jax.random.fold_in(jax.random.key(inputs.seed), draw[0]), draw[1])
+
+    return sample(
+        stepping(None),
+        state,
+        inputs.rules,
+        steps,
+        n,
+        jax.vmap(key)(inputs.draws),
+        temperature=config.temperature,
+        top_k=config.top_k,
+        top_p=config.top_p,
+        ranking=Ranking.of(config),
+        words=source_words(inputs.mask),
+        ban_unk=config.ban_unk,
+    )
+
+
+class Method(NamedTuple):
+    """A way to find translations."""
+
+    find: Callable[..., Found]
+    width: Callable[[DecodingConfig, int], int]  # hypotheses it extends at once to find n
+    by_chance: bool  # whether what it found might have ended after all
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "beam": Method(_beam, lambda config, n: config.beam_size, False),
+        "sample": Method(_sample, lambda config, n: n, True),
+    }
+)
+
+# Settings that enter a search as arrays or not at all: programs that differ in these alone are one.
+OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "products", "seed")
+
+
+def search(
+    configs: Configs,
+    weights: Weights,
+    inputs: Inputs,
+    steps: int,
+    decoding: DecodingConfig,
+    n_best: int,
+) -> Found:
+    """The N best translations of each sentence in at most `steps` words; aux is α [B, N, T, S].
+
+    With several models, p is the geometric mean of theirs, and α the mean.
+    """
+    return _search(configs, weights, inputs, steps, inside(decoding), n_best)
+
+
+def inside(decoding: DecodingConfig) -> DecodingConfig:
+    """The settings that shape the program, all others at their defaults."""
+    return dataclasses.replace(
+        decoding, **{name: getattr(DecodingConfig, name) for name in OUTSIDE}
+    )
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3, 4, 5))
+def _search(configs, weights, inputs, steps, decoding, n_best) -> Found:
+    method = METHODS[decoding.method]
+    # One hypothesis has about as many words as its source: only several repay the folding.
+    several = method.width(decoding, n_best) > 1
+    stepping, state = together(configs, weights, inputs.source, inputs.mask, folded=several)
+    return method.find(stepping, state, inputs, steps, decoding, n_best)
+
+
+def together(
+    configs: Configs,
+    weights: Weights,
+    source: Int[Array, "B S"],
+    mask: Bool[Array, "B S"],
+    folded: bool = False,
+) -> tuple[Stepping, State]:
+    """One step of all models, whose K hypotheses share each model's one memory; and its state.
+
+    `folded`: the memory is `model.fold`ed, for several hypotheses of each sentence.
+    """
+    memories = [
+        encode(config, params, source, mask)
+        for config, params in zip(configs, weights, strict=True)
+    ]
+    if folded:
+        memories = [fold(*member) for member in zip(configs, weights, memories, strict=True)]
+
+    def stepping(rows: Int[Array, " b"] | None) -> Step:
+        mine = memories if rows is None else jax.tree.map(lambda leaf: leaf[rows], memories)
+        steps = [predictor(*member) for member in zip(configs, weights, mine, strict=True)]
+
+        def step(tokens, states):
+            made = [one(tokens, state) for one, state in zip(steps, states, strict=True)]
+            next_words, states, alpha = zip(*made, strict=True)
+            return distribution.mean(next_words), states, mean(alpha)
+
+        return step
+
+    state = tuple(map(start, memories))
+    return stepping, jax.tree.map(lambda leaf: leaf[:, None], state)
+
+
+def mean(arrays: Sequence[Array]) -> Array:
+    """Over the members of an ensemble."""
+    return functools.reduce(jnp.add, arrays) / len(arrays)
+
+
+class Memory(NamedTuple):
+    """Bytes of one compiled search, as XLA plans them."""
+
+    parameters: int
+    temporary: int  # all that lives during the search, the output's histories among it
+    output: int
+
+    @property
+    def peak(self) -> int:
+        return sum(self)
+
+
+def memory(config: ModelConfig, rows: int, length: int, decoding: DecodingConfig) -> Memory:
+    """What a search of `rows` sentences of `length` source tokens takes, N = 1; nothing is run.
+
+    Only shapes are made, no parameters: a model that would not fit can be asked about.
+
+    >>> memory(ModelConfig(30_000, 30_000), 64, 50, DecodingConfig(beam_size=12)).peak
+    """
+    params, inputs = abstract(config, rows, length)
+    steps = math.ceil(decoding.max_ratio * length)
+    compiled = _search.lower((config,), (params,), inputs, steps, inside(decoding), 1).compile()
+    planned: Any = compiled.memory_analysis()
+    return Memory(
+        sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)),
+        planned.temp_size_in_bytes,
+        planned.output_size_in_bytes,
+    )
+
+
+def abstract(config: ModelConfig, rows: int, length: int) -> tuple[Params, Inputs]:
+    """The shapes of a model's parameters and of a batch."""
+    one = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+    flags = jax.ShapeDtypeStruct((1, 1), bool)
+    example = Batch(one, flags, one, flags, jax.ShapeDtypeStruct((1,), jnp.float32))
+    params = jax.eval_shape(Seq2Seq(config).init, jax.random.key(0), example)["params"]
+
+    def integers(*shape):
+        return jax.ShapeDtypeStruct(shape, jnp.int32)
+
+    return params, Inputs(
+        integers(rows, length),
+        jax.ShapeDtypeStruct((rows, length), bool),
+        Rules(integers(rows)),
+        integers(rows, 2),
+        integers(),
+    )

@@ -1,0 +1,37 @@
+"""Devices and processes: who takes part in an update, and where its arrays lie."""
+
+from bahdanau_jax.distributed import backends
+from bahdanau_jax.distributed.backends import BACKENDS, SHARDINGS, Backend, Jit
+from bahdanau_jax.distributed.placement import gathered, memory, mesh, owned
+from bahdanau_jax.distributed.processes import (
+    Lost,
+    barrier,
+    broadcast,
+    connected,
+    is_connected,
+    is_distributed,
+    is_lost,
+    is_main_process,
+    main_process_first,
+)
+
+__all__ = [
+    "BACKENDS",
+    "SHARDINGS",
+    "Backend",
+    "Jit",
+    "Lost",
+    "backends",
+    "barrier",
+    "broadcast",
+    "connected",
+    "gathered",
+    "is_connected",
+    "is_distributed",
+    "is_lost",
+    "is_main_process",
+    "main_process_first",
+    "memory",
+    "mesh",
+    "owned",
+]

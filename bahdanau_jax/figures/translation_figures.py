@@ -1,0 +1,143 @@
+"""Figures of one translation: its alignment matrix, and the attention of every step."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Rectangle
+
+from bahdanau_jax.alignment import Link
+from bahdanau_jax.figures.charts import BAR, FAINT, MARK, bare
+from bahdanau_jax.figures.drawing import PADDING, PLAIN, Drawing, dress, ignoring_glyphs, label
+from bahdanau_jax.hypothesis import Hypothesis
+
+INK = "#1a1a1a"
+FONT_SIZE = 10  # points, at any number of tokens: the figure grows instead
+LABEL = 0.25  # inches from one label to the next, at least
+LONGEST_SIDE = 20.0  # inches of a matrix; beyond that, its cells become smaller
+
+
+def alignment(hypothesis: Hypothesis, gold: Iterable[Link] | None = None) -> Drawing:
+    """The alignment matrix of the paper's Figure 3: target words down, source words across.
+
+    A cell is the weight alpha_ij, white 0 to black 1: the paper's grey scale turned over, since
+    on a white page weak weights show better as grey on white. EOS is drawn on both sides, as the
+    model saw it. `gold` links (source, target) are outlined. Above 80 tokens a side the matrix
+    stays 20 inches long: cells become smaller, without lines between them, and only every second,
+    third, ... token has a label. Raises ValueError where there are no tokens, alpha does not fit
+    them, or a gold link lies outside.
+
+    >>> save(alignment(run.translate(["A man sleeps ."])[0]), "alignment.svg")
+    """
+    alpha = _checked(hypothesis)
+    rows, columns = alpha.shape
+    readable = min(max(6 / max(rows, columns), LABEL), 0.42)
+    cell = min(readable, LONGEST_SIDE / max(rows, columns))  # inches
+    every = math.ceil(readable / cell)
+    drawing = Drawing(columns * cell + 6, rows * cell + 6)
+    axes = drawing.add_subplot()
+    axes.imshow(alpha, cmap="gray_r", vmin=0, vmax=1, interpolation="none", aspect="auto")
+    axes.xaxis.tick_top()
+    upright = _longest(hypothesis.source_tokens) < cell
+    _label_words(axes.xaxis, hypothesis.source_tokens, 0 if upright else 90, every)
+    _label_words(axes.yaxis, hypothesis.tokens, every=every)
+    if every == 1:
+        axes.add_collection(_between(rows, columns), autolim=False)
+    axes.tick_params(length=0)
+    axes.spines[:].set_color(INK)
+    axes.spines[:].set_linewidth(0.8)
+    for link in gold or ():
+        axes.add_patch(_outline(link, rows, columns))
+    _fit(drawing, axes, columns * cell, rows * cell)
+    return drawing
+
+
+def steps(hypothesis: Hypothesis) -> Drawing:
+    """alpha of each output step as a bar chart: one panel a target word, source words across.
+
+    The largest bar of a panel is coloured. All panels share both axes, weights run from 0 to 1.
+    Raises ValueError as `alignment` does.
+    """
+    alpha = _checked(hypothesis)
+    count, words = alpha.shape
+    width = max(words * 0.17, _longest(hypothesis.tokens), 1.2)  # inches of one panel
+    height = 0.95
+    columns = min(count, max(1, round(math.sqrt(1.1 * count * height / width))))
+    rows = math.ceil(count / columns)
+    below = _longest(hypothesis.source_tokens)
+    drawing = Drawing(columns * width + 0.5, rows * height + below)
+    panels = list(drawing.subplots(rows, columns, squeeze=False).flat)
+    for axes, token, weights in zip(panels, hypothesis.tokens, alpha, strict=False):
+        bars = axes.bar(range(words), weights, width=0.8, color=BAR)
+        bars[int(weights.argmax())].set_color(MARK)
+        axes.set(ylim=(0, 1), xlim=(-0.6, words - 0.4), xticks=(), yticks=(0, 0.5, 1))
+        axes.set_title(label(token), loc="left", fontsize=FONT_SIZE, pad=3, **PLAIN)
+        axes.tick_params(axis="x", length=0)
+        axes.tick_params(axis="y", labelleft=axes in panels[::columns])
+        bare(axes)
+    for axes in panels[count - columns : count]:
+        _label_words(axes.xaxis, hypothesis.source_tokens, 90)
+        # Where nothing is below, labels may hang into the empty place and move no other panel.
+        axes.xaxis.set_in_layout(axes in panels[-columns:])
+    for axes in panels[count:]:
+        axes.remove()
+    return drawing
+
+
+def _label_words(axis: Axis, tokens: Sequence[str], rotation: float = 0, every: int = 1) -> None:
+    """A label for every so-manyth token, beginning with the first."""
+    places = range(0, len(tokens), every)
+    labels = [label(tokens[place]) for place in places]
+    axis.set_ticks(places, labels, rotation=rotation, fontsize=FONT_SIZE, **PLAIN)
+
+
+def _between(rows: int, columns: int) -> LineCollection:
+    """The lines between the cells of a matrix: one artist, where a tick for each line is slow."""
+    across = [[(-0.5, y - 0.5), (columns - 0.5, y - 0.5)] for y in range(1, rows)]
+    down = [[(x - 0.5, -0.5), (x - 0.5, rows - 0.5)] for x in range(1, columns)]
+    return LineCollection([*down, *across], colors=FAINT, linewidths=0.8, zorder=1.5)
+
+
+def _longest(tokens: Sequence[str]) -> float:
+    """The length of the longest label in inches."""
+    probe = Drawing()
+    texts = [probe.text(0, 0, label(token), fontsize=FONT_SIZE, **PLAIN) for token in set(tokens)]
+    dress(probe)
+    with ignoring_glyphs():
+        return max(text.get_window_extent().width for text in texts) / probe.dpi
+
+
+def _fit(drawing: Drawing, axes: Axes, width: float, height: float) -> None:
+    """Size the drawing so that the axes come out at so many inches, labels beside them."""
+    dress(drawing)
+    with ignoring_glyphs():
+        drawing.draw_without_rendering()
+        inner, outer = axes.get_window_extent(), axes.get_tightbbox()
+    assert outer is not None  # None is for axes that are not visible
+    margin = 2 * PADDING
+    drawing.set_size_inches(
+        width + (outer.width - inner.width) / drawing.dpi + margin,
+        height + (outer.height - inner.height) / drawing.dpi + margin,
+    )
+
+
+def _checked(hypothesis: Hypothesis) -> np.ndarray:
+    alpha = np.asarray(hypothesis.alpha, np.float64)
+    expected = (len(hypothesis.tokens), len(hypothesis.source_tokens))
+    if alpha.shape != expected:
+        raise ValueError(f"alpha has shape {alpha.shape}, but target and source make {expected}")
+    if not alpha.size:
+        raise ValueError("nothing to draw: a side of the hypothesis has no tokens, not even EOS")
+    return alpha
+
+
+def _outline(link: Link, rows: int, columns: int) -> Rectangle:
+    source, target = link
+    if not (0 <= source < columns and 0 <= target < rows):
+        raise ValueError(
+            f"gold link {source}-{target} lies outside {columns} source and {rows} target tokens"
+        )
+    return Rectangle((source - 0.42, target - 0.42), 0.84, 0.84, fill=False, ec=MARK, lw=1.4)

@@ -1,0 +1,48 @@
+"""What a model would have said at each word of a given translation, and where it looked.
+
+B sentences, S source and T target positions, M readout size, V vocabulary.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model.decoder import teacher_force
+from bahdanau_jax.model.encoder import encode
+from bahdanau_jax.model.matrix_products import matmul
+from bahdanau_jax.model.parameters import Params, add_bias
+
+
+class Forced(NamedTuple):
+    """Of every target word, given the ones before it; padded positions hold what came out."""
+
+    log_p: Float[Array, "B T"]  # of the word itself, in nats
+    confidence: Float[Array, "B T"]  # of the likeliest word, 0 to 1
+    correct: Bool[Array, "B T"]  # whether that is the word; the lower id of equals
+    alpha: Float[Array, "B T S"]  # what was attended to before the word was written
+
+
+def forced(config: ModelConfig, params: Params, batch: Batch) -> Forced:
+    """Teacher forcing; the distributions [B, V] are made and reduced a time step at a time.
+
+    >>> jax.jit(forced, static_argnums=0)(config.model, params, batch).alpha
+    """
+    memory = encode(config, params, batch.source, batch.source_mask)
+    t, alpha = teacher_force(config, params, memory, batch.target)
+    output = params["output"]
+
+    def reduce(step):
+        t, target = step
+        logits = add_bias(matmul(config.products, t, output["W_o"]), output["b_w"])
+        log_p = jax.nn.log_softmax(logits.astype(jnp.promote_types(logits.dtype, jnp.float32)))
+        own = jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
+        return own, jnp.exp(log_p.max(axis=-1)), log_p.argmax(axis=-1) == target
+
+    of_words = lax.map(reduce, (t, jnp.asarray(batch.target).T))
+    log_p, confidence, correct = (value.T for value in of_words)
+    return Forced(log_p, confidence, correct, jnp.swapaxes(alpha, 0, 1))

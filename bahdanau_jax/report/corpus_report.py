@@ -1,0 +1,136 @@
+"""What became of a corpus when it was prepared, to read and to see; and its sentences as files."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from bahdanau_jax import data, figures
+from bahdanau_jax.alignment import format_pharaoh
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.figures import save
+
+SIDES = ("source", "target")
+# The reasons of `dropped`, in words.
+REASONS = {
+    "empty": "with an empty side",
+    "too_long": "above data.max_tokens",
+    "uneven": "above data.max_ratio",
+    "duplicate": "there before",
+}
+
+
+def write(statistics: dict[str, Any], workdir: Path) -> str:
+    """Draw WORKDIR/report/lengths.svg and .png, and return the table of `run.prepare`'s counts."""
+    folder = Path(workdir) / "report"
+    folder.mkdir(exist_ok=True)
+    picture = figures.lengths(statistics["lengths"])
+    for suffix in ("svg", "png"):
+        save(picture, folder / f"lengths.{suffix}")
+    rows = [*_pairs(statistics), ("", *SIDES), *_sides(statistics), *_batches(statistics)]
+    return "\n".join([*_aligned(rows), f"lengths drawn in {folder / 'lengths.svg'}"])
+
+
+def _pairs(counts: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield "pairs read", f"{counts['read']:,}"
+    for reason, number in counts["dropped"].items():
+        if number:
+            yield f"dropped, {REASONS.get(reason, reason)}", f"{number:,}"
+    yield "kept", f"{counts['kept']:,}"
+    if len(counts["corpora"]) > 1:
+        for number, kept in enumerate(counts["corpora"], start=1):
+            yield f"kept of corpus {number}", f"{kept:,}"
+    if counts["encodings"] > 1:
+        yield "encodings of each", f"{counts['encodings']}"
+
+
+def _sides(counts: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    def row(name: str, values: dict[str, Any], form: str = ",") -> tuple[str, ...]:
+        return (name, *(format(values[side], form) for side in SIDES))
+
+    yield row("words, tokenised", counts["words"])
+    if None not in counts["types"].values():
+        yield row("different ones (types)", counts["types"])
+    yield row("entries of the vocabulary", counts["vocabulary"])
+    yield row("tokens in it", counts["tokens"])
+    unknown = counts["unk_rate"]
+    yield row("covered by the vocabulary", {side: 1 - unknown[side] for side in SIDES}, ".2%")
+    yield row("unknown (UNK)", unknown, ".2%")
+    for name, summary in _lengths(counts["lengths"]).items():
+        yield row(f"tokens a sentence, {name}", summary, ".1f" if name == "mean" else ",")
+
+
+def _lengths(histograms: dict[str, list[list[int]]]) -> dict[str, dict[str, float]]:
+    summaries: dict[str, dict[str, float]] = {"mean": {}, "median": {}, "longest": {}}
+    for side, histogram in histograms.items():
+        total = sum(count for _, count in histogram)
+        summaries["mean"][side] = sum(n * count for n, count in histogram) / total
+        summaries["longest"][side] = histogram[-1][0]
+        before = 0
+        for length, count in histogram:
+            before += count
+            if 2 * before >= total:
+                summaries["median"][side] = length
+                break
+    return summaries
+
+
+def _batches(counts: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield ("",)
+    yield "batches an epoch", f"{counts['steps']:,}"
+    yield "padded shapes, source by target", ", ".join(f"{s}×{t}" for s, t in counts["shapes"])
+    yield "padding in an epoch's batches", f"{counts['padding']:.1%}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Names to the left; numbers to the right of columns of one width."""
+    rows = list(rows)
+    first = max(len(row[0]) for row in rows)
+    width = max(len(cell) for row in rows if len(row) != 2 or "×" not in row[1] for cell in row[1:])
+    for name, *cells in rows:
+        yield "  ".join([name.ljust(first), *(cell.rjust(width) for cell in cells)]).rstrip()
+
+
+def export(config: DataConfig, folder: Path) -> list[Path]:
+    """Write train, dev and test as text, a file a language: FOLDER/train.en, FOLDER/train.fr, ...
+
+    Corpora with gold alignments are written in their tokens, one space between two, and beside them
+    FOLDER/train.pharaoh with a line of links a sentence: `i-j` sure, `i?j` possible, words counted
+    from 0. Raises ValueError and OSError for what is wrong with the corpora or the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for split in ("train", "dev", "test"):
+        if spec := getattr(config, split):
+            corpora = [corpus.address for corpus in data.corpora(spec)]
+            aligned = all(data.is_aligned(address) for address in corpora)
+            columns = _aligned_lines(corpora, config) if aligned else data.pairs(spec, config)
+            suffixes = [config.source_language, config.target_language]
+            paths = [folder / f"{split}.{name}" for name in suffixes + ["pharaoh"] * aligned]
+            (folder / f"{split}.pharaoh").unlink(missing_ok=True)  # of other text, from before
+            _write_columns(paths, columns)
+            written += paths
+    return written
+
+
+def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple[str, ...]]:
+    for address in corpora:
+        for pair in data.aligned_pairs(address, config):
+            links = format_pharaoh(pair.sure, pair.possible)
+            yield " ".join(pair.source), " ".join(pair.target), links
+
+
+def _write_columns(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> None:
+    """Line n of each file is what row n has for it. The files appear when all are complete."""
+    drafts = [path.with_name(f"{path.name}.tmp") for path in paths]
+    try:
+        with ExitStack() as stack:
+            files = [stack.enter_context(draft.open("w", encoding="utf-8")) for draft in drafts]
+            for row in rows:
+                for file, line in zip(files, row, strict=True):
+                    file.write(" ".join(line.splitlines()) + "\n")
+        for draft, path in zip(drafts, paths, strict=True):
+            draft.replace(path)
+    finally:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)

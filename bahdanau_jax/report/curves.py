@@ -1,0 +1,79 @@
+"""Training runs side by side: their metrics, and a table of them."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bahdanau_jax.names import choose
+from bahdanau_jax.report.document import Table, number
+from bahdanau_jax.training import read_metrics
+
+Runs = Mapping[str, Sequence[Mapping[str, Any]]]  # by name: the lines of metrics.jsonl
+
+
+def read(folders: Iterable[Path]) -> Runs:
+    """The metrics of runs by name, which is as much of the path as tells it from the others.
+
+    Raises ValueError where a folder is named twice or has no metrics.
+    """
+    paths = [folder.resolve() for folder in folders]
+    if len(set(paths)) < max(len(paths), 1):
+        raise ValueError("name the folder of one run or of several, each of them once")
+    runs = {_name(path, {*paths} - {path}): read_metrics(path) for path in paths}
+    for path, metrics in zip(paths, runs.values(), strict=True):
+        if not metrics:
+            raise ValueError(f"{path} holds no metrics of a training: name the folder of a run")
+    return runs
+
+
+def _name(path: Path, others: Collection[Path]) -> str:
+    ends = ("/".join(path.parts[-n:]) for n in range(1, len(path.parts)))
+    alone = (end for end in ends if not any(f"{other}".endswith(f"/{end}") for other in others))
+    return next(alone, str(path))
+
+
+def known(runs: Runs) -> Mapping[str, None]:
+    """The names of all that the lines have."""
+    return dict.fromkeys(key for lines in runs.values() for line in lines for key in line)
+
+
+def chosen(runs: Runs, scores: Sequence[str]) -> Runs:
+    """The lines with these scores alone. Raises ValueError for one that no line has."""
+    kept = {"step", *scores}
+    for score in scores:
+        choose(known(runs), score, "score")
+    return {
+        run: [{key: value for key, value in line.items() if key in kept} for line in lines]
+        for run, lines in runs.items()
+    }
+
+
+def table(runs: Runs, scores: Sequence[str]) -> Table:
+    """The newest value of each score at every evaluation of a run, and at the end of each run."""
+    columns = {f"{run}: {score}": _values(runs[run], score) for score in scores for run in runs}
+    evaluated = {
+        line["step"]
+        for lines in runs.values()
+        for line in lines
+        if line is lines[-1] or any(key.startswith("dev") for key in line)
+    }
+    rows = [
+        (f"{step:,}", *(number(_newest(column, step), ".3f") for column in columns.values()))
+        for step in sorted(evaluated)
+    ]
+    return Table(("updates", *columns), rows)
+
+
+def _newest(column: Mapping[int, float | None], step: int) -> float | None:
+    """The value by a step; None before the first and after the run's last line."""
+    last = max((at for at in column if at <= step), default=None)
+    return None if last is None or step > max(column) else column[last]
+
+
+def _values(lines: Sequence[Mapping[str, Any]], score: str) -> dict[int, float | None]:
+    """At each step of a run: the newest value of the score by then."""
+    newest, values = None, {}
+    for line in lines:
+        newest = line.get(score, newest)
+        values[line["step"]] = newest
+    return values

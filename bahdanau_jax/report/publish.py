@@ -1,0 +1,94 @@
+"""A report as a folder: scores.json, report.md, index.html, and its pictures as SVG and PNG."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bahdanau_jax.figures import save
+from bahdanau_jax.report.document import Section, Table
+from bahdanau_jax.report.examples import Part
+from bahdanau_jax.report.page import page
+from bahdanau_jax.report.sections import headline
+
+FORMATS = ("svg", "png")
+PICTURES = ("bleu_by_length", "reliability", "alignment", "curves")
+
+
+def publish(
+    folder: Path, title: str, subtitle: str, scores: Mapping[str, Any], parts: Sequence[Section]
+) -> None:
+    """Write the folder; files of other names in it stay, pictures of an earlier report do not.
+
+    Raises OSError where it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = [picture for part in parts for picture in part.pictures]
+    for stale in set(PICTURES) - {picture.name for picture in pictures}:
+        for kind in FORMATS:
+            (folder / f"{stale}.{kind}").unlink(missing_ok=True)
+    for picture in pictures:
+        for kind in FORMATS:
+            save(picture.figure, folder / f"{picture.name}.{kind}")
+    _write(folder / "scores.json", as_json(scores))
+    _write(folder / "report.md", "\n".join(markdown(title, subtitle, parts)))
+    _write(folder / "index.html", page(title, subtitle, headline(scores), parts))
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN or infinity: None stands for a number that does not exist.
+
+    >>> finite({"a": [math.nan, 1.0]})
+    {'a': [None, 1.0]}
+    """
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def as_json(scores: Mapping[str, Any]) -> str:
+    """All scores as one object; null stands for a number that does not exist."""
+    return json.dumps(finite(scores), indent=2, allow_nan=False) + "\n"
+
+
+def markdown(title: str, subtitle: str, parts: Sequence[Section]) -> Iterator[str]:
+    """The report's lines."""
+    yield from (f"# {_plain(title)}", "", _plain(subtitle), "")
+    for part in parts:
+        yield from (f"## {part.title}", "")
+        if part.text:
+            yield from (_plain(part.text), "")
+        for picture in part.pictures:
+            yield from (f"![{_plain(picture.caption)}]({picture.name}.svg)", "")
+        for table in part.tables:
+            yield from (*rows(table), "")
+        for example in part.examples:
+            yield from (f"**{_plain(example.title)}**", "")
+            for line in example.lines:
+                yield f"- {line.name}: {''.join(map(_part, line.parts))}"
+            yield ""
+
+
+def rows(table: Table) -> Iterator[str]:
+    """A table's lines in Markdown."""
+    yield f"| {' | '.join(map(_plain, table.header))} |"
+    yield f"|---|{'---:|' * (len(table.header) - 1)}"
+    for row in table.rows:
+        yield f"| {' | '.join(map(_plain, row))} |"
+
+
+def _part(part: Part) -> str:
+    return f"**{_plain(part.text)}**" if part.differs else _plain(part.text)
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>|#~$])", r"\\\1", text)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="replace")

@@ -1,0 +1,257 @@
+"""A run folder becomes its report: scores on test pairs, baselines, samples and pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from bahdanau_jax import alignment, data, figures, hypothesis
+from bahdanau_jax import trained as runs
+from bahdanau_jax.alignment import links
+from bahdanau_jax.data import AlignedPair, grammar
+from bahdanau_jax.evaluation import scores
+from bahdanau_jax.figures import save
+from bahdanau_jax.report import provenance
+from bahdanau_jax.report.document import Picture, Section, Table, number
+from bahdanau_jax.report.examples import most_reordered
+from bahdanau_jax.report.publish import publish
+from bahdanau_jax.report.sections import sections
+from bahdanau_jax.report.test_scores import Evaluated, evaluate
+from bahdanau_jax.reporting import SILENT, Reporter
+from bahdanau_jax.run_folder import CHECKPOINTS
+from bahdanau_jax.trained import Run
+from bahdanau_jax.training import read_metrics
+
+SAMPLES = 10  # translations shown
+CURVE = 5  # evaluations that make a curve; fewer are a table
+SCORE = "dev_score"  # one of the other dev scores again, with the sign that makes more better
+# Columns of that table -> field of metrics.jsonl, format.
+DEV = MappingProxyType(
+    {
+        "dev loss": ("dev_loss", ".3f"),
+        "accuracy": ("dev_accuracy", ".3f"),
+        "BLEU": ("dev_bleu", ".1f"),
+        "exact": ("dev_exact", ".3f"),
+    }
+)
+
+
+def write(workdir: Path, reporter: Reporter = SILENT, trust_code: bool = False) -> str:
+    """Score the run on its test pairs, fill WORKDIR/report/, and return what there is to read.
+
+    The report of `bahdanau evaluate`, with curves.svg, steps.svg and, where the corpus has gold
+    alignments, AER; samples.jsonl has the translations. A run without test pairs gets its training
+    curves alone. `reporter` is told of the stages; `trust_code` as for `load`.
+    """
+    reporter.stage("loading the best checkpoint")
+    run = runs.load(workdir, trust_code=trust_code)
+    folder = Path(workdir) / "report"
+    folder.mkdir(exist_ok=True)
+    training = _training(run)
+    if not run.config.data.test:
+        for picture in training.pictures:
+            save(picture.figure, folder / f"{picture.name}.svg")
+        drawn = [f"Training curves: {folder / one.name}.svg" for one in training.pictures]
+        return " ".join(["No test pairs are configured.", *drawn])
+    pairs = list(data.pairs(run.config.data.test, run.config.data))
+    sources, references = ([p[side] for p in pairs] for side in (0, 1))
+    evaluated = evaluate(run, sources, references, reporter=reporter)
+    table, parts = evaluated.scores, sections(evaluated)
+    if gold := _gold(run):
+        reporter.stage("comparing with the gold alignments and the training text")
+        added = _alignment_scores(evaluated.alphas, gold)
+        added |= _corpus_facts(run, gold, references)
+        table |= added
+        parts.insert(1, _corpus(added))
+    parts.insert(-1, training)
+    parts.append(provenance.made(run, table))
+    reporter.stage("drawing and writing the report")
+    hypothesis.write_lines(folder / "samples.jsonl", evaluated.found)
+    if (shown := most_reordered(evaluated.found)) is not None:
+        save(figures.steps(shown), folder / "steps.svg")
+    publish(folder, f"Report on {run.folder.resolve().name}", summary(run, evaluated), table, parts)
+    return "\n".join(
+        [*_samples(sources, references, evaluated.texts), "", *_summary(table), ""]
+        + [f"Report: {folder / 'index.html'}"]
+    )
+
+
+def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
+    """The report on any test set, and the translations, in a folder.
+
+    >>> write_evaluation(Path("out"), run, evaluate(run, sources, references))
+    """
+    parts = [*sections(evaluated), provenance.made(run, evaluated.scores)]
+    title = f"Evaluation of {run.folder.resolve().name}"
+    publish(folder, title, summary(run, evaluated), evaluated.scores, parts)
+    hypothesis.write(folder, evaluated.found)
+
+
+def summary(run: Run, evaluated: Evaluated) -> str:
+    """What was evaluated, in a line, and which better checkpoints could not be read."""
+    config, chosen = run.config, run.chosen
+    steps = [str(one) for one in chosen.used] if chosen else []
+    warnings = chosen.warnings(Path(CHECKPOINTS)) if chosen else []
+    return (
+        f"{len(evaluated.sources):,} sentences, {config.data.source_language} to "
+        f"{config.data.target_language}; {config.data.vocabulary}, attention "
+        f"{config.model.attention}, beam {evaluated.scores['search']['beam_size']}"
+        f"{''.join(f', {step}' for step in steps)}"
+        f"{''.join(f'. Warning: {line}' for line in warnings)}"
+    )
+
+
+def _training(run: Run) -> Section:
+    """Curves over the updates; of few evaluations a table, and in the picture their loss alone."""
+    metrics = read_metrics(run.folder)
+    if not metrics:
+        return Section("Training", "No update was made here: these weights are where it began.")
+    evaluations = [line for line in metrics if "dev_loss" in line]
+    kept = ("step", "loss", "dev_loss") if len(evaluations) < CURVE else ()
+    drawn = [
+        {name: value for name, value in line.items() if name in kept or not kept and name != SCORE}
+        for line in metrics
+    ]
+    curves = Picture("curves", figures.curves(drawn), "Loss per word over the updates.")
+    text = "The loss of a word is -log p, in training and on the dev pairs."
+    if not kept:
+        curves = curves._replace(caption="Loss per word and dev scores over the updates.")
+        return Section("Training", text, pictures=(curves,))
+    rows = [_evaluation(line) for line in evaluations]
+    tables = (Table(("updates", *DEV), rows),) if rows else ()
+    return Section("Training", text, tables, (curves,))
+
+
+def _evaluation(line: dict[str, Any]) -> tuple[str, ...]:
+    scores = (number(line.get(name), form) for name, form in DEV.values())
+    return (f"{line['step']:,}", *scores)
+
+
+def _corpus(scores: dict[str, float]) -> Section:
+    """What gold alignments say of the model and of the corpus."""
+    rows = [
+        (name, f"{scores[name]:.{decimals}f}", what)
+        for name, decimals, what in SHOWN
+        if name in scores
+    ]
+    text = (
+        "The corpus says which words belong together. A link of this model joins a target word of "
+        "the reference to the source word that it looks at most. AER is the alignment error rate "
+        "of its links, from 0 for no error to 1. The other numbers say how hard the corpus is."
+    )
+    return Section("Gold alignments", text, (Table(("measure", "value", "what it is"), rows),))
+
+
+def _gold(run: Run) -> list[AlignedPair]:
+    """Gold alignments of the test pairs, where the corpus has them."""
+    addresses = [corpus.address for corpus in data.corpora(run.config.data.test)]
+    if not all(map(data.is_aligned, addresses)):
+        return []
+    return [pair for one in addresses for pair in data.aligned_pairs(one, run.config.data)]
+
+
+def _alignment_scores(
+    alphas: Sequence[np.ndarray | None], gold: Sequence[AlignedPair]
+) -> dict[str, float]:
+    """AER of the model's alignment of the references, and of the diagonal.
+
+    Nothing where the model's tokens are not the words that gold links count.
+    """
+    known = [alpha for alpha in alphas if alpha is not None]
+    sizes = [alpha.shape for alpha in known]
+    if sizes != [_size(pair) for pair in gold]:
+        return {}
+    sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
+    diagonal = [alignment.diagonal(len(pair.source), len(pair.target)) for pair in gold]
+    ours = alignment.alignment_scores([links(alpha) for alpha in known], sure, possible)
+    shared = [links(alignment.share(alpha)) for alpha in known]
+    return {
+        "AER": ours.aer,
+        "alignment-precision": ours.precision,
+        "alignment-recall": ours.recall,
+        "AER-share": alignment.aer(shared, sure, possible),
+        "AER-diagonal": alignment.aer(diagonal, sure, possible),
+    }
+
+
+def _size(pair: AlignedPair) -> tuple[int, int]:
+    """Of its alignment matrix, EOS counted on both sides."""
+    return len(pair.target) + 1, len(pair.source) + 1
+
+
+def _corpus_facts(
+    run: Run, gold: Sequence[AlignedPair], references: Sequence[str]
+) -> dict[str, float]:
+    """How hard the corpus is: what needs no learning scores on it."""
+    facts: dict[str, float] = {
+        "mean-source-words": float(np.mean([len(pair.source) for pair in gold])),
+        "crossing-share": float(np.mean([crosses(pair.sure) for pair in gold])),
+        "test-in-training": _seen(run),
+    }
+    if run.config.data.test.startswith("builtin:en-fr"):
+        words = [" ".join(grammar.word_for_word(pair.source)) for pair in gold]
+        ours = [" ".join(pair.target) for pair in gold]
+        facts["BLEU-word-for-word"] = scores.bleu(words, ours, "none").score
+    return facts
+
+
+def _seen(run: Run) -> int:
+    """How many test sentences are in the training text, too."""
+    settings = run.config.data
+    test, train = data.corpora(settings.test), data.corpora(settings.train)
+    sources = [pair.source for pair in data.pairs(settings.test, settings)]
+    wanted, found = set(sources), set()
+    for corpus in train:
+        if not all(data.are_apart(corpus.address, one.address) for one in test):
+            read = data.pairs(corpus.address, settings)
+            found.update(pair.source for pair in read if pair.source in wanted)
+    return sum(source in found for source in sources)
+
+
+def crosses(links) -> bool:
+    """Whether any two links cross: i < k, but j > l.
+
+    >>> crosses({(0, 1), (1, 0)})
+    True
+    """
+    return any(i < k and j > n for i, j in links for k, n in links)
+
+
+def _samples(sources: Sequence[str], references: Sequence[str], texts: Sequence[str]) -> list[str]:
+    lines = []
+    for source, reference, text in list(zip(sources, references, texts, strict=True))[:SAMPLES]:
+        lines += [f"  source     {source}", f"  model      {text}", f"  reference  {reference}", ""]
+    return lines[:-1]
+
+
+# What is printed, in this order, where it was measured: name, decimals, explanation.
+SHOWN = (
+    ("BLEU", 1, ""),
+    ("BLEU-lowercased", 1, ""),
+    ("BLEU-tokenized-lowercased", 1, ""),
+    ("chrF", 1, ""),
+    ("exact", 3, "share of sentences that equal the reference"),
+    ("PSA", 3, "matching positions, empty targets corrected"),
+    ("PSA-seed", 3, "the same, an empty target counting 0"),
+    ("AER", 3, "alignment error rate against the gold links"),
+    ("AER-share", 3, "the same, each weight divided by all looks at its source word"),
+    ("AER-diagonal", 3, "alignment error rate of the diagonal, which needs no model"),
+    ("BLEU-word-for-word", 1, "BLEU of a dictionary that keeps the order of words"),
+    ("mean-source-words", 1, "mean number of source words in a test sentence"),
+    ("crossing-share", 2, "share of test sentences with links that cross"),
+    ("test-in-training", 0, "test sentences that are also in the training text"),
+    ("unfinished", 3, "share of translations that decoding.max_ratio cut off"),
+)
+
+
+def _summary(table: dict[str, Any]) -> list[str]:
+    lines = []
+    for name, decimals, what in SHOWN:
+        if name not in table or (name == "unfinished" and not table[name]):
+            continue
+        if name == "BLEU" and table.get("test-in-training") == 0:  # which is not always counted
+            what = "on unseen sentences"
+        lines.append(f"{name} {table[name]:.{decimals}f}" + (f"   ({what})" if what else ""))
+    return lines

@@ -1,0 +1,277 @@
+"""What a report says of the scores of a test set."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from bahdanau_jax import figures
+from bahdanau_jax.evaluation import calibration
+from bahdanau_jax.report import examples
+from bahdanau_jax.report.document import Picture, Section, Table, number, span
+from bahdanau_jax.report.test_scores import Evaluated
+
+# Who wrote what is compared, in a reader's words.
+SYSTEMS: Mapping[str, str] = MappingProxyType(
+    {"output": "this model", "baseline": "baseline", "reference": "reference"}
+)
+
+
+# Scores of whole sequences, from 0 to 1, each the mean over the sentences of what is said here. For
+# all but the first, a translation is cut to the length of its reference.
+SEQUENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "exact": "1 where the translation equals the reference, else 0",
+        "PSA": "position-specific accuracy: share of the reference's words at their position",
+        "LCSR": "longest common subsequence with the reference, over the reference's length",
+        "GeoMean": "square root of PSA times LCSR",
+        "PSA-seed": "PSA, but 0 for an empty reference, even if the translation is empty too",
+        "LCSR-seed": "LCSR, likewise",
+        "GeoMean-seed": "GeoMean, likewise",
+    }
+)
+
+
+def headline(scores: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(name, number, what it is) of the few numbers that a report begins with."""
+    again = scores["repetition"]["output"]["sentences"]["any"]
+    own = scores["repetition"]["reference"]["sentences"]["any"]
+    return [
+        ("BLEU", number(scores["BLEU"]), "95%: " + span(scores["intervals"]["BLEU"])),
+        ("chrF", number(scores["chrF"]), "95%: " + span(scores["intervals"]["chrF"])),
+        ("length", number(scores["length-ratio"], ".2f"), "words for each of the references"),
+        ("repetition", number(again, ".1%"), f"of sentences; references {number(own, '.1%')}"),
+        ("ECE", number(scores["ECE"], ".3f"), "confidence against accuracy, 0 is best"),
+    ]
+
+
+def sections(evaluated: Evaluated) -> list[Section]:
+    """All parts of the report on a test set, in order."""
+    scores = evaluated.scores
+    return [
+        _metrics(scores),
+        _length(scores),
+        _no_unk(scores),
+        _output(scores),
+        _attention(evaluated),
+        _calibration(scores["calibration"]),
+        Section(
+            "Examples",
+            "The first sentences, and those whose translations share the fewest character "
+            "n-grams with the reference (chrF of the sentence). Words of a translation that the "
+            "reference does not have there are underlined, and so are the reference's words that "
+            "this model did not write.",
+            examples=tuple(examples.choose(evaluated)),
+        ),
+        _method(scores),
+    ]
+
+
+def _metrics(scores: Mapping[str, Any]) -> Section:
+    comparison = scores.get("comparison")
+    names = list(scores["intervals"])
+    text = (
+        f"{scores['sentences']:,} sentences, with 95% intervals from "
+        f"{scores['settings']['resamples']:,} resamples of them. BLEU and chrF run from 0 to 100. "
+        "Tokenized scores compare the tokens of this model's tokeniser instead of sacreBLEU's; "
+        "lowercased ones ignore case."
+    )
+    rows = [(name, number(scores[name]), span(scores["intervals"][name])) for name in names]
+    tables = [Table(("metric", "score", "95% interval"), rows)]
+    if comparison:
+        text += (
+            f" The baseline is {comparison['baseline']}. The difference is this model's score less "
+            "the baseline's; p is the probability of so large a difference by chance, by paired "
+            "bootstrap and by approximate randomisation; wins is the share of resamples in which "
+            "this model scores higher."
+        )
+        header = ("metric", "baseline", "difference", "95% interval", "wins", "p boot.", "p rand.")
+        found = comparison["metrics"]
+        tables.append(Table(header, [_compared(name, found[name]) for name in names]))
+    exact = Table(
+        ("whole sequences", "score", "mean over the sentences of"),
+        [(name, number(scores[name], ".3f"), SEQUENCES[name]) for name in SEQUENCES],
+    )
+    return Section("Scores", text, (*tables, exact))
+
+
+def _compared(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        name,
+        number(one["baseline"]),
+        number(one["difference"], "+.1f"),
+        span(one["interval"], "+.1f"),
+        number(one["wins"], ".1%"),
+        number(one["p_bootstrap"], ".4f"),
+        number(one["p_randomization"], ".4f"),
+    )
+
+
+def _length(scores: Mapping[str, Any]) -> Section:
+    part = scores["by-length"]
+    systems = [name for name in ("output", "baseline") if name in part]
+    header = (f"source {part['unit']}", "sentences")
+    for name in systems:
+        header = (*header, f"BLEU, {SYSTEMS[name]}", "95% interval")
+    rows = []
+    for place, one in enumerate(part["output"]):
+        cells = (one["name"], f"{one['sentences']:,}")
+        for name in systems:
+            cells = (
+                *cells,
+                number(part[name][place]["score"]),
+                span(part[name][place]["interval"]),
+            )
+        rows.append(cells)
+    filled = {name: [one for one in part[name] if one["sentences"]] for name in systems}
+    drawing = figures.bleu_by_length(
+        {SYSTEMS[name]: {one["words"]: one["score"] for one in filled[name]} for name in systems},
+        {
+            SYSTEMS[name]: {one["words"]: one["interval"] for one in filled[name]}
+            for name in systems
+        },
+        {one["words"]: one["sentences"] for one in filled["output"]},
+        unit=part["unit"],
+    )
+    caption = "BLEU by source length, at each bin's mean length; the shade is the 95% interval."
+    return Section(
+        "By length",
+        f"Sentences by the {part['unit']} of their source, as in the paper's Figure 2.",
+        (Table(header, rows),),
+        (Picture("bleu_by_length", drawing, caption),),
+    )
+
+
+def _no_unk(scores: Mapping[str, Any]) -> Section:
+    part = scores["no-UNK"]
+    if part["banned"]:
+        text = (
+            f"{part['sentences']:,} of {scores['sentences']:,} sentences "
+            f"({number(part['share'], '.1%')}) have no unknown word in source and reference. They "
+            "were searched again with UNK banned from the output: the second column of the paper's "
+            "Table 1."
+        )
+    else:
+        text = (
+            "This model's vocabulary writes any word in smaller pieces, so the subset without "
+            f"unknown words is all {part['sentences']:,} sentences."
+        )
+    rows = [
+        (
+            name,
+            number(part[name]),
+            span(part["intervals"].get(name)),
+            number(part["UNK-allowed"][name]),
+            number(scores[name]),
+        )
+        for name in part["UNK-allowed"]
+    ]
+    header = ("metric", "UNK banned", "95% interval", "UNK allowed, same sentences", "all")
+    return Section("Without unknown words", text, (Table(header, rows),))
+
+
+def _output(scores: Mapping[str, Any]) -> Section:
+    systems = [name for name in ("output", "baseline", "reference") if name in scores["lengths"]]
+    repetition, lengths = scores["repetition"], scores["lengths"]
+
+    def row(name: str, value, form: str) -> tuple[str, ...]:
+        return (name, *(number(value(system), form) for system in systems))
+
+    rows = [
+        row("words", lambda s: lengths[s]["words"], ",d"),
+        row("words for each of the reference", lambda s: lengths[s]["ratio"], ".3f"),
+        row("empty lines", lambda s: lengths[s]["empty"], ",d"),
+        row("sentences that repeat", lambda s: repetition[s]["sentences"]["any"], ".1%"),
+    ]
+    for n in "1234":
+        rows.append(
+            row(f"… {n}-gram at once", lambda s, n=n: repetition[s]["sentences"][n], ".1%"),
+        )
+    for n in "1234":
+        rows.append(row(f"{n}-grams seen before", lambda s, n=n: repetition[s]["again"][n], ".1%"))
+    text = (
+        f"Search ended {number(scores['unfinished'], '.1%')} of the sentences at the limit of "
+        f"length, before EOS; {number(scores['UNK'], '.2%')} of the output tokens are UNK. A "
+        "sentence repeats where an n-gram of 1 to 4 words follows itself at once; n-grams seen "
+        "before are those that the same sentence already had (seq-rep-n, arXiv 1908.04319)."
+    )
+    return Section("Output", text, (Table(("", *(SYSTEMS[s] for s in systems)), rows),))
+
+
+def _attention(evaluated: Evaluated) -> Section:
+    part = evaluated.scores["coverage"]
+    rows = [
+        (
+            name,
+            number(one["mean"], ".2f"),
+            number(one["little"], ".1%"),
+            number(one["much"], ".1%"),
+            f"{one['words']:,}",
+        )
+        for name, one in (("own output", part["output"]), ("references", part["reference"]))
+    ]
+    text = (
+        "The total attention that each source token gets from all target tokens (coverage, "
+        "arXiv 1601.04811): little is below 0.1, as for a word left out; much is above 2, as for "
+        "one translated twice. EOS of the source is not counted."
+    )
+    header = ("attention for the", "mean", "little", "much", "source tokens")
+    pictures = ()
+    if (best := examples.most_reordered(evaluated.found)) is not None:
+        caption = (
+            "Alignment of the sentence whose order changes most; faint cells get little attention."
+        )
+        pictures = (Picture("alignment", figures.alignment(best), caption),)
+    return Section("Attention", text, (Table(header, rows),), pictures)
+
+
+def _calibration(part: Mapping[str, Any]) -> Section:
+    text = (
+        "Confidence is the probability of the likeliest next word when the words before are the "
+        "reference's; it is right where that is the reference's word. ECE is the mean distance of "
+        "confidence and accuracy over bins of confidence (arXiv 1706.04599, 1903.00802)."
+    )
+    if part["left-out"]:
+        text += f" {part['left-out']:,} sentences with an empty or very long side are left out."
+    rows = [
+        ("ECE, bins of equal width", number(part["ECE"], ".4f")),
+        ("ECE, bins of equal mass", number(part["ECE-equal-mass"], ".4f")),
+        ("mean confidence", number(part["confidence"], ".1%")),
+        ("accuracy", number(part["accuracy"], ".1%")),
+        ("perplexity of the references", number(part["perplexity"], ".2f")),
+        ("words, EOS counted", f"{part['words']:,}"),
+    ]
+    pictures = ()
+    if part["words"]:
+        bins = {
+            f"bins of {name.replace('-', ' ')}": [calibration.ConfidenceBin(**one) for one in some]
+            for name, some in part["bins"].items()
+        }
+        caption = "Reliability: above the dotted line, the model is right more often than it says."
+        pictures = (Picture("reliability", figures.reliability(bins), caption),)
+    return Section("Calibration", text, (Table(("teacher-forced", "value"), rows),), pictures)
+
+
+def _method(scores: Mapping[str, Any]) -> Section:
+    search, settings = _values(scores["search"]), _values(scores["settings"])
+    return Section(
+        "How it was measured",
+        "Intervals and tests resample sentences with this seed, and are those that sacreBLEU "
+        "computes with the same seed and numbers.",
+        (
+            Table(("score", "signature"), list(_signatures(scores))),
+            Table(("search", "value"), search),
+            Table(("evaluation", "value"), settings),
+        ),
+    )
+
+
+def _values(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values, without those that are not set."""
+    listed = {name: value for name, value in settings.items() if value is not None}
+    return [(name.replace("_", " "), str(value).strip("()")) for name, value in listed.items()]
+
+
+def _signatures(scores: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "BLEU", scores["signature"]
+    yield "BLEU-tokenized", scores["tokenized-signature"]
+    yield "chrF", scores["chrF-signature"]

@@ -1,0 +1,292 @@
+"""A model's output on a test set becomes numbers: all that a report says, as one JSON object."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from bahdanau_jax.batch import UNK
+from bahdanau_jax.evaluation import (
+    EDGES,
+    Tally,
+    behaviour,
+    by_length,
+    calibration,
+    scores,
+    significance,
+)
+from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.report import token_predictions
+from bahdanau_jax.reporting import SILENT, Reporter
+from bahdanau_jax.trained import Run
+
+WORDS = "words"  # the vocabulary that has unknown words, and no other way to write them
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to evaluate; the values that are written beside the scores."""
+
+    tokenize: str = "13a"  # sacreBLEU's tokeniser for BLEU: a name of evaluation.TOKENIZERS
+    resamples: int = significance.RESAMPLES  # of the bootstrap
+    shuffles: int = significance.SHUFFLES  # of approximate randomisation
+    seed: int = significance.SEED
+    length_bins: tuple[int, ...] = EDGES
+    beam_size: int | None = None  # None: as the run is configured
+    max_ratio: float | None = None  # likewise
+
+    def search(self) -> dict[str, Any]:
+        """The settings of the search that are not as the run is configured."""
+        given = {"beam_size": self.beam_size, "max_ratio": self.max_ratio}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class Baseline(NamedTuple):
+    """Another system's translations of the same sentences."""
+
+    name: str
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What went in, what the model wrote, and what it is worth."""
+
+    sources: Sequence[str]
+    references: Sequence[str]
+    found: Sequence[Hypothesis]
+    baseline: Baseline | None
+    scores: dict[str, Any]  # as `evaluate` documents
+    alphas: Sequence[Any] = ()  # of the references, as forcing.Predictions has them
+
+    @property
+    def texts(self) -> list[str]:
+        return [best.text for best in self.found]
+
+
+def evaluate(
+    run: Run,
+    sources: Sequence[str],
+    references: Sequence[str],
+    settings: Settings = Settings(),
+    baseline: Baseline | None = None,
+    reporter: Reporter = SILENT,
+) -> Evaluated:
+    """Translate `sources` and measure all that is known to measure about the translations.
+
+    `scores` holds those of `scores.table`, the headline of each part beside them (BLEU-no-UNK,
+    length-ratio, unfinished, UNK, perplexity, ECE), and each part under its own name: intervals,
+    comparison (with a baseline), by-length, no-UNK, lengths, repetition, coverage, calibration,
+    settings, search, checkpoint. A function of its arguments: twice the same run gives twice the
+    same numbers.
+    Raises ValueError where there are no sentences, or not as many on each side.
+
+    >>> evaluate(load("runs/quickstart"), sources, references).scores["BLEU"]
+    """
+    check(sources, references, settings, baseline)
+    tokenize = run.codecs[1].tokenizer.tokenize
+    translating = reporter.stage("translating the test set", len(sources), "lines")
+    found = run.translate(sources, advance=translating.advance, **settings.search())
+    texts = [best.text for best in found]
+    ours = scores.tallies(texts, references, tokenize, settings.tokenize)
+    theirs = (
+        scores.tallies(baseline.texts, references, tokenize, settings.tokenize) if baseline else {}
+    )
+    systems = {"output": texts, "reference": references}
+    systems |= {"baseline": baseline.texts} if baseline else {}
+    words = {name: [tokenize(line).split() for line in side] for name, side in systems.items()}
+    scoring = reporter.stage("scoring the references", len(sources), "lines")
+    forced = token_predictions.force(run, sources, references, scoring.advance)
+    reporter.stage("computing scores and intervals")
+    parts = {
+        "intervals": _intervals(ours, settings),
+        "comparison": _comparison(ours, theirs, baseline, settings) if baseline else None,
+        "by-length": _by_length(run, sources, ours["BLEU"], theirs.get("BLEU"), settings),
+        "no-UNK": _no_unk(run, sources, references, found, settings, reporter),
+        "lengths": _lengths(words),
+        "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
+        "coverage": _coverage(found, forced),
+        "calibration": _calibration(forced),
+        "settings": dataclasses.asdict(settings),
+        "search": dataclasses.asdict(_decoding(run, settings)),
+        "checkpoint": run.chosen.to_json() if run.chosen else None,
+    }
+    table = {
+        "sentences": len(references),
+        **{name: tally.score() for name, tally in ours.items()},
+        "BLEU-no-UNK": parts["no-UNK"]["BLEU"],
+        **scores.sequence_table(texts, references, tokenize),
+        "length-ratio": behaviour.length_ratio(words["output"], words["reference"]),
+        **_faults(run, found),
+        "perplexity": parts["calibration"]["perplexity"],
+        "ECE": parts["calibration"]["ECE"],
+        "signature": ours["BLEU"].signature,
+        "chrF-signature": ours["chrF"].signature,
+        "tokenized-signature": ours["BLEU-tokenized"].signature,
+    }
+    table |= {name: part for name, part in parts.items() if part is not None}
+    return Evaluated(sources, references, found, baseline, table, forced.alphas)
+
+
+def check(
+    sources: Sequence[str],
+    references: Sequence[str],
+    settings: Settings,
+    baseline: Baseline | None = None,
+) -> None:
+    """Before the search, which takes a while. Raises ValueError as `evaluate` does."""
+    sides = {"references": references} | ({"baseline": baseline.texts} if baseline else {})
+    for name, lines in sides.items():
+        if len(lines) != len(sources):
+            raise ValueError(f"{len(sources)} sources but {len(lines)} lines of the {name}")
+    # Names and numbers that are wrong are said by those who use them.
+    tally = scores.tallies(references[:1], references[:1], str, settings.tokenize)["BLEU"]
+    by_length([1], tally, settings.length_bins, settings.resamples, settings.seed)
+    if settings.shuffles < 1:
+        raise ValueError(f"{settings.shuffles} shuffles: there should be at least one")
+
+
+def _intervals(tallies: Mapping[str, Tally], settings: Settings) -> dict[str, Any]:
+    found = significance.intervals(tallies, settings.resamples, settings.seed)
+    return {name: list(interval) for name, interval in found.items()}
+
+
+def _comparison(
+    ours: Mapping[str, Tally], theirs: Mapping[str, Tally], baseline: Baseline, settings: Settings
+) -> dict[str, Any]:
+    found = significance.compare(ours, theirs, settings.resamples, settings.shuffles, settings.seed)
+    return {
+        "baseline": baseline.name,
+        "metrics": {
+            name: one._asdict() | {"interval": list(one.interval)} for name, one in found.items()
+        },
+    }
+
+
+def _by_length(
+    run: Run, sources: Sequence[str], ours: Tally, theirs: Tally | None, settings: Settings
+) -> dict[str, Any]:
+    """BLEU by source words; by characters, where these are what the model reads."""
+    codec, units = run.codecs[0], "characters" if _vocabulary(run) == "characters" else WORDS
+    if units == "characters":
+        lengths = [len(codec.units(line)) - 1 for line in sources]
+    else:
+        lengths = [len(codec.tokenize(line).split()) for line in sources]
+
+    def bins(tally: Tally) -> list[dict[str, Any]]:
+        found = by_length(lengths, tally, settings.length_bins, settings.resamples, settings.seed)
+        return [{"name": one.name, **one._asdict()} for one in found]
+
+    return {"unit": units, "output": bins(ours)} | ({"baseline": bins(theirs)} if theirs else {})
+
+
+def _no_unk(
+    run: Run,
+    sources: Sequence[str],
+    references: Sequence[str],
+    found: Sequence[Hypothesis],
+    settings: Settings,
+    reporter: Reporter,
+) -> dict[str, Any]:
+    """Table 1's second column: sentences of known words alone, searched again with UNK banned.
+
+    A model of characters or subwords has (nearly) no unknown words: all sentences, as they are.
+    """
+    rows, banned = list(range(len(sources))), _vocabulary(run) == WORDS
+    if banned:
+        sides = zip(run.codecs, (sources, references), strict=True)
+        known = [[UNK not in codec.encode(line) for line in side] for codec, side in sides]
+        rows = [row for row in rows if known[0][row] and known[1][row]]
+    texts = allowed = [found[row].text for row in rows]
+    if banned and rows:
+        decoding = dataclasses.replace(_decoding(run, settings), ban_unk=True)
+        config = dataclasses.replace(run.config, decoding=decoding)
+        searcher = dataclasses.replace(run, config=config)
+        translating = reporter.stage("translating without UNK", len(rows), "lines")
+        again = searcher.translate([sources[row] for row in rows], advance=translating.advance)
+        texts = [best.text for best in again]
+    wanted = [references[row] for row in rows]
+    counted = _optional_tallies(run, texts, wanted, settings)
+    before = _optional_tallies(run, allowed, wanted, settings)
+    return {
+        "sentences": len(rows),
+        "share": len(rows) / len(sources),
+        "banned": banned,
+        **{name: counted[name].score() if rows else math.nan for name in scores.BLEUS},
+        "intervals": _intervals(counted, settings) if rows else {},
+        "UNK-allowed": {name: before[name].score() if rows else math.nan for name in scores.BLEUS},
+    }
+
+
+def _optional_tallies(
+    run: Run, texts: Sequence[str], references: Sequence[str], settings: Settings
+) -> dict[str, Tally]:
+    if not texts:
+        return {}
+    tokenize = run.codecs[1].tokenizer.tokenize
+    return scores.tallies(texts, references, tokenize, settings.tokenize)
+
+
+def _lengths(words: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
+    return {
+        name: {
+            "words": sum(map(len, side)),
+            "ratio": behaviour.length_ratio(side, words["reference"]),
+            "empty": sum(not line for line in side),
+        }
+        for name, side in words.items()
+    }
+
+
+def _faults(run: Run, found: Sequence[Hypothesis]) -> dict[str, float]:
+    """Shares: of translations that the limit of length ended, of output tokens that are UNK."""
+    unknown = run.codecs[1].tokens([UNK])[0]
+    tokens = [token for best in found for token in best.tokens[: len(best.tokens) - best.finished]]
+    return {
+        "unfinished": sum(not best.finished for best in found) / len(found),
+        "UNK": tokens.count(unknown) / len(tokens) if tokens else math.nan,
+    }
+
+
+def _coverage(found: Sequence[Hypothesis], forced: token_predictions.Predictions) -> dict[str, Any]:
+    totals = [behaviour.attention_totals(best.alpha) for best in found if best.tokens]
+    return {
+        "output": behaviour.coverage(totals),
+        "reference": behaviour.coverage([forced.attention]),
+    }
+
+
+def _calibration(forced: token_predictions.Predictions) -> dict[str, Any]:
+    words = len(forced.log_p)
+    bins = {
+        name: calibration.reliability(forced.confidence, forced.correct, binning=name)
+        for name in calibration.BINNINGS
+    }
+    error = {name: calibration.expected_calibration_error(some) for name, some in bins.items()}
+    return {
+        "words": words,
+        "left-out": forced.left_out,
+        "perplexity": _exp(-forced.log_p.mean()) if words else math.nan,
+        "accuracy": float(forced.correct.mean()) if words else math.nan,
+        "confidence": float(forced.confidence.mean()) if words else math.nan,
+        "ECE": error["equal-width"],
+        "ECE-equal-mass": error["equal-mass"],
+        "bins": {name: [one._asdict() for one in some] for name, some in bins.items()},
+    }
+
+
+def _vocabulary(run: Run) -> str:
+    return run.config.data.vocabulary
+
+
+def _decoding(run: Run, settings: Settings):
+    return dataclasses.replace(run.config.decoding, **settings.search())
+
+
+def _exp(x: float) -> float:
+    """e^x; infinite where no float is as large."""
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf

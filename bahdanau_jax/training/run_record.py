@@ -1,0 +1,113 @@
+"""record.json: under what circumstances a run was started, and each time it went on."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from bahdanau_jax.config import Config
+from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.run_folder import RECORD
+
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy")
+ENVIRONMENT = ("JAX_", "XLA_", "BAHDANAU_")  # how variables that are recorded begin
+
+
+def append_record(workdir: Path, config: Config, step: int) -> None:
+    """Add an object to the list in record.json, which is replaced in one move.
+
+    A file that is no such list is set aside as record.json.damaged. The first process writes.
+    """
+    if jax.process_index():
+        return
+    path = Path(workdir) / RECORD
+    entries = _read(path)
+    entries.append(describe(config, step))
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def read_record(workdir: Path) -> list[dict[str, Any]]:
+    """The starts of a run, the first one first; none where record.json is missing or damaged."""
+    try:
+        entries = parse_json((Path(workdir) / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+
+
+def _read(path: Path) -> list:
+    try:
+        entries = parse_json(path.read_text(encoding="utf-8"))
+        if isinstance(entries, list):
+            return entries
+    except FileNotFoundError:
+        return []
+    except ValueError:
+        pass
+    path.replace(path.with_name(f"{RECORD}.damaged"))
+    return []
+
+
+def describe(config: Config, step: int) -> dict[str, Any]:
+    """What a start is: when, with which command, settings, seed, versions, devices and code."""
+    devices = jax.devices()
+    return {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "step": step,
+        "command": sys.argv,
+        "seed": config.training.seed,
+        "versions": {"python": platform.python_version(), **_versions()},
+        "platform": platform.platform(),
+        "devices": {
+            "backend": jax.default_backend(),
+            "kind": devices[0].device_kind,
+            "count": len(devices),
+            "processes": jax.process_count(),
+        },
+        "git": git(Path(__file__).parent),
+        "environment": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(ENVIRONMENT)
+        },
+        "config": json.loads(config.to_json()),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("bahdanau-jax", *PACKAGES):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def git(folder: Path) -> dict[str, Any] | None:
+    """The commit of the checkout that holds this code, and whether files differ from it.
+
+    None where the code is no checkout, as when it is installed, or where there is no git.
+    """
+
+    def ask(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=True
+        ).stdout.strip()
+
+    try:
+        ask("ls-files", "--error-unmatch", "__init__.py")
+        commit = ask("rev-parse", "HEAD")
+        return {"commit": commit, "changed": bool(ask("status", "--porcelain", "."))}
+    except (OSError, subprocess.SubprocessError):
+        return None

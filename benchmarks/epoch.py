@@ -1,0 +1,111 @@
+"""A real epoch: every padded batch of a corpus, with all that the host does for it."""
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import statistics
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from bahdanau_jax import data, distributed, training
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import Config
+from benchmarks import machine, updates
+
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
+
+
+def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dict[str, Any]:
+    """Train for so many epochs, or for so many batches of each, after all shapes were compiled.
+
+    `workdir` keeps the prepared corpus. The share of the host is the time that training waits for
+    batches and places them; `device_seconds` are those of the same updates with batches that lie on
+    the device already.
+    """
+    config, store = _prepared(config, workdir)
+    plan = data.Plan.of(store, config.data, config.training.seed)
+    steps = min(batches, plan.steps()) if batches else plan.steps()
+    settings, devices = config.training, distributed.mesh()
+    backend = distributed.BACKENDS[settings.parallel](devices, settings.shard)
+    multiple = devices.size * settings.accumulate
+    params = updates.parameters(config.model)
+    program = updates.ours(config.model, params, config.optimizer, backend, settings.accumulate)
+    state, step, _ = program
+    del params, program  # a donated state has no second owner
+    shapes = [*map(backend.feed, data.each_shape(store, plan, range(steps), multiple))]
+    start = time.perf_counter()
+    with contextlib.closing(training.Ahead(step, state, shapes, data.cores())) as ahead:
+        for shape in shapes:
+            ahead.program(shape)
+        found: dict[str, Any] = {
+            "machine": machine.describe(PACKAGES),
+            "device": machine.device(),
+            "products": config.model.products,
+            "steps": steps,
+            "shapes": plan.cells,
+            "padding": round(plan.padding(), 4),
+            "compile_seconds": round(time.perf_counter() - start, 2),
+        }
+        rounds = []
+        for _ in range(epochs):
+            batches_of = functools.partial(data.train_batches, store, plan, multiple=multiple)
+            state, timed = _epoch(ahead, state, itertools.islice(batches_of(), steps), backend)
+            state, alone = _on_device(ahead, state, itertools.islice(batches_of(), steps), backend)
+            host = (timed["next_seconds"] + timed["placing_seconds"]) / timed["seconds"]
+            rounds.append({**timed, "device_seconds": alone, "host_share": host})
+    middle = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+    return {**found, **_rounded(middle), "epochs": [_rounded(one) for one in rounds]}
+
+
+def _prepared(config: Config, workdir: Path) -> tuple[Config, data.Store]:
+    settings = dataclasses.replace(config.data, dev="", test="")
+    prepared = data.prepare(settings, workdir)
+    sizes = [len(codec.vocabulary) for codec in prepared.codecs]
+    sized = dataclasses.replace(
+        config.model, source_vocabulary=sizes[0], target_vocabulary=sizes[1]
+    )
+    return dataclasses.replace(config, model=sized, data=settings), prepared.train
+
+
+def _epoch(step, state, source: Iterable[Batch], backend) -> tuple[Any, dict[str, float]]:
+    """As the loop of training has it: the sums of a step are fetched while the next one runs."""
+    start, waited, fed, words, pending = time.perf_counter(), 0.0, 0.0, 0.0, None
+    batches = iter(source)
+    while True:
+        asked = time.perf_counter()
+        batch = next(batches, None)
+        came = time.perf_counter()
+        waited += came - asked
+        if batch is None:
+            break
+        placed = backend.feed(batch)
+        fed += time.perf_counter() - came
+        state, sums = step(state, placed)
+        if pending is not None:
+            words += float(pending.words)
+        pending = sums
+    if pending is not None:
+        words += float(pending.words)
+    seconds = time.perf_counter() - start
+    rates = {"target_words": words, "target_words_per_second": words / seconds}
+    return state, {"seconds": seconds, **rates, "next_seconds": waited, "placing_seconds": fed}
+
+
+def _on_device(step, state, source: Iterable[Batch], backend) -> tuple[Any, float]:
+    """Seconds of the same updates, their batches made and placed before."""
+    placed = [*map(backend.feed, source)]
+    jax.block_until_ready((placed, state))
+    start = time.perf_counter()
+    for batch in placed:
+        state, _ = step(state, batch)
+    jax.block_until_ready(state)
+    return state, time.perf_counter() - start
+
+
+def _rounded(values: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}

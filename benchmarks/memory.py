@@ -1,0 +1,112 @@
+"""How much memory a search takes, as compiled and as measured, and what it grows with.
+
+B sentences, S source tokens, K hypotheses, T steps, V words.
+"""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bahdanau_jax import decoding
+from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.decoding import search_program
+from bahdanau_jax.model import Seq2Seq
+from bahdanau_jax.trained import example
+from benchmarks import machine
+
+VOCABULARY = 30_000
+STEPS = 5  # of the search that is run: its buffers are as large as for all of them
+
+
+class Case(NamedTuple):
+    """A batch to search; by default the paper's model, and its longest sentences."""
+
+    model: ModelConfig = ModelConfig(source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+    rows: int = 64  # B
+    length: int = 51  # S: 50 words and EOS
+    decoding: DecodingConfig = DecodingConfig(beam_size=12)
+
+    @property
+    def steps(self) -> int:
+        return int(np.ceil(self.decoding.max_ratio * self.length))  # T
+
+
+def memory(case: Case = Case()) -> dict[str, Any]:  # noqa: B008
+    """What the search of such a batch takes, in MiB; what it would with more steps, more words.
+
+    `beyond` are second differences: 0, up to how the compiler lays buffers out, where nothing grows
+    with T² or with T·V. One array of K·T·V for each sentence would be `one K*T*V`.
+    """
+    base = planned(case)
+    return {
+        "sentences": case.rows,
+        "source_tokens": case.length,
+        "beam_size": case.decoding.beam_size,
+        "steps": case.steps,
+        "target_vocabulary": case.model.target_vocabulary,
+        "planned_mib": _mib({**base._asdict(), "peak": base.peak}),
+        "resident_mib": _resident(case),
+        **growth(case),
+    }
+
+
+def growth(case: Case) -> dict[str, Any]:
+    """Of all but the parameters."""
+
+    def grown(times: int, words: int) -> int:
+        ratio, vocabulary = case.decoding.max_ratio, case.model.target_vocabulary
+        search = dataclasses.replace(case.decoding, max_ratio=ratio * times)
+        model = dataclasses.replace(case.model, target_vocabulary=vocabulary * words)
+        plan = planned(case._replace(model=model, decoding=search))
+        return plan.temporary + plan.output
+
+    one, two, three = (grown(times, 1) for times in (1, 2, 3))
+    wide, both = grown(1, 2), grown(2, 2)
+    array = case.rows * case.decoding.beam_size * case.steps * case.model.target_vocabulary * 4
+    return {
+        "growth_mib": _mib({"T": one, "2T": two, "3T": three, "2V": wide, "2T 2V": both}),
+        "beyond_mib": _mib({"T*T": three - 2 * two + one, "T*V": both - two - wide + one}),
+        **_mib({"one K*T*V": array}),
+    }
+
+
+def planned(case: Case) -> search_program.Memory:
+    return search_program.memory(case.model, case.rows, case.length, case.decoding)
+
+
+def _resident(case: Case) -> dict[str, int]:
+    """Peak memory of a process that searches such a batch; and before, with parameters alone."""
+    fields = [dataclasses.asdict(case.model), case.rows, case.length]
+    fields.append(dataclasses.asdict(case.decoding))
+    command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(fields)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    """What `_resident` starts: a few steps with random parameters."""
+    model, rows, length, settings = json.loads(sys.argv[1])
+    case = Case(ModelConfig(**model), rows, length, DecodingConfig(**settings))
+    params = Seq2Seq(case.model).init(jax.random.key(0), example())["params"]
+    jax.block_until_ready(params)
+    with machine.PeakMemory() as before:
+        pass
+    source = np.full((rows, length), 2, np.int32)
+    rules = decoding.Rules(np.full(rows, STEPS, np.int32))
+    draws = np.zeros((rows, 2), np.int32)
+    inputs = search_program.Inputs(source, np.ones_like(source, bool), rules, draws, np.int32(0))
+    with machine.PeakMemory() as peak:
+        found = search_program.search(
+            (case.model,), (params,), inputs, case.steps, case.decoding, n_best=1
+        )
+        jax.block_until_ready(found)
+    print(json.dumps({"before": round(before.mib), "peak": round(peak.mib)}))
+
+
+def _mib(sizes: dict[str, int]) -> dict[str, float]:
+    return {name: round(size / 2**20, 1) for name, size in sizes.items()}

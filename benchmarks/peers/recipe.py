@@ -1,0 +1,184 @@
+"""JoeyNMT made ready to be compared with a run of ours: same pairs, same tokens, same sizes.
+
+Its text is our ids, written as words, so that both cut and number every sentence alike.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from bahdanau_jax import data
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
+from bahdanau_jax.config import Config, DataConfig
+from bahdanau_jax.data import Codec
+from bahdanau_jax.trained import Run
+from benchmarks.peers import process
+
+PROGRAM = str(Path(__file__).with_name("joey.py"))
+SIDES = ("src", "trg")
+DEV_PAIRS = 200
+
+
+def joeynmt(run: Run, python: Path, folder: Path, updates: int, keep: bool = True) -> process.Peer:
+    """A JoeyNMT of the run's sizes, trained on the run's pairs in `folder`, or found trained there.
+
+    `python` belongs to an environment that has JoeyNMT. With `keep` it keeps the memory that it
+    frees. Raises ValueError where the folder holds another model, or where JoeyNMT fails.
+    """
+    python = process.located("JoeyNMT", python)
+    name, config = f"JoeyNMT ({python})", folder / "config.json"
+    wanted = json.dumps(configuration(run, folder, updates), indent=2) + "\n"
+    if config.exists():
+        if config.read_text(encoding="utf-8") != wanted:
+            raise ValueError(
+                f"{folder} holds another JoeyNMT model: take another --peer-folder, or delete it"
+            )
+    else:
+        write_text(run, folder, DEV_PAIRS)
+        draft = folder / "draft.json"
+        draft.write_text(wanted, encoding="utf-8")
+        process.run(name, command(python, "train", draft))
+        draft.replace(config)  # only a model that is trained has a configuration
+    return process.Peer(name, command(python, "serve", config, keep))
+
+
+def command(python: Path, what: str, config: Path, keep: bool = True) -> list[str]:
+    """How JoeyNMT is made to train a configuration, or to serve it."""
+    return [str(python), PROGRAM, what, str(config), *(["keep"] if keep else [])]
+
+
+def sizes(config: Config) -> dict[str, Any]:
+    """What JoeyNMT's model is. Its attention and readout are always as wide as its decoder."""
+    return {
+        "cell": "gru",
+        "embedding_size": config.model.embedding_size,
+        "hidden_size": config.model.hidden_size,
+        "encoder_directions": config.model.encoder_directions,
+        "attention": "bahdanau",
+        "alignment_size": config.model.hidden_size,
+        "readout_size": config.model.hidden_size,
+    }
+
+
+def unequal(config: Config) -> str:
+    """What of our sizes JoeyNMT's model cannot have, as a line; empty where it has them all."""
+    theirs = config.model.hidden_size
+    ours = {
+        f"--model.{name.replace('_', '-')}": getattr(config.model, name)
+        for name in ("alignment_size", "maxout_size")
+    }
+    options = " ".join(f"{name} {theirs}" for name, size in ours.items() if size != theirs)
+    return options and f"JoeyNMT's sizes differ from ours; for equal ones: {options}\n"
+
+
+def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict[str, Any]:
+    """JoeyNMT's own; `training` takes the place of what is said here of it."""
+    size = sizes(run.config)
+
+    def side(name: str) -> dict[str, Any]:
+        return {"lang": name, "level": "word", "voc_file": str(folder / f"vocabulary.{name}")}
+
+    def part(**more: Any) -> dict[str, Any]:
+        embeddings = {"embedding_dim": size["embedding_size"]}
+        recurrent = {"rnn_type": size["cell"], "hidden_size": size["hidden_size"]}
+        return {"type": "recurrent", **recurrent, "embeddings": embeddings, "dropout": 0.2, **more}
+
+    return {
+        "name": _key(run),
+        "model_dir": str(folder / "model"),
+        "use_cuda": jax.default_backend() == "gpu",  # where ours computes, too
+        "random_seed": 1,
+        "data": {
+            **{split: str(folder / split) for split in ("train", "dev")},
+            **{name: side(name) for name in SIDES},
+        },
+        "testing": {"beam_size": 1, "batch_size": 64, "eval_metrics": []},
+        "training": {
+            "optimizer": "adam",
+            "learning_rate": 2e-3,
+            "scheduling": "warmupinversesquareroot",  # JoeyNMT's "plateau" fails with torch 2.13
+            "learning_rate_warmup": 100,
+            "clip_grad_norm": 1.0,
+            "normalization": "tokens",
+            "label_smoothing": 0.1,
+            "batch_size": 64,
+            "epochs": 1000,
+            "updates": updates,
+            "validation_freq": updates,
+            "logging_freq": updates,
+            "keep_best_ckpts": 1,
+            "print_valid_sents": [],
+            **training,
+        },
+        "model": {
+            "encoder": part(bidirectional=size["encoder_directions"] == "both"),
+            "decoder": part(attention=size["attention"], input_feeding=True, init_hidden="bridge"),
+        },
+    }
+
+
+def _key(run: Run) -> str:
+    """Of what it is trained on: the words and the corpus."""
+    words = [codec.vocabulary.to_bytes() for codec in run.codecs]
+    return hashlib.sha256(b"".join([*words, run.config.data.train.encode()])).hexdigest()[:16]
+
+
+def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
+    """The run's words and pairs in files, where `configuration` looks for them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for codec, name in zip(run.codecs, SIDES, strict=True):
+        words = (str(i) for i in range(len(codec.vocabulary)) if i not in (EOS, UNK))
+        _write(folder / f"vocabulary.{name}", words)
+    config = run.config.data
+    dev = config.dev or config.train
+    for split, spec, most in (("train", config.train, None), ("dev", dev, dev_pairs)):
+        both = [words for _, words in itertools.islice(kept(run, spec), most)]
+        for name, lines in zip(SIDES, zip(*both, strict=True), strict=True):
+            _write(folder / f"{split}.{name}", lines)
+
+
+def kept(run: Run, spec: str) -> Iterator[tuple[data.Pair, list[str]]]:
+    """The pairs of a corpus that JoeyNMT gets, none empty or too long, and their words."""
+    config = run.config.data
+    longest = config.max_tokens or 100
+    for pair in data.pairs(spec, config):
+        both = [to_words(codec, text) for codec, text in zip(run.codecs, pair[:2], strict=True)]
+        if all(0 < len(words.split()) <= longest for words in both):
+            yield pair, both
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def numbered(run: Run) -> Run:
+    """The same model, but it reads and writes what JoeyNMT does: our ids as words."""
+    config = DataConfig(tokenizer="none", vocabulary="words")
+
+    def codec(side: Codec) -> Codec:
+        entries = EOS_SYMBOL, UNK_SYMBOL, *range(RESERVED, len(side.vocabulary))
+        file = "".join(f"{entry}\n" for entry in entries).encode()
+        words = data.VOCABULARIES[config.vocabulary].from_bytes(file)
+        return Codec(config, data.TOKENIZERS[config.tokenizer](""), words)
+
+    return dataclasses.replace(run, codecs=tuple(map(codec, run.codecs)))
+
+
+def to_words(codec: Codec, text: str) -> str:
+    """Our ids of a text as JoeyNMT's words, without EOS; it writes UNK as we do.
+
+    >>> to_words(codec, "The man sleeps .")
+    '4 17 <unk> 3'
+    """
+    return " ".join(UNK_SYMBOL if i == UNK else str(i) for i in codec.encode(text)[:-1])
+
+
+def to_ids(words: str) -> Sequence[int]:
+    """JoeyNMT's words as our ids, without EOS."""
+    return [int(word) if word.isdigit() else UNK for word in words.split()]

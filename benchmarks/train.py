@@ -1,0 +1,283 @@
+"""How fast an update is, beside other people's programs and beside the limit of the machine.
+
+Every program has a process of its own, ours a new one beside each peer, and the two are asked in
+turn: ours, the peer, ours, the peer, and so on. Rates are medians over the rounds, and a ratio is
+of medians. The limit is the rate of a product of two large matrices, rounded as the factors of our
+products are, measured in the same processes in the same rounds: the highest that any library of the
+run reached.
+"""
+
+import functools
+import json
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from bahdanau_jax import data, model
+from bahdanau_jax.names import choose
+from benchmarks import machine, sizes, updates
+from benchmarks.peers import process
+from benchmarks.peers.process import Failure, Peer
+from benchmarks.sizes import Size
+from benchmarks.updates import say
+
+PROGRAMS = Path(__file__).parent / "peers"
+MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round;
+ON_ACCELERATORS = 8192, 20  # the same where the first are over before they are well begun
+SECONDS = 2.0  # that a round takes at least
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
+Settings = Mapping[str, Any]
+
+
+class Contestant(NamedTuple):
+    """A program that makes updates, and the values of its settings to choose the fastest from."""
+
+    what: str
+    command: Callable[[str, Path | None], list[str]]  # (its name, a Python) -> before the JSON
+    choices: Mapping[str, Sequence[Any]]
+    flops: Callable[[Size], int] = sizes.flops  # of the products of an update
+
+    def making(self, products: str) -> "Contestant":
+        """With such products where it is ours; beside them PyTorch may choose to round as well."""
+        autocast = (False,) if products == "float32" else (True, False)
+        ways = {"products": (products,), "autocast": autocast}
+        return self._replace(choices={n: ways.get(n, v) for n, v in self.choices.items()})
+
+
+def _here(name: str, python: Path | None) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.updates"]
+
+
+def _there(file: str) -> Callable[[str, Path | None], list[str]]:
+    def command(name: str, python: Path | None) -> list[str]:
+        if python is None:
+            raise ValueError(
+                f"the peer {name} needs --torch-python: the Python of an environment that has it"
+            )
+        return [str(process.located(f"the peer {name}", python)), str(PROGRAMS / file)]
+
+    return command
+
+
+def _threads() -> tuple[int, ...]:
+    return tuple(sorted({data.cores(), 1}, reverse=True))
+
+
+_PRODUCTS = {"products": ("float32",)}
+_EAGER = {"compile": (False,), "compile_update": (False,)}
+_ALLOCATOR = {"autocast": (False,), "threads": _threads(), "keep_memory": (True, False)}
+OURS_NAME = "ours"
+OURS = Contestant("the project's train_step", _here, _PRODUCTS)
+PEERS: Mapping[str, Contestant] = MappingProxyType(
+    {
+        "jax": Contestant("plain JAX: scan, autodiff, all logits at once", _here, {}),
+        "bfloat16": Contestant("ours with model.products=bfloat16", _here, {}),
+        "torch": Contestant(
+            "hand-written PyTorch, eager",
+            _there("torch_step.py"),
+            {**_ALLOCATOR, "foreach": (False, True), **_EAGER},
+        ),
+        "torch-compiled": Contestant(
+            "hand-written PyTorch, torch.compile",
+            _there("torch_step.py"),
+            {
+                **_ALLOCATOR,
+                "threads": _threads()[:1],
+                "foreach": (False,),
+                "compile": (True,),
+                "compile_update": (False, True),
+            },
+        ),
+        "joeynmt": Contestant(
+            "JoeyNMT's recurrent model, attention bahdanau; its softmax reads n units, not l",
+            _there("joey_step.py"),
+            _ALLOCATOR,
+            sizes.joeynmt,
+        ),
+        **{
+            name: Contestant(f"ours, but: {program.__doc__}", _here, _PRODUCTS)
+            for name, program in updates.WITHOUT.items()
+        },
+    }
+)
+
+
+class Round(NamedTuple):
+    seconds: float  # of an update
+    matrix: float  # floating point operations a second of the large product
+
+
+def run(
+    size: str = "small",
+    peers: Sequence[str] = ("jax",),
+    rounds: int = 5,
+    torch_python: Path | None = None,
+    lengths: Sequence[int] = (),
+    products: str = "float32",
+    batches: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Measure ours and each peer in the named size; `lengths` instead of its own S = T, and each
+    of `batches` instead of its own B.
+
+    `products` are those of ours; with bfloat16, PyTorch may round by autocast where it is faster.
+    A peer that fails is left at that, and has `failed` with its last words.
+    Raises ValueError for unknown names, and where ours fails.
+    """
+    chosen = choose(sizes.SIZES, size, "size")
+    choose(model.PRODUCTS, products, "products")
+    contestants = {name: choose(PEERS, name, "peer").making(products) for name in peers}
+    for name, peer in contestants.items():
+        peer.command(name, torch_python)  # what is missing is said before any work
+    if lengths:
+        chosen = [chosen[0]._replace(S=length, T=length) for length in lengths]
+    chosen = [one._replace(B=rows or one.B) for one in chosen for rows in batches or [0]]
+    return {
+        "machine": machine.describe(PACKAGES),
+        "rounds": rounds,
+        "products": products,
+        "sizes": [
+            _measure(one, OURS.making(products), contestants, rounds, torch_python)
+            for one in chosen
+        ],
+    }
+
+
+def _measure(
+    size: Size,
+    mine: Contestant,
+    contestants: Mapping[str, Contestant],
+    rounds: int,
+    python: Path | None,
+) -> dict[str, Any]:
+    say(f"size {size}")
+    words = size.B * size.T
+    found: dict[str, Any] = {
+        "size": size._asdict(),
+        "target_words": words,
+        "mflop_per_word": round(sizes.flops(size) / words / 1e6, 1),
+    }
+    settings = {field: values[0] for field, values in mine.choices.items()}
+    with start(mine, OURS_NAME, size, settings, None) as ours:
+        found["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
+        count = _updates_in_a_round(ours)
+    begin = functools.partial(start, mine, OURS_NAME, size, settings, None)
+    found["peers"], every = {}, []
+    for name, peer in contestants.items():
+        try:
+            take = functools.partial(turn, count=count, products=settings["products"])
+            beside, beside_it = _beside(peer, name, size, python, begin, take, rounds)
+        except Failure as error:
+            if error.name == OURS_NAME:
+                raise
+            say(str(error))
+            beside, beside_it = {"what": peer.what, "failed": str(error)}, []
+        found["peers"][name] = beside
+        say(json.dumps({name: beside}))  # what is interrupted later has not lost it
+        every += beside_it
+    if not every:
+        with begin() as ours:
+            every = [turn(ours, count, settings["products"]) for _ in range(rounds)]
+    found["ours"] |= rates(every, size, mine.flops(size))
+    programs = [one for one in (found["ours"], *found["peers"].values()) if "failed" not in one]
+    limit = found["limit_gflops"] = max(one["matrix_gflops"] for one in programs)
+    for one in programs:
+        one["share_of_limit"] = round(one["gflops"] / limit, 3)
+    return found
+
+
+def _beside(
+    contestant: Contestant,
+    name: str,
+    size: Size,
+    python: Path | None,
+    begin: Callable[[], Peer],
+    take: Callable[[Peer], Round],
+    n: int,
+) -> tuple[dict[str, Any], list[Round]]:
+    """What a peer did, ratios included, and our rounds beside it.
+
+    Ours begins anew beside each peer: where the memory of a process comes to lie makes it some
+    percent faster or slower for good.
+    """
+    tuned = tune(contestant, name, size, python)
+    with begin() as ours, start(contestant, name, size, tuned["settings"], python) as peer:
+        found = {"what": contestant.what, **peer.greeting, **tuned}
+        found["memory"] = peer.ask(do="memory")
+        pairs = []
+        for number in range(n):
+            pairs.append((take(ours), take(peer)))
+            say(
+                f"{name} {number + 1}/{n}: "
+                + " beside ".join(f"{p.seconds:.3f} s" for p in pairs[-1])
+            )
+    mine, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
+    found |= rates(theirs, size, contestant.flops(size))
+    found["ours_beside_it"] = rates(mine, size, OURS.flops(size))
+    ratio = found["seconds_per_update"] / found["ours_beside_it"]["seconds_per_update"]
+    found["ours_over_it"] = round(ratio, 3)
+    return found, mine
+
+
+def rates(rounds: Sequence[Round], size: Size, flops: int) -> dict[str, Any]:
+    """Medians over rounds. Operations are those counted by hand, and `matrix_gflops` the rate of
+    the large product in the same library."""
+    seconds = statistics.median(one.seconds for one in rounds)
+    matrix = statistics.median(one.matrix for one in rounds)
+    return {
+        "target_words_per_second": round(size.B * size.T / seconds, 1),
+        "seconds_per_update": round(seconds, 5),
+        "rounds": [round(one.seconds, 5) for one in rounds],
+        "matrix_gflops": round(matrix / 1e9, 1),
+        "gflops": round(flops / seconds / 1e9, 1),
+        "share_of_matrix_rate": round(flops / seconds / matrix, 3),
+    }
+
+
+def turn(program: Peer, count: int, products: str) -> Round:
+    seconds = program.ask(do="step", count=count)["seconds"] / count
+    on_cpu = program.greeting["device"] == "cpu"
+    rows, repeats = (MATRIX, PRODUCTS) if on_cpu else ON_ACCELERATORS
+    matrix = program.ask(do="matrix", size=rows, repeats=repeats, products=products)
+    return Round(seconds, matrix["flops_per_second"])
+
+
+def _updates_in_a_round(program: Peer) -> int:
+    return max(1, round(SECONDS / program.ask(do="step", count=1)["seconds"]))
+
+
+def tune(contestant: Contestant, name: str, size: Size, python: Path | None) -> dict[str, Any]:
+    """The fastest settings, found by changing one at a time; the better of two updates counts."""
+    best = {field: values[0] for field, values in contestant.choices.items()}
+    seconds: dict[tuple, float] = {}
+
+    def cost(settings: Settings) -> float:
+        key = tuple(settings.values())
+        if key not in seconds:
+            with start(contestant, name, size, settings, python) as peer:
+                seconds[key] = min(peer.ask(do="step", count=1)["seconds"] for _ in range(2))
+            say(f"{name} {dict(settings)}: {seconds[key]:.3f} s")
+        return seconds[key]
+
+    for field, values in contestant.choices.items():
+        if len(values) > 1:
+            best = min(({**best, field: value} for value in values), key=cost)
+    tried = [
+        {**dict(zip(best, key, strict=True)), "seconds": round(value, 4)}
+        for key, value in seconds.items()
+    ]
+    return {"settings": best, "tried": tried}
+
+
+def start(
+    contestant: Contestant,
+    name: str,
+    size: Size,
+    settings: Settings,
+    python: Path | None,
+    weights="",
+) -> Peer:
+    given = {"program": name, "size": size._asdict(), "settings": settings, "weights": weights}
+    return Peer(name, [*contestant.command(name, python), json.dumps(given)])

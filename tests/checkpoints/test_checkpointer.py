@@ -1,0 +1,487 @@
+"""What is saved comes back bit for bit, or another checkpoint does; never something else."""
+
+import contextlib
+import errno
+import logging
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bahdanau_jax import distributed
+from bahdanau_jax.checkpoints import Checkpointer, state_digest
+from tests.training import toy
+
+# Where loading fails, Orbax's own threads complain to a loop that is closed by then.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def states():
+    """Four successive states, as host copies: donation takes the originals."""
+    state, step = toy.parts()
+    found = []
+    for i in range(4):
+        state, _ = step(state, toy.batch(i))
+        found.append(jax.tree.map(jnp.copy, state))
+    return found
+
+
+def bits(state) -> list[bytes]:
+    state = state.replace(key=jax.random.key_data(state.key))
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(state)]
+
+
+def fill(folder, states, scores=(None,) * 4, keep=4):
+    checkpoints = Checkpointer(folder, keep)
+    for step, (state, score) in enumerate(zip(states, scores, strict=True), 1):
+        checkpoints.save(step, state, score, {"step": step, "third": step / 3})
+    checkpoints.close()
+
+
+def restored(folder, keep=None, best=False, template=None):
+    checkpoints = Checkpointer(folder, keep)
+    try:
+        template = toy.parts()[0] if template is None else template
+        if best:
+            return next(iter(checkpoints.choose(template, "best", 1)[0]), None)
+        return checkpoints.restore(template)
+    finally:
+        checkpoints.close()
+
+
+def test_newest_and_best_are_kept(states, tmp_path):
+    fill(tmp_path, states, (float("nan"), 9.0, float("inf"), 1.0), keep=1)
+    checkpoints = Checkpointer(tmp_path)
+    assert checkpoints.steps() == [2, 4]
+    assert checkpoints.scores() == {2: 9.0, 4: 1.0}
+    assert checkpoints.progress(4) == {"step": 4, "third": 4 / 3}
+    assert checkpoints.progress(3) == {}
+    checkpoints.close()
+    assert bits(restored(tmp_path)) == bits(states[3])
+    assert bits(restored(tmp_path, best=True)) == bits(states[1])
+
+
+def test_an_update_reuses_the_memory_of_what_is_restored(states, tmp_path):
+    fill(tmp_path, states)
+    state = restored(tmp_path)
+    again = jax.jit(lambda state: state.replace(step=state.step + 1), donate_argnums=0)
+    before = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(state.params)]
+    after = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(again(state).params)]
+    assert after == before
+
+
+def test_of_equal_scores_the_last_is_best(states, tmp_path):
+    """A score that stays at 0 for long would otherwise leave the first checkpoint the best."""
+    fill(tmp_path, states, (3.0, 9.0, 9.0, 1.0), keep=1)
+    assert bits(restored(tmp_path, best=True)) == bits(states[2])
+
+
+def test_without_scores_the_best_is_the_newest(states, tmp_path):
+    fill(tmp_path, states)
+    assert bits(restored(tmp_path, best=True)) == bits(states[3])
+
+
+def test_nothing_yet(tmp_path):
+    assert restored(tmp_path / "new", keep=2) is None
+    with pytest.raises(FileNotFoundError, match="holds no checkpoints"):
+        Checkpointer(tmp_path / "none")
+
+
+def test_a_step_is_replaced(states, tmp_path):
+    checkpoints = Checkpointer(tmp_path, 2)
+    checkpoints.save(1, states[0])
+    checkpoints.save(1, states[1], 5.0)
+    checkpoints.close()
+    assert bits(restored(tmp_path, best=True)) == bits(states[1])
+
+
+def test_saving_does_not_see_the_next_step(tmp_path):
+    """The state is donated to the next step while it is being written."""
+    state, step = toy.parts()
+    checkpoints = Checkpointer(tmp_path, 3)
+    expected = {}
+    for i in range(1, 4):
+        state, _ = step(state, toy.batch(i))
+        expected[i] = bits(state)
+        checkpoints.save(i, state)
+    state, _ = step(state, toy.batch(4))
+    checkpoints.close()
+    assert bits(restored(tmp_path)) == expected[3]
+
+
+def test_a_part_by_name(states, tmp_path):
+    fill(tmp_path, states)
+    part = restored(tmp_path, template={"params": toy.init()})
+    assert jax.tree.all(jax.tree.map(np.array_equal, part["params"], states[3].params))
+
+
+def test_abstract_template(states, tmp_path):
+    fill(tmp_path, states)
+    template = jax.eval_shape(lambda: toy.parts()[0].replace(key=jax.random.key(0)))
+    assert bits(restored(tmp_path, template=template)) == bits(states[3])
+
+
+def files(folder):
+    return sorted(
+        path for path in (folder / "4").rglob("*") if path.is_file() and path.stat().st_size
+    )
+
+
+def flip(path, position):
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_whatever_file_is_damaged(states, tmp_path, caplog):
+    """Each file in turn emptied and removed: the newest as it was, or the one before it."""
+    fill(tmp_path / "whole", states, (None, None, None, 2.0))
+    names = [path.relative_to(tmp_path / "whole") for path in files(tmp_path / "whole")]
+    fallbacks = 0
+    for damage in (lambda path: path.write_bytes(b""), lambda path: path.unlink()):
+        for name in names:
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            shutil.copytree(tmp_path / "whole", tmp_path / "copy")
+            damage(tmp_path / "copy" / name)
+            found = bits(restored(tmp_path / "copy"))
+            assert found in (bits(states[3]), bits(states[2])), name
+            fallbacks += found == bits(states[2])
+    assert fallbacks >= len(names) / 2
+
+
+def test_a_flipped_bit_is_noticed(states, tmp_path, caplog):
+    """A bit anywhere in the data: never a third result."""
+    fill(tmp_path / "whole", states)
+    data = max(files(tmp_path / "whole"), key=lambda path: path.stat().st_size)
+    name, size = data.relative_to(tmp_path / "whole"), data.stat().st_size
+    noticed = 0
+    for position in np.linspace(0, size - 1, 12).astype(int):
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "copy")
+        flip(tmp_path / "copy" / name, position)
+        found = bits(restored(tmp_path / "copy"))
+        assert found in (bits(states[3]), bits(states[2]))
+        noticed += found == bits(states[2])
+    assert noticed
+
+
+def test_digests_alone_notice_a_flipped_bit(states, tmp_path, monkeypatch, caplog):
+    """As where the store returns wrong data without a word; in any array."""
+    fill(tmp_path, states)
+    checkpoints = Checkpointer(tmp_path)
+    load = checkpoints._orbax.load_checkpointables
+    for name in state_digest.flatten(states[3]):
+
+        def flipped(step, abstract, name=name):
+            loaded = load(step, abstract)
+            if step == 4:
+                array = np.array(loaded["state"][name])
+                array.reshape(-1).view(np.uint8)[-1] ^= 1
+                loaded["state"][name] = jnp.asarray(array)
+            return loaded
+
+        monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
+        with caplog.at_level(logging.WARNING, logger="bahdanau_jax"):
+            assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+        assert f"{tmp_path / '4'} is damaged: {name} does not match its digest" in caplog.text
+    checkpoints.close()
+
+
+def test_metadata_that_still_can_be_read_are_sealed(states, tmp_path, caplog):
+    """A digit of what the training loop goes on with, which no array's digest covers."""
+    fill(tmp_path, states)
+    path = tmp_path / "4" / "_CHECKPOINT_METADATA"
+    before, after = '"third": 1.3', '"third": 1.2'
+    assert path.read_text().count(before) == 1
+    path.write_text(path.read_text().replace(before, after))
+    assert bits(restored(tmp_path)) == bits(states[2])
+    assert "its metadata do not match their digest" in caplog.text
+
+
+def test_a_damaged_one_is_set_aside_by_a_trainer_only(states, tmp_path, caplog):
+    fill(tmp_path, states)
+    (tmp_path / "4" / "_CHECKPOINT_METADATA").write_text("{")
+    assert bits(restored(tmp_path)) == bits(states[2])
+    assert (tmp_path / "4").exists()
+    checkpoints = Checkpointer(tmp_path, 4)
+    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+    assert checkpoints.steps() == [1, 2, 3] and (tmp_path / "damaged-4").exists()
+    checkpoints.save(4, states[3])
+    checkpoints.close()
+    assert bits(restored(tmp_path)) == bits(states[3])
+
+
+def test_all_damaged(states, tmp_path, caplog):
+    fill(tmp_path, states)
+    for step in range(1, 5):
+        shutil.rmtree(tmp_path / str(step) / "state")
+    with pytest.raises(OSError, match="every checkpoint in .* is damaged"):
+        restored(tmp_path, keep=2)
+    assert (tmp_path / "4").exists()
+
+
+def test_another_model(states, tmp_path):
+    fill(tmp_path, states)
+    template = toy.parts()[0]
+    params = dict(template.params)
+    cases = {
+        r"params/embedding is float32\[11, 5\] there, but this .* has float32\[12, 5\]": {
+            **params,
+            "embedding": jnp.zeros((12, 5)),
+        },
+        r"has bfloat16\[11, 5\]": {**params, "embedding": jnp.zeros((11, 5), jnp.bfloat16)},
+        r"params/bias is nothing there": {**params, "bias": jnp.zeros(3)},
+        r"params/embedding is float32\[11, 5\] there, .* has nothing": {"out": params["out"]},
+    }
+    for message, other in cases.items():
+        with pytest.raises(ValueError, match=message):
+            restored(tmp_path, template=template.replace(params=other))
+    assert restored(tmp_path, template=template) is not None
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="cannot keep checkpoints in .*file"):
+        Checkpointer(tmp_path / "file", 2)
+
+
+def test_a_full_disk(states, tmp_path):
+    checkpoints = Checkpointer(tmp_path, 2)
+    checkpoints.save(1, states[0])
+    checkpoints.wait()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+        with pytest.raises(OSError, match="cannot keep checkpoints in [^\n]*$"):
+            checkpoints.save(2, states[1])
+            checkpoints.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert bits(restored(tmp_path)) == bits(states[0])
+
+
+def test_a_process_that_is_gone_is_no_full_disk(states, tmp_path, monkeypatch):
+    def gone(*_, **__):
+        raise jax.errors.JaxRuntimeError("DEADLINE_EXCEEDED: barrier timed out\nmore")
+
+    checkpoints = Checkpointer(tmp_path, 2)
+    monkeypatch.setattr(checkpoints._orbax, "save_checkpointables_async", gone)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    with pytest.raises(
+        distributed.Lost, match=r"ended or hangs: see what it printed \(cannot keep .* timed out\)$"
+    ):
+        checkpoints.save(1, states[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "free some space or choose"),
+        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "free some space or choose"),
+        (ValueError("RESOURCE_EXHAUSTED: write [OS error 28: No space left on device]"), "free"),
+        (OSError(errno.EACCES, os.strerror(errno.EACCES)), "mend it or choose"),
+    ],
+)
+def test_space_is_only_asked_for_where_there_is_none(states, tmp_path, monkeypatch, error, advice):
+    def failing(*_, **__):
+        raise error
+
+    checkpoints = Checkpointer(tmp_path, 2)
+    monkeypatch.setattr(checkpoints._orbax, "save_checkpointables_async", failing)
+    with pytest.raises(OSError, match=f"cannot keep checkpoints in [^\n]*; {advice}"):
+        checkpoints.save(1, states[0])
+
+
+def test_a_disk_that_times_out_has_failed_and_is_not_still_at_work(states, tmp_path):
+    class Save:
+        def __init__(self, error):
+            self.error = error
+
+        def result(self, timeout=None):
+            raise self.error
+
+    checkpoints = Checkpointer(tmp_path, 2)
+    checkpoints._pending = Save(TimeoutError())
+    checkpoints.check()
+    checkpoints._pending = Save(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
+    with pytest.raises(OSError, match="cannot keep checkpoints in [^\n]*Connection timed out"):
+        checkpoints.check()
+    assert checkpoints._pending is None
+
+
+def test_a_folder_that_cannot_be_read(states, tmp_path, monkeypatch):
+    fill(tmp_path, states)
+    refused = PermissionError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr("orbax.checkpoint.v1.training.Checkpointer", mock.Mock(side_effect=refused))
+    with pytest.raises(OSError, match="cannot read the checkpoints in [^\n]*; mend it or"):
+        Checkpointer(tmp_path)
+
+
+def test_a_leaf_that_is_gone_is_damage(states, tmp_path, monkeypatch, caplog):
+    """Orbax, asked for a leaf that it does not find, hands back the question."""
+    fill(tmp_path, states)
+    checkpoints = Checkpointer(tmp_path)
+    load = checkpoints._orbax.load_checkpointables
+
+    def without(step, abstract):
+        loaded = load(step, abstract)
+        if step == 4:
+            loaded["state"]["params/out/W"] = abstract["state"]["params/out/W"]
+        return loaded
+
+    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", without)
+    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+    checkpoints.close()
+    assert "params/out/W is missing" in caplog.text
+
+
+def test_digests_of_older_checkpoints_are_still_verified(states, tmp_path, monkeypatch, caplog):
+    """They were SHA-256, and their notes name no kind."""
+    with monkeypatch.context() as patch:
+        old = {"sums": state_digest.sha256s, "seal": lambda note: state_digest.seal(strip(note))}
+        for name, function in old.items():
+            patch.setattr(f"bahdanau_jax.checkpoints.checkpointer.{name}", function)
+        fill(tmp_path, states)
+    checkpoints = Checkpointer(tmp_path)
+    assert len(checkpoints._note(4)["digests"]["params/embedding"]) == 64
+    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[3])
+    load = checkpoints._orbax.load_checkpointables
+
+    def flipped(step, abstract):
+        loaded = load(step, abstract)
+        if step == 4:
+            loaded["state"]["params/out/W"] = -loaded["state"]["params/out/W"]
+        return loaded
+
+    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
+    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+    checkpoints.close()
+
+
+def strip(note: dict) -> dict:
+    """As it was before notes named their digest; in place, as it is written."""
+    note.pop("digest", None)
+    return note
+
+
+def test_arrays_need_no_template(states, tmp_path):
+    fill(tmp_path, states)
+    checkpoints = Checkpointer(tmp_path)
+    everything, part = checkpoints.arrays(4), checkpoints.arrays(4, "params")
+    checkpoints.close()
+    assert set(part) == {"params/embedding", "params/out/W"} < set(everything)
+    assert part["params/out/W"].tobytes() == np.asarray(states[3].params["out"]["W"]).tobytes()
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_checkpoint_that_is_replaced_stays_until_the_new_one_is_whole(
+    states, tmp_path, monkeypatch
+):
+    """Killed between the two, the only checkpoint of a run would otherwise be gone."""
+    checkpoints = Checkpointer(tmp_path, 1)
+    checkpoints.save(4, states[0], 1.0)
+    checkpoints.wait()
+
+    def killed(*args, **kwargs):
+        raise Killed
+
+    monkeypatch.setattr(checkpoints._orbax, "save_checkpointables_async", killed)
+    with pytest.raises(Killed):
+        checkpoints.save(4, states[1], 2.0)
+    checkpoints._orbax.close()
+    assert not (tmp_path / "4").exists()
+    again = Checkpointer(tmp_path, 1)
+    assert bits(again.restore(toy.parts()[0])) == bits(states[0])
+    again.save(4, states[1], 2.0)
+    again.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["4"]
+    assert bits(restored(tmp_path)) == bits(states[1])
+
+
+def test_too_little_space_is_told_before_anything_is_written(states, tmp_path, monkeypatch):
+    checkpoints = Checkpointer(tmp_path, 2)
+    checkpoints.save(1, states[0])
+    checkpoints.wait()
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("", (), {"free": 100})())
+    with pytest.raises(OSError, match=r"one needs 0\.\d MB, and 0\.0 MB are free"):
+        checkpoints.save(2, states[1])
+    checkpoints.close()
+    assert bits(restored(tmp_path)) == bits(states[0])
+
+
+def test_a_failed_save_is_told_without_waiting_for_the_next(states, tmp_path):
+    """`check` finds it, which the loop asks at every step."""
+    checkpoints = Checkpointer(tmp_path, 2)
+    checkpoints.check()
+    checkpoints.save(1, states[0])
+    checkpoints.wait()
+    checkpoints.check()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+        with pytest.raises(OSError, match="cannot keep checkpoints in [^\n]*$"):
+            checkpoints.save(2, states[1])
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                checkpoints.check()
+                time.sleep(0.01)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with contextlib.suppress(OSError):
+        checkpoints.close()
+
+
+def test_other_devices_restore_the_same(states, tmp_path):
+    """Eight devices, with arrays split over them, read what one wrote, and the other way round."""
+    fill(tmp_path / "one", states)
+    script = """
+import sys, jax, numpy as np
+from pathlib import Path
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from bahdanau_jax.checkpoints import Checkpointer
+from tests.training import toy
+mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+def place(leaf):
+    split = leaf.ndim == 2 and leaf.shape[0] % 8 == 0
+    return jax.device_put(leaf, NamedSharding(mesh, P("data") if split else P()))
+template = jax.tree.map(place, {"params": {**toy.init(), "wide": np.zeros((16, 3), np.float32)}})
+one = Checkpointer(Path(sys.argv[1]) / "one")
+found = one.restore({"params": {k: v for k, v in template["params"].items() if k != "wide"}})
+one.close()
+found["params"]["wide"] = template["params"]["wide"] + 1.5
+eight = Checkpointer(Path(sys.argv[1]) / "eight", 2)
+eight.save(1, found)
+eight.wait()
+back = eight.restore(template)
+eight.close()
+assert back["params"]["wide"].sharding.num_devices == 8
+print(jax.device_count())
+"""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env=environment,
+    )
+    assert done.stdout == "8\n", done.stderr
+    checkpoints = Checkpointer(tmp_path / "eight")
+    found = checkpoints.arrays(1)
+    checkpoints.close()
+    assert found["params/wide"].tolist() == np.full((16, 3), 1.5).tolist()
+    assert found["params/out/W"].tobytes() == np.asarray(states[3].params["out"]["W"]).tobytes()

@@ -1,0 +1,108 @@
+"""A digest that any single bit changes, and no sharding does."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+
+from bahdanau_jax.checkpoints import state_digest
+
+WORD = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+TYPES = [np.float32, ml_dtypes.bfloat16, np.float16, np.int32, np.uint8, np.int8, np.float64]
+DIGEST = jax.jit(state_digest.digest)
+
+
+def oracle(array: np.ndarray) -> int:
+    """The definition as a loop over Python's integers."""
+    data, size = array.tobytes(), min(array.dtype.itemsize, 4)
+    total = 0
+    for i in range(len(data) // size):
+        h = i
+        h = (h ^ (h >> 16)) * 0x85EBCA6B % 2**32
+        h = (h ^ (h >> 13)) * 0xC2B2AE35 % 2**32
+        odd = (h ^ (h >> 16)) | 1
+        total += int.from_bytes(data[i * size : (i + 1) * size], "little") * odd
+    return total % 2**32
+
+
+def drawn(dtype, shape=(3, 5), seed: int = 0) -> np.ndarray:
+    """Any bits at all, NaN and infinities among them."""
+    word = WORD[np.dtype(dtype).itemsize]
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 1 << (8 * word().itemsize), shape, dtype=word).view(dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_every_single_bit_changes_it(dtype):
+    """And flipping a bit back brings it back; each value equals the loop's."""
+    with jax.enable_x64(np.dtype(dtype).itemsize == 8):
+        array = drawn(dtype)
+        whole, bits = int(DIGEST(array)), array.view(WORD[array.dtype.itemsize])
+        assert whole == oracle(array)
+        for place in np.ndindex(array.shape):
+            for bit in range(8 * array.dtype.itemsize):
+                bits[place] ^= bits.dtype.type(1 << bit)
+                changed = int(DIGEST(array))
+                assert changed != whole and changed == oracle(array)
+                bits[place] ^= bits.dtype.type(1 << bit)
+
+
+def test_booleans():
+    array = np.zeros((3, 5), bool)
+    found = {int(DIGEST(array))}
+    for place in np.ndindex(array.shape):
+        array[place] = True
+        found.add(int(DIGEST(array)))
+        array[place] = False
+    assert len(found) == 16
+
+
+@given(st.integers(0, 2**32 - 1), st.tuples(st.integers(0, 14), st.integers(0, 31)))
+def test_a_bit_of_any_array_changes_it(seed, flip):
+    array = drawn(np.float32, seed=seed)
+    before = int(DIGEST(array))
+    array.reshape(-1).view(np.uint32)[flip[0]] ^= np.uint32(1 << flip[1])
+    assert int(DIGEST(array)) != before
+
+
+@given(st.integers(0, 2**32 - 1), st.permutations(range(15)))
+def test_so_does_another_order(seed, order):
+    array = drawn(np.float32, seed=seed)
+    if order != list(range(15)):
+        assert int(DIGEST(array.reshape(-1)[order].reshape(3, 5))) != int(DIGEST(array))
+
+
+def test_names_go_with_values():
+    flat = {"b": jnp.arange(3.0), "a": jnp.ones((2, 2), jnp.bfloat16), "n": jnp.int32(7)}
+    assert state_digest.sums(flat) == {
+        name: oracle(np.asarray(leaf)) for name, leaf in flat.items()
+    }
+    assert state_digest.sums({}) == {}
+
+
+EIGHT = """
+import jax, numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+from bahdanau_jax.checkpoints import state_digest
+from tests.checkpoints.test_state_digest import drawn, oracle
+devices = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+array = drawn(np.float32, (16, 24))
+for spec in (P(), P("x"), P("y"), P("x", "y"), P(None, ("x", "y")), P(("y", "x"))):
+    placed = jax.device_put(array, NamedSharding(devices, spec))
+    assert state_digest.sums({"a": placed}) == {"a": oracle(array)}, spec
+print(jax.device_count())
+"""
+
+
+def test_eight_devices_and_one_give_the_same(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", EIGHT], capture_output=True, text=True, cwd=root)
+    assert done.stdout == "8\n", done.stderr

@@ -1,0 +1,104 @@
+import itertools
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bahdanau_jax.data.store import workers
+from bahdanau_jax.data.store.workers import mapped
+
+ROOT = str(Path(__file__).resolve().parents[3])
+
+
+def square(number):
+    if number == 13:
+        raise ValueError("an unlucky number")
+    return number * number
+
+
+def taking_turns(number):
+    time.sleep(0.05 * (number % 2))
+    return number
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_come_in_order(processes):
+    assert list(mapped(taking_turns, range(9), processes)) == list(range(9))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_error_comes_out_as_it_was_raised(processes):
+    results = mapped(square, range(11, 20), processes)
+    assert list(itertools.islice(results, 2)) == [121, 144]
+    with pytest.raises(ValueError, match="an unlucky number"):
+        next(results)
+
+
+def test_items_are_taken_only_a_few_ahead():
+    taken = []
+    items = (taken.append(i) or i for i in itertools.count())
+    results = mapped(taking_turns, items, 2)
+    for _ in range(5):
+        next(results)
+    assert len(taken) <= 5 + 2 * workers.WAITING
+    results.close()
+
+
+@pytest.mark.parametrize("items", [[], [3]])
+def test_few_items_need_no_process(items, monkeypatch):
+    monkeypatch.setattr(workers, "_in_processes", None)
+    assert list(mapped(square, items, 2)) == [item * item for item in items]
+
+
+def test_a_script_without_a_guard(tmp_path):
+    """As people write them: the processes do not run it once more."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "print('once')\n"
+        "from bahdanau_jax.data.store.workers import mapped\n"
+        "print(list(mapped(len, ['a', 'bb', 'ccc'], 2)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+    assert (done.stdout, done.stderr) == ("once\n[1, 2, 3]\n", "")
+
+
+KILLED = """
+import os, signal, time
+from bahdanau_jax.data.store.workers import mapped
+results = mapped(taking_pid, range(50), 2)
+print(next(results), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def taking_pid(_):
+    time.sleep(0.1)
+    return os.getpid()
+
+
+def test_processes_leave_with_a_killed_parent(tmp_path):
+    script = "from tests.data.store.test_workers import taking_pid\n" + KILLED
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+    assert done.returncode == -9
+    worker = Path(f"/proc/{int(done.stdout)}")
+    for _ in range(100):
+        if not worker.exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the process is still there ten seconds later")

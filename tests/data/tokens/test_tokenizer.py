@@ -1,0 +1,51 @@
+"""Words that are tokenised once, and sentences by the rules of Moses: the same tokens."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bahdanau_jax.data.tokens.tokenizer import Moses
+
+MOSES = {language: Moses(language) for language in ("en", "fr", "de", "cs", "zh")}
+# Where the rules look at neighbours: full stops, abbreviations, commas, apostrophes, spaces.
+PARTS = (
+    *(
+        "a",
+        "No",
+        "Mr",
+        "St",
+        "e.g",
+        "d",
+        "n't",
+        "\u00e9",
+        "\u00df",
+        "\u0153",
+        "5",
+        "12",
+        "3.5",
+        "'s",
+    ),
+    *("'", "-", "--", ",", ".", "...", "?", "!", "%", "<unk>", "(", "\u00d7", "\u0149", "\u4e2d"),
+    *(" ", " ", " ", "  ", "\t", "\x00", "\x1c", "\u00a0", "\u2028"),
+)
+
+
+@given(st.sampled_from(sorted(MOSES)), st.lists(st.sampled_from(PARTS), max_size=9).map("".join))
+def test_tokens_by_word_are_those_of_the_rules(language, text):
+    assert MOSES[language].tokenize(text) == MOSES[language]._by_rules(text)
+
+
+@pytest.mark.parametrize("language", MOSES)
+def test_a_known_word_asks_no_rule(language, monkeypatch):
+    tokenizer = MOSES[language]
+    text = "Hier, la vice-ministre n'a pas vu 12 maisons."
+    expected = tokenizer.tokenize(text)
+    monkeypatch.setattr(tokenizer, "_by_rules", lambda text: pytest.fail(f"asked for {text!r}"))
+    assert tokenizer.tokenize(text) == expected
+
+
+def test_a_tokenizer_can_be_sent_to_another_process():
+    sent = pickle.loads(pickle.dumps(Moses("fr")))
+    assert sent.tokenize("L'homme dort.") == Moses("fr").tokenize("L'homme dort.")

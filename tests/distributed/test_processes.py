@@ -1,0 +1,161 @@
+"""How processes are told of each other, or find each other, before JAX starts."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from bahdanau_jax import distributed, training
+from bahdanau_jax.distributed import processes
+
+TOLD = {
+    "BAHDANAU_COORDINATOR": "10.0.0.1:4321",
+    "BAHDANAU_PROCESSES": "4",
+    "BAHDANAU_PROCESS_ID": "3",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (("10.0.0.1:4321", 4, 3), {}),
+        (("", 0, -1), TOLD),
+        (("10.0.0.1:4321", 0, 3), {**TOLD, "BAHDANAU_COORDINATOR": "elsewhere:1"}),
+        (("10.0.0.1:4321", 4, 3), {"SLURM_STEP_NUM_TASKS": "2"}),
+    ],
+)
+def test_arguments_come_before_the_environment_and_both_before_a_cluster(arguments, environment):
+    assert processes.arrangement(*arguments, environment) == {
+        "coordinator_address": "10.0.0.1:4321",
+        "num_processes": 4,
+        "process_id": 3,
+        "cluster_detection_method": "deactivate",
+    }
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"},
+        {"OMPI_COMM_WORLD_SIZE": "2"},
+        {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "0"},
+    ],
+)
+def test_a_cluster_shows_itself_and_the_rest_is_left_to_jax(environment):
+    assert processes.arrangement("", 0, -1, environment) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (("", 0, -1), {}),
+        (("", 0, -1), {"SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "7"}),
+        (("", 0, -1), {"SLURM_NTASKS": "4"}),  # in a batch script, outside srun
+        (("", 0, -1), {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),  # any pod
+        (("10.0.0.1:4321", 1, 0), {}),
+        (("", 1, -1), TOLD),
+        (("", 1, 0), {"SLURM_STEP_NUM_TASKS": "2"}),
+    ],
+)
+def test_a_process_on_its_own(arguments, environment):
+    assert processes.arrangement(*arguments, environment) is None
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with distributed.connected(*arguments):
+            assert distributed.is_main_process() and not distributed.is_distributed()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("10.0.0.1:4321", 2, -1), "--process-id missing: several processes need"),
+        (("", 2, -1), "--coordinator and --process-id missing"),
+        (("10.0.0.1:4321", 2, 2), "process 2 of 2: --process-id counts from 0 to one less"),
+        (("10.0.0.1:4321", -2, 0), "process 0 of -2"),
+        (("10.0.0.1", 2, 0), "--coordinator is '10.0.0.1', but should be HOST:PORT"),
+        ((":4321", 2, 0), "should be HOST:PORT"),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        processes.arrangement(*arguments, {})
+
+
+def test_others_that_cannot_be_joined_are_told_with_what_to_do(monkeypatch):
+    def refuse(**told):
+        raise RuntimeError("UNKNOWN: Failed to start RPC server")
+
+    monkeypatch.setattr(jax.distributed, "initialize", refuse)
+    told = r"processes of 10.0.0.1:4321: UNKNOWN: .*; the address should be that of process 0, with"
+    with pytest.raises(distributed.Lost, match=told), distributed.connected("10.0.0.1:4321", 2, 0):
+        pass
+    assert not processes.is_connected()
+
+
+def test_a_cluster_that_jax_cannot_read_is_no_lost_process(monkeypatch):
+    def refuse(**told):
+        raise ValueError("coordinator_address should be defined.")
+
+    monkeypatch.setattr(jax.distributed, "initialize", refuse)
+    with (
+        pytest.raises(OSError, match="cannot join the other processes: coord") as wrong,
+        distributed.connected("10.0.0.1:4321", 2, 0),
+    ):
+        pass
+    assert not isinstance(wrong.value, distributed.Lost) and not processes.is_connected()
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        "UNKNOWN: Gloo AllReduce failed: Connection closed by peer [127.0.0.1]:4321\nmore",
+        "DEADLINE_EXCEEDED: Barrier timed out",
+        "UNAVAILABLE: failed to connect to all addresses",
+    ],
+)
+def test_a_silent_process_is_told_in_a_line(monkeypatch, silence):
+    monkeypatch.setattr(jax.distributed, "initialize", lambda **told: None)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(processes, "_open", [])
+    with (
+        pytest.raises(
+            distributed.Lost, match=r"^another process has ended or hangs: .*\)$"
+        ) as lost,
+        distributed.connected("10.0.0.1:4321", 2, 0),
+    ):
+        raise jax.errors.JaxRuntimeError(silence)
+    assert silence.splitlines()[0] in str(lost.value)
+    assert processes.is_connected()  # the others have to learn of it
+
+
+@pytest.mark.parametrize("fault", ["RESOURCE_EXHAUSTED: out of memory", "INTERNAL: a fault"])
+def test_another_fault_of_xla_is_no_silence(monkeypatch, fault):
+    monkeypatch.setattr(jax.distributed, "initialize", lambda **told: None)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(processes, "_open", [])
+    with (
+        pytest.raises(jax.errors.JaxRuntimeError, match=fault),
+        distributed.connected("10.0.0.1:4321", 2, 0),
+    ):
+        raise jax.errors.JaxRuntimeError(fault)
+
+
+def test_one_process_agrees_with_itself():
+    scores = {"loss": 1 / 3, "bleu": np.nextafter(50.0, 51.0)}
+    assert distributed.broadcast(scores) == scores
+    assert distributed.main_process_first(lambda: 7) == 7
+
+
+def test_the_monitor_of_another_process_writes_nothing(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    monitor = training.Monitor(tmp_path, 10, log_every=1)
+    monitor.start(0, {})
+    with monitor.paused():
+        monitor.evaluation(1, {"score": 1.0})
+    monitor.update(1, {"loss": 1.0, "words": 2.0, "seconds": 1.0})
+    monitor.note("a word")
+    monitor.close()
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,45 @@
+"""Forced statistics against a walk with the step function, one word at a time."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bahdanau_jax.batch import START
+from bahdanau_jax.model import encode, fold, forced, start
+from bahdanau_jax.model.decoder import stepper
+from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
+
+PAIRS = pairs(seed=3, count=31)
+
+
+def walk(config, folded, params, b):
+    """The same as `forced`, by the step function of search."""
+    memory = encode(config, params, b.source, b.source_mask)
+    if folded:
+        memory = fold(config, params, memory)
+    step, state = stepper(config, params, memory), start(memory)
+    before, columns = jnp.full(len(b.weight), START), []
+    for t in range(b.target.shape[1]):
+        log_p, state, alpha = step(before, state)
+        before = b.target[:, t]
+        own = jnp.take_along_axis(log_p, before[:, None], axis=1)[:, 0]
+        columns.append((own, jnp.exp(log_p).max(1), jnp.argmax(log_p, 1) == before, alpha))
+    return [jnp.stack(column, 1) for column in zip(*columns, strict=True)]
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_forced_equals_a_walk(name, folded):
+    config, params = CONFIGS[name], parameters(CONFIGS[name])
+    b = on_device(batch(PAIRS, extra_source=1, extra_target=2, fillers=1))
+    found = compiled(forced, static_argnums=0)(config, params, b)
+    expected = compiled(walk, static_argnums=(0, 1))(config, folded, params, b)
+    real = np.asarray(b.target_mask)
+    for ours, theirs in zip(found, expected, strict=True):
+        ours, theirs = np.asarray(ours)[real], np.asarray(theirs)[real]
+        # A step's log p is a logit of about 10 less another, each rounded to 1e-6.
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(found.alpha.sum(2)[real], 1, rtol=1e-5)
+    correct = np.asarray(found.correct)[real]
+    assert not correct.all() and (correct.any() or name == "relu")  # which guesses none of these
+    assert (np.log(found.confidence) >= found.log_p - 1e-5)[real].all()

@@ -1,0 +1,84 @@
+"""What is gathered of aligned sentences, against sums by hand; the real way is in tests/cli."""
+
+import numpy as np
+import pytest
+
+from bahdanau_jax.aligner import Aligned
+from bahdanau_jax.alignment import gold
+from bahdanau_jax.report import aligned_corpus
+from bahdanau_jax.report.aligned_corpus import How, Pair, Summary, ways
+
+# Two target over three source words and EOS.
+ALPHA = np.array([[0.5, 0.5, 0.0, 0.0], [0.75, 0.25, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+SEEN = Aligned(("a", "b", "c"), ("x", "y"), ALPHA, -3.0)
+UNSEEN = Aligned(("a",), ("x",), np.zeros((2, 2)), None)
+BLANK = Aligned((), ("x",), np.zeros((2, 1)), None)
+BACK = Aligned(("x", "y"), ("a", "b", "c"), np.eye(4, 3)[[0, 0, 1, 2]], -3.0)
+
+
+def test_means_by_hand():
+    summary = Summary()
+    for aligned in (SEEN, UNSEEN, BLANK):
+        summary.add(aligned, {"forward": aligned.links()})
+    table = summary.table("forward")
+    assert (table["sentences"], table["left_out"], summary.left_out) == (3, 1, [1])
+    entropies = np.log(2) - (0.75 * np.log(0.75) + 0.25 * np.log(0.25))
+    assert table["entropy"] == pytest.approx(entropies / 2)
+    assert table["coverage"] == pytest.approx((1 + 0.75 + 0) / 3)
+    assert "AER" not in table and summary.links == {}
+
+
+def test_nothing_read_is_no_mean():
+    assert Summary().table("forward")["entropy"] is None
+
+
+def test_scores_of_every_way_by_hand():
+    summary = Summary(gold.read(["0-0 1-1", ""], "g"))
+    summary.add(SEEN, {"forward": SEEN.links(), "mine": frozenset({(0, 0), (1, 1)})})
+    summary.add(BLANK, {"forward": BLANK.links(), "mine": frozenset()})
+    table = summary.table("mine")
+    assert SEEN.links() == {(0, 0), (0, 1)}
+    assert (table["AER"], table["precision"], table["recall"]) == (0, 1, 1)
+    assert table["ways"]["forward"] == {"AER": 0.5, "precision": 0.5, "recall": 0.5}
+    assert set(table["ways"]) == {"forward", "mine", "diagonal"}
+
+
+def test_gold_links_of_other_sentences_are_refused():
+    summary = Summary(gold.read(["0-0 1-1"], "g"))
+    with pytest.raises(ValueError, match="^g has links of 1 sentences, but the text has 0"):
+        summary.table("forward")
+    with pytest.raises(ValueError, match="^g:1: the link from source word 1 to target"):
+        summary.add(BLANK, {})
+
+
+def test_links_of_the_backward_model_are_turned_round():
+    found = ways(Pair(SEEN, BACK))
+    assert found["forward"] == {(0, 0), (0, 1)}
+    assert found["backward"] == {(0, 0), (1, 0), (2, 1)}
+    assert found["intersection"] == {(0, 0)}
+    assert list(ways(Pair(SEEN, None))) == ["forward"]
+
+
+def test_links_of_shares_and_priors():
+    # Shares of the first source word are 0.4 and 0.6, of the second 2/3 and 1/3.
+    assert ways(Pair(SEEN, None), How("share"))["forward"] == {(1, 0), (0, 1)}
+    prior = np.array([[1.0, 1, 0], [0.1, 1, 0]])
+    assert ways(Pair(SEEN, None), prior=prior)["forward"] == {(0, 0), (1, 1)}
+    turned = ways(Pair(SEEN, BACK), prior=np.array([[0.0, 1, 1], [1, 1, 1]]))["backward"]
+    assert turned == {(1, 0), (2, 1)}
+    assert ways(Pair(SEEN, None), How(threshold=0.5))["forward"] == {(0, 0), (1, 0), (0, 1)}
+
+
+class Model:
+    def __init__(self, aligned):
+        self.aligned = aligned
+
+    def align(self, sources, targets, level, advance=None):
+        return [self.aligned]
+
+
+def test_models_that_count_other_words_are_refused():
+    other = Aligned(("x", "yy"), ("a", "b", "c"), BACK.alpha, -1.0)
+    with pytest.raises(ValueError, match="do not count the same tokens: 'a b c'"):
+        aligned_corpus.align(Model(SEEN), Model(other), ["a b c"], ["x y"], "token")
+    assert aligned_corpus.align(Model(SEEN), Model(BACK), [""], [""], "word") == [Pair(SEEN, BACK)]

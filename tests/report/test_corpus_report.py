@@ -1,0 +1,104 @@
+import pytest
+
+from bahdanau_jax import data
+from bahdanau_jax.alignment import gold
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.report import corpus_report
+
+STATISTICS = {
+    "read": 1_005,
+    "kept": 1_000,
+    "dropped": {"empty": 2, "too_long": 3, "uneven": 0, "duplicate": 0},
+    "corpora": [600, 400],
+    "encodings": 1,
+    "words": {"source": 10_000, "target": 11_000},
+    "types": {"source": 1_500, "target": 2_000},
+    "tokens": {"source": 10_000, "target": 11_000},
+    "unknown": {"source": 100, "target": 275},
+    "unk_rate": {"source": 0.01, "target": 0.025},
+    "lengths": {"source": [[1, 700], [20, 300]], "target": [[5, 500], [7, 499], [9, 1]]},
+    "vocabulary": {"source": 1_200, "target": 1_400},
+    "steps": 13,
+    "shapes": [(2, 8), (21, 10)],
+    "padding": 0.1234,
+}
+
+
+def rows(statistics, folder):
+    """The table as {first cell: the others}."""
+    table = [line.split("  ") for line in corpus_report.write(statistics, folder).splitlines()]
+    return {name: [cell.strip() for cell in cells if cell.strip()] for name, *cells in table}
+
+
+def test_every_count_is_told(tmp_path):
+    found = rows(STATISTICS, tmp_path)
+    assert found["pairs read"] == ["1,005"]
+    assert found["dropped, with an empty side"] == ["2"]
+    assert found["dropped, above data.max_tokens"] == ["3"]
+    assert not any("max_ratio" in name or "before" in name for name in found)
+    assert found["kept of corpus 2"] == ["400"]
+    assert found["different ones (types)"] == ["1,500", "2,000"]
+    assert found["covered by the vocabulary"] == ["99.00%", "97.50%"]
+    assert found["unknown (UNK)"] == ["1.00%", "2.50%"]
+    assert found["tokens a sentence, mean"] == ["6.7", "6.0"]
+    assert found["tokens a sentence, median"] == ["1", "5"]
+    assert found["tokens a sentence, longest"] == ["20", "9"]
+    assert found["padded shapes, source by target"] == ["2×8, 21×10"]
+    assert found["padding in an epoch's batches"] == ["12.3%"]
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {"lengths.png", "lengths.svg"}
+
+
+def test_types_are_left_out_where_they_were_not_counted(tmp_path):
+    unknown = STATISTICS | {"types": {"source": None, "target": None}}
+    assert "different ones (types)" not in rows(unknown, tmp_path)
+
+
+@pytest.mark.parametrize("number", [0, 5])
+def test_duplicates_are_told_where_there_are_some(tmp_path, number):
+    changed = STATISTICS | {"dropped": {"duplicate": number}}
+    assert ("dropped, there before" in rows(changed, tmp_path)) == (number > 0)
+
+
+def test_export_of_a_corpus_with_gold_alignments(tmp_path):
+    train = "builtin:en-fr/train?pairs=40; builtin:copy/train?pairs=3"
+    config = DataConfig(train=train, dev="builtin:reverse/dev?pairs=5", test="")
+    written = corpus_report.export(config, tmp_path / "new")
+    names = [f"{split}.{side}" for split in ("train", "dev") for side in ("en", "fr", "pharaoh")]
+    assert [path.name for path in written] == names
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(names)
+    english, french, links = (path.read_text("utf-8").splitlines() for path in written[:3])
+    pairs = [pair for address in train.split("; ") for pair in data.aligned_pairs(address, config)]
+    assert len(english) == len(french) == len(links) == len(pairs) == 43
+    alignments = gold.read_gold(links)
+    columns = zip(pairs, english, french, alignments, strict=True)
+    for pair, source, target, (sure, possible) in columns:
+        assert (tuple(source.split(" ")), tuple(target.split(" "))) == (pair.source, pair.target)
+        assert (sure, possible) == (pair.sure, pair.possible | pair.sure)
+    assert any(sure != possible for sure, possible in alignments)
+
+
+def test_export_of_text(tmp_path):
+    (tmp_path / "a.tsv").write_text("one \u2028 two\tun deux\n\ttrois\n", "utf-8")
+    config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
+    written = corpus_report.export(config, tmp_path)
+    assert [path.name for path in written] == ["train.en", "train.fr"]
+    assert written[0].read_text("utf-8") == "one   two\n\n"
+    assert written[1].read_text("utf-8") == "un deux\ntrois\n"
+
+
+def test_what_was_written_before_stays_where_export_fails(tmp_path):
+    (tmp_path / "train.en").write_text("old\n")
+    (tmp_path / "a.tsv").write_text("one\tun\ntwo\n")
+    config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
+    with pytest.raises(ValueError, match="a.tsv, line 2"):
+        corpus_report.export(config, tmp_path)
+    assert (tmp_path / "train.en").read_text() == "old\n"
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_links_of_other_text_do_not_stay(tmp_path):
+    corpus_report.export(DataConfig(train="builtin:copy/train?pairs=3", dev="", test=""), tmp_path)
+    (tmp_path / "a.tsv").write_text("one\tun\n")
+    config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
+    corpus_report.export(config, tmp_path)
+    assert not (tmp_path / "train.pharaoh").exists()
