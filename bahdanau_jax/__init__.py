@@ -35,7 +35,9 @@ _PUBLIC = {
     "loss": "model.loss",
     "INITS": "model",
     "draw": "model",
-    "check": "variants",
+    "init": "model",
+    "Evaluator": "training",
+    "check": "run",
     "schedule": "training",
     "train": "run",
     "load": "trained",
@@ -64,13 +66,15 @@ if TYPE_CHECKING:
     from bahdanau_jax.model import attention as attention
     from bahdanau_jax.model import draw as draw
     from bahdanau_jax.model import encode as encode
+    from bahdanau_jax.model import init as init
     from bahdanau_jax.model.loss import loss as loss
+    from bahdanau_jax.run import check as check
     from bahdanau_jax.run import train as train
     from bahdanau_jax.trained import Run as Run
     from bahdanau_jax.trained import ensemble as ensemble
     from bahdanau_jax.trained import load as load
+    from bahdanau_jax.training import Evaluator as Evaluator
     from bahdanau_jax.training import schedule as schedule
-    from bahdanau_jax.variants import check as check
 
 
 def __getattr__(name: str) -> Any:

@@ -19,13 +19,13 @@ import numpy as np
 import safetensors
 from safetensors import numpy as tensors
 
-from bahdanau_jax import data, model, run_folder, training
+from bahdanau_jax import data, model, run_folder
 from bahdanau_jax.checkpoints import Checkpointer, difference, flatten, signature, unflatten
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
-from bahdanau_jax.trained import example, load
-from bahdanau_jax.variants import check, refuse_code
+from bahdanau_jax.trained import load
+from bahdanau_jax.variants import refuse_code
 
 FORMAT = "bahdanau_jax"  # in the metadata, so that a file can be told from others
 VOCABULARY = "vocabulary"
@@ -93,16 +93,22 @@ def import_weights(
 
 def _save(found: Imported, folder: Path) -> None:
     """A training state before its first update; the configuration last, for it makes the run."""
+    from bahdanau_jax.training import Trainer  # exporting needs nothing that trains
+
     config = found.config
-    optimizer = training.make(config.optimizer, config.training.steps)
-    key = jax.random.split(jax.random.key(config.training.seed))[1]
     params = jax.tree.map(jax.numpy.asarray, found.params)
     checkpoints = Checkpointer(folder / CHECKPOINTS, config.training.keep_checkpoints)
     try:
-        checkpoints.save(0, training.init_state(params, optimizer, key, config.optimizer))
+        checkpoints.save(0, Trainer(config).begin(params))
     finally:
         checkpoints.close()
     config.save(folder / CONFIG)
+
+
+def _check(config: Config) -> None:
+    from bahdanau_jax import run
+
+    run.check(config)
 
 
 def _read_safetensors(path: Path, words: Any, trust_code: bool) -> Imported:
@@ -129,14 +135,14 @@ def _read_safetensors(path: Path, words: Any, trust_code: bool) -> Imported:
             (folder / name).write_bytes(content)
 
     refuse_code(config, path, trust_code)
-    check(config)
+    _check(config)
     return Imported(config, _tree(path, config, flat), write)
 
 
 def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.Params:
     """Parameters by their dotted names. Raises ValueError naming the first that differs."""
-    init = jax.eval_shape(model.Seq2Seq(config.model).init, jax.random.key(0), example())["params"]
-    wanted = flatten(init)
+    shapes = model.shapes(config.model)
+    wanted = flatten(shapes)
     named = {name.replace(".", "/"): array for name, array in flat.items()}
     signatures = [{n: signature(x) for n, x in tree.items()} for tree in (wanted, named)]
     if fault := difference(*signatures):
@@ -144,7 +150,7 @@ def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.P
     for name, array in named.items():
         if not np.isfinite(array).all():
             raise ValueError(f"{path}: {name} holds values that are not finite")
-    return unflatten(init, named)
+    return unflatten(shapes, named)
 
 
 def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: bool) -> Imported:
@@ -170,7 +176,7 @@ def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: boo
         data.save_words(folder, (entries[0], entries[1]), settings)
 
     config = Config(model=sizes, data=settings)
-    check(config)
+    _check(config)
     return Imported(config, params, write)
 
 

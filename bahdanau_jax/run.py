@@ -6,29 +6,37 @@ metrics.jsonl. Everything with a side effect is reached from here.
 
 import contextlib
 import dataclasses
-import functools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from bahdanau_jax import data, dev_scores, distributed, model, run_folder, training
-from bahdanau_jax.batch import Batch
-from bahdanau_jax.checkpoints import Checkpointer, Records
-from bahdanau_jax.config import Config, TrainingConfig
+from bahdanau_jax import data, dev_scores, distributed, model, run_folder, training, variants
+from bahdanau_jax.config import Config
 from bahdanau_jax.data import Plan, Prepared
+from bahdanau_jax.names import is_code
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.resuming import same_data, same_experiment, updates_made
-from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
+from bahdanau_jax.run_folder import CONFIG
 from bahdanau_jax.trained import Run, ensemble, load
-from bahdanau_jax.variants import check
 
-__all__ = ["Run", "ensemble", "load", "prepare", "train"]
+__all__ = ["Run", "check", "ensemble", "load", "prepare", "train"]
 
 PROFILE = "profile"  # the folder of a trace
+
+
+def check(config: Config) -> None:
+    """Raise ValueError with all that is wrong with the settings, one line a fault.
+
+    Code of the user's own is imported, and traced where all else is right.
+    """
+    if found := [*variants.faults(config), *training.faults(config)]:
+        raise ValueError("\n".join(found))
+    model.check_score(config.model)
+    if is_code(config.optimizer.name):
+        shapes = model.shapes(config.model)
+        training.check_optimizer(config.optimizer, config.training.steps, shapes)
 
 
 def prepare(
@@ -56,14 +64,15 @@ def train(
     profile: str = "",
     began: float | None = None,
     reporter: Reporter = PLAIN,
+    evaluators: Sequence[training.Evaluator] = (),
 ) -> Run:
     """Train in `workdir`, or go on there, until the configured steps; returns the best model.
 
     `profile`, "10:15", traces the updates from the tenth to the fifteenth into `workdir`/profile.
     The time to the first step counts from `began`, of time.perf_counter, or else from this call.
-    `reporter` is told of the stages. Ctrl-C and SIGTERM save and raise training.Interrupted. Raises
-    ValueError or OSError for wrong settings or data, and for a folder of another experiment or with
-    another trainer.
+    `reporter` is told of the stages. `evaluators` run beside the dev scores. Ctrl-C and SIGTERM
+    save and raise training.Interrupted. Raises ValueError or OSError for wrong settings or data,
+    and for a folder of another experiment or with another trainer.
     """
     began = time.perf_counter() if began is None else began
     check(config)
@@ -82,7 +91,11 @@ def train(
             config, prepared = distributed.main_process_first(
                 lambda: _begun(config, workdir, reporter)
             )
-            outcome = _optimize(config, prepared, workdir, traced, began, reporter)
+            trainer = training.Trainer(config)
+            dev = [dev_scores.evaluator(config, prepared)] if prepared.dev else []
+            outcome = training.train_and_evaluate(
+                trainer, prepared.train, workdir, [*dev, *evaluators], began, reporter, traced
+            )
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     reporter.stage("loading the best checkpoint")
@@ -139,101 +152,3 @@ def _remark(config: Config, workdir: Path) -> None:
         lines += data.remarks.on_words(config.data)
     for line in lines if distributed.is_main_process() else ():
         print(f"bahdanau: {line}", file=sys.stderr)
-
-
-def _optimize(
-    config: Config,
-    prepared: Prepared,
-    workdir: Path,
-    profile: training.Profile | None,
-    began: float,
-    reporter: Reporter,
-) -> training.Outcome:
-    network = model.Seq2Seq(config.model)
-    smoothing = config.optimizer.label_smoothing
-
-    def loss_fn(params, batch: Batch, key):
-        return network.apply({"params": params}, batch, key, smoothing if key is not None else 0.0)
-
-    settings, devices = config.training, distributed.mesh()
-    backend = distributed.BACKENDS[settings.parallel](devices, settings.shard)
-    plan = _plan(config, prepared)
-    seed, key = jax.random.split(jax.random.key(config.training.seed))
-    steps = settings.steps
-    optimizer = training.make(config.optimizer, steps)
-    # What is known of an optimiser: that it is elementwise, and what its accumulators mean.
-    built_in = config.optimizer.name in training.OPTIMIZERS
-    checkpoints = Checkpointer(
-        workdir / CHECKPOINTS, settings.keep_checkpoints, Records.of(workdir)
-    )
-    monitor = training.Monitor(
-        workdir,
-        steps,
-        log_every=settings.log_every,
-        epoch_steps=plan.steps(),
-        reporter=reporter,
-    )
-    monitor.watch_programs()
-    # Only the parameters are asked for, so the network itself is not traced.
-    init = jax.jit(lambda key: network.init(key, method=lambda network: network.parts)["params"])
-    begin = functools.partial(training.init_state, tx=optimizer, key=key, config=config.optimizer)
-    update = training.train_step(
-        loss_fn, optimizer, config.optimizer, backend, settings.accumulate, elementwise=built_in
-    )
-    multiple = devices.size * settings.accumulate
-    start = max(checkpoints.steps(), default=0)
-    needed = range(start, min(steps, start + plan.steps()) if _plans_ahead(settings) else start)
-    examples = [*map(backend.feed, data.each_shape(prepared.train, plan, needed, multiple))]
-    making = reporter.stage("compiling", len(examples) or None, "programs")
-    ahead = training.Ahead(
-        update,
-        jax.eval_shape(begin, jax.eval_shape(init, seed)),
-        examples,
-        data.cores(),
-        lambda batch: monitor.compiling(start, batch),
-        lambda program: monitor.first_step(time.perf_counter() - began, program),
-        distributed.barrier if distributed.is_distributed() else None,
-        made=making.advance,
-    )
-    with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(ahead):
-        state = backend.place(begin(init(seed)))
-        if devices.size > 1:
-            monitor.note(distributed.memory(state, devices))
-        state = checkpoints.restore(state) or state
-        training.append_record(workdir, config, int(state.step))
-        here = jax.process_index(), jax.process_count()
-        evaluate = None
-        if prepared.dev:
-            evaluate = _alone(dev_scores.evaluator(config, prepared, loss_fn, monitor))
-        return training.run(
-            state,
-            steps=steps,
-            next_batches=data.train_batches(prepared.train, plan, int(state.step), *here, multiple),
-            step_fn=lambda state, batch: ahead(state, backend.feed(batch)),
-            evaluate=evaluate,
-            checkpointer=checkpoints,
-            monitor=monitor,
-            config=settings,
-            max_nonfinite=config.optimizer.max_nonfinite,
-            telemetry=training.Telemetry(config.optimizer, steps) if built_in else None,
-            profile=profile,
-            ready=training.once_a_shape(lambda batch: ahead.program(backend.feed(batch))),
-        )[1]
-
-
-def _plans_ahead(settings: TrainingConfig) -> bool:
-    """Several processes make their programs in the same order, hence when they are needed."""
-    return settings.parallel == "jit" and jax.process_count() == 1
-
-
-def _alone(evaluate: Callable) -> Callable:
-    """The evaluation on one device of each process, with the weights that are there already.
-
-    So no process waits for another in it; what counts is what the first one finds.
-    """
-
-    def evaluated(state) -> dict[str, float]:
-        weights = distributed.gathered(state.weights)
-        return distributed.broadcast(evaluate(state.replace(params=weights, ema=())))
-
-    return evaluated

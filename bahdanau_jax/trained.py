@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any, overload
 
 import jax
-import jax.numpy as jnp
 
 from bahdanau_jax import aligner, data, decoding, hypothesis, model
 from bahdanau_jax.aligner import Aligned
-from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer, Chosen, Records
 from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
@@ -21,12 +19,6 @@ from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, require
 from bahdanau_jax.variants import check, refuse_code
-
-
-def example() -> Batch:
-    """The smallest batch: parameters do not depend on its shape."""
-    ids, mask = jnp.zeros((1, 1), int), jnp.ones((1, 1), bool)
-    return Batch(ids, mask, ids, mask, jnp.ones(1))
 
 
 def load(
@@ -61,13 +53,13 @@ def load(
     refuse_code(config, folder / CONFIG, trust_code)
     check(config)
     codecs = _codecs(folder, config)
-    network = model.Seq2Seq(config.model)
-    init = jax.eval_shape(lambda: network.init(jax.random.key(0), method=lambda net: net.parts))
     part = _part(folder, config, weights)
     records = Records.of(folder)
     checkpoints = Checkpointer(folder / CHECKPOINTS, records=records)
     try:
-        restored, chosen = checkpoints.choose({part: init["params"]}, checkpoint, average)
+        restored, chosen = checkpoints.choose(
+            {part: model.shapes(config.model)}, checkpoint, average
+        )
     finally:
         checkpoints.close()
     if not restored:

@@ -8,19 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax import data, decoding, distributed, model, training
-from bahdanau_jax.config import Config, DecodingConfig, faults
+from bahdanau_jax import data, decoding, model
+from bahdanau_jax.config import Config, DecodingConfig
+from bahdanau_jax.config import faults as config_faults
 from bahdanau_jax.names import choose, is_code
-
-# What chooses the best checkpoint: from dev scores to a number that is the higher, the better.
-DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
-    {
-        "bleu": lambda dev: dev["bleu"],
-        "accuracy": lambda dev: dev["accuracy"],
-        "exact": lambda dev: dev["exact"],
-        "loss": lambda dev: -dev["loss"],
-    }
-)
 
 # Fields that name a variant, and the table that knows it.
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -38,12 +29,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "data.vocabulary": data.VOCABULARIES,
         "data.subwords": data.SAMPLERS,
         "data.plan": data.PLANS,
-        "optimizer.name": training.OPTIMIZERS,
-        "optimizer.schedule": training.SCHEDULES,
-        "optimizer.loss_scale": training.LOSS_SCALES,
-        "training.dev_metric": DEV_METRICS,
-        "training.parallel": distributed.BACKENDS,
-        "training.shard": distributed.SHARDINGS,
         "decoding.method": decoding.METHODS,
         "decoding.products": decoding.PRODUCTS,
         "decoding.length_normalization": decoding.NORMALIZATIONS,
@@ -101,17 +86,21 @@ def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
 
 
 def check(config: Config) -> None:
-    """Raise ValueError with all that is wrong with the settings, one line a fault.
+    """Raise ValueError with all that is wrong with the settings of a model that is trained already.
 
-    Code of the user's own is imported, and traced where all else is right.
+    A line a fault. A Score of the user's own is imported, and traced where all else is right. The
+    settings of its training are not looked at: see `run.check`.
     """
-    found = [*faults(config), *_unknown(config), *_contradictions(config)]
-    if found:
+    if found := list(faults(config)):
         raise ValueError("\n".join(found))
     model.check_score(config.model)
-    if is_code(config.optimizer.name):
-        shapes = model.shapes(config.model)
-        training.check_optimizer(config.optimizer, config.training.steps, shapes)
+
+
+def faults(config: Config) -> Iterator[str]:
+    """What is wrong with the settings of model, data and search, a line each."""
+    yield from config_faults(config)
+    yield from _unknown(config)
+    yield from _contradictions(config)
 
 
 def _value(config: Config, field: str) -> Any:
@@ -123,11 +112,8 @@ def _unknown(config: Config) -> Iterator[str]:
     lookups: list[Callable[[], Any]] = [
         lambda field=field, table=table: choose(table, _value(config, field), field)
         for field, table in VARIANTS.items()
-        if not (field in CODE and is_code(_value(config, field)))
     ]
     lookups.append(lambda: model.score_named(config.model.attention))
-    if is_code(config.optimizer.name):
-        lookups.append(lambda: training.optimizer_named(config.optimizer.name))
     lookups += [lambda spec=spec: data.corpora(spec) for spec in _specs(config)]
     for lookup in lookups:
         try:
@@ -148,11 +134,6 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield (
             f"model.initial_state is {needs}, but model.encoder_directions has only "
             f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
-        )
-    if config.training.parallel == "pmap" and config.training.shard != "none":
-        yield (
-            "training.parallel pmap copies everything to every device: set training.shard to none, "
-            "or training.parallel to jit"
         )
     settings = config.data
     if settings.batch_words and settings.plan == "pools":

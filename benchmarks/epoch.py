@@ -12,10 +12,11 @@ from typing import Any
 
 import jax
 
-from bahdanau_jax import data, distributed, training
+from bahdanau_jax import data, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
-from benchmarks import machine, updates
+from bahdanau_jax.training import Trainer
+from benchmarks import machine
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
 
@@ -30,16 +31,12 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     config, store = _prepared(config, workdir)
     plan = data.Plan.of(store, config.data, config.training.seed)
     steps = min(batches, plan.steps()) if batches else plan.steps()
-    settings, devices = config.training, distributed.mesh()
-    backend = distributed.BACKENDS[settings.parallel](devices, settings.shard)
-    multiple = devices.size * settings.accumulate
-    params = updates.parameters(config.model)
-    program = updates.ours(config.model, params, config.optimizer, backend, settings.accumulate)
-    state, step, _ = program
-    del params, program  # a donated state has no second owner
+    trainer = Trainer(config)
+    backend, multiple = trainer.backend, trainer.row_multiple
+    state = backend.place(trainer.begin())
     shapes = [*map(backend.feed, data.each_shape(store, plan, range(steps), multiple))]
     start = time.perf_counter()
-    with contextlib.closing(training.Ahead(step, state, shapes, data.cores())) as ahead:
+    with contextlib.closing(training.Ahead(trainer.update, state, shapes, data.cores())) as ahead:
         for shape in shapes:
             ahead.program(shape)
         found: dict[str, Any] = {

@@ -15,8 +15,6 @@ import numpy as np
 from bahdanau_jax import decoding
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import search_program
-from bahdanau_jax.model import Seq2Seq
-from bahdanau_jax.trained import example
 from benchmarks import machine
 
 VOCABULARY = 30_000
@@ -92,7 +90,7 @@ def main() -> None:
     """What `_resident` starts: a few steps with random parameters."""
     model, rows, length, settings = json.loads(sys.argv[1])
     case = Case(ModelConfig(**model), rows, length, DecodingConfig(**settings))
-    params = Seq2Seq(case.model).init(jax.random.key(0), example())["params"]
+    params = model.init(case.model, jax.random.key(0))
     jax.block_until_ready(params)
     with machine.PeakMemory() as before:
         pass

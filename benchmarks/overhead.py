@@ -19,7 +19,7 @@ from bahdanau_jax import model, training
 from bahdanau_jax.batch import Batch, pad
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import Config
-from benchmarks import machine, updates
+from benchmarks import machine
 
 WARM = 10  # updates at the beginning that are not looked at
 AROUND = 20  # updates on either side of an event, of which the ordinary ones are its measure
@@ -72,17 +72,16 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     for some, others in ((lines, saves), (saves, lines)):
         apart(some, others, steps - 1)  # now rather than after the training
     rows = config.data.batch_size
-    params = updates.parameters(config.model)
-    parameters = model.count(params)
-    state, update, _ = updates.ours(config.model, params, config.optimizer)
-    del params  # a donated state has no second owner
-    batches = [batch(config, rows, length, seed) for seed in range(4)]
     settings = dataclasses.replace(config.training, steps=steps, checkpoint_every=checkpoint_every)
+    trainer = training.Trainer(dataclasses.replace(config, training=settings))
+    state = trainer.backend.place(trainer.begin())
+    parameters = model.count(state.params)
+    batches = [batch(config, rows, length, seed) for seed in range(4)]
     begun: list[Spent] = []
 
     def stamped(state, batch):
         begun.append(Spent.now())
-        return update(state, batch)
+        return trainer.update(state, batch)
 
     with tempfile.TemporaryDirectory() as name:
         checkpoints = Checkpointer(Path(name) / "saved", settings.keep_checkpoints)

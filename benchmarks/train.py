@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from bahdanau_jax import data, model
 from bahdanau_jax.names import choose
-from benchmarks import machine, sizes, updates
+from benchmarks import machine, sizes
 from benchmarks.peers import process
 from benchmarks.peers.process import Failure, Peer
 from benchmarks.sizes import Size
@@ -97,10 +97,9 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             _ALLOCATOR,
             sizes.joeynmt,
         ),
-        **{
-            name: Contestant(f"ours, but: {program.__doc__}", _here, _PRODUCTS)
-            for name, program in updates.WITHOUT.items()
-        },
+        "summed-in-loops": Contestant(
+            "ours with weight gradients added up in every step of a recurrence", _here, _PRODUCTS
+        ),
     }
 )
 

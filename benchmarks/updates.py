@@ -18,17 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bahdanau_jax import distributed, model, training
+from bahdanau_jax import model
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.config import ModelConfig, OptimizerConfig
-from bahdanau_jax.distributed import backends
-from bahdanau_jax.model import decoder, recurrence
-from bahdanau_jax.trained import example
+from bahdanau_jax.config import Config, ModelConfig
+from bahdanau_jax.training import Trainer
 from benchmarks import machine
 from benchmarks.peers import plain, serving
 from benchmarks.sizes import Size
-
-OPTIMIZER = OptimizerConfig()  # the paper's: summed loss, clipped, Adadelta
 
 
 class Program(NamedTuple):
@@ -50,23 +46,15 @@ def architecture(size: Size, **changes: Any) -> ModelConfig:
     return ModelConfig(**{**sizes, **layers, **changes})
 
 
-def ours(
-    config: ModelConfig,
-    params: Any,
-    optimizer: OptimizerConfig = OPTIMIZER,
-    backend: backends.Backend | None = None,
-    accumulate: int = 1,
-) -> Program:
-    """The project's own train_step, as `run.train` has it, by `jit` over all devices or as told."""
-    network, backend = model.Seq2Seq(config), backend or distributed.Jit(distributed.mesh())
+def ours(config: ModelConfig, params: Any) -> Program:
+    """The project's own update, as `run.train` has it, by `jit` over all devices."""
+    return of(Trainer(Config(model=config)), params)
 
-    def loss_fn(params, batch: Batch, key):
-        return network.apply({"params": params}, batch, key, optimizer.label_smoothing)
 
-    tx = training.make(optimizer, 1_000)
-    state = training.init_state(params, tx, jax.random.key(1), optimizer)
-    step = training.train_step(loss_fn, tx, optimizer, backend, accumulate, elementwise=True)
-    return Program(backend.place(state), step, lambda sums: sums.loss)
+def of(trainer: Trainer, params: Any) -> Program:
+    """The update of a trainer, with the state of these parameters."""
+    state = trainer.backend.place(trainer.begin(params))
+    return Program(state, trainer.update, lambda sums: sums.loss)
 
 
 def simple(config: ModelConfig, params: Any) -> Program:
@@ -80,68 +68,24 @@ def rounded(config: ModelConfig, params: Any) -> Program:
     return ours(dataclasses.replace(config, products="bfloat16"), params)
 
 
-# Ours without one of the things that make it fast. Each changes this process for good.
-
-
 def summed_in_loops(config: ModelConfig, params: Any) -> Program:
-    """Weight gradients added up in every step of a recurrence, as plain autodiff does."""
+    """Ours with weight gradients added up in every step of a recurrence, as autodiff does."""
     return ours(dataclasses.replace(config, gradients="autodiff"), params)
 
 
-def whole_logits(config: ModelConfig, params: Any) -> Program:
-    """The logits of all time steps in memory at once."""
-    model.loss.CHUNK_BYTES = sys.maxsize
-    return ours(config, params)
-
-
-def whole_update(config: ModelConfig, params: Any) -> Program:
-    """The optimiser on whole arrays."""
-    backends.BLOCKS = {}
-    return ours(config, params)
-
-
-def default_order(config: ModelConfig, params: Any) -> Program:
-    """Operations in the compiler's own order."""
-    backends.COMPILER = {}
-    return ours(config, params)
-
-
-def counted_ties(config: ModelConfig, params: Any) -> Program:
-    """Maxout with JAX's own gradient."""
-    plain_maxout = decoder.Readout(2, lambda t: jnp.max(t.reshape(*t.shape[:-1], -1, 2), axis=-1))
-    decoder.READOUTS = {**decoder.READOUTS, "maxout": plain_maxout}
-    return ours(config, params)
-
-
-def unrolled(config: ModelConfig, params: Any) -> Program:
-    """Four steps of a recurrence in each turn of its loops."""
-    recurrence.UNROLL = 4
-    return ours(config, params)
-
-
-WITHOUT: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(
-    {
-        "summed-in-loops": summed_in_loops,
-        "whole-logits": whole_logits,
-        "whole-update": whole_update,
-        "default-order": default_order,
-        "counted-ties": counted_ties,
-        "unrolled": unrolled,
-    }
-)
 PROGRAMS: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(
-    {"ours": ours, "bfloat16": rounded, "jax": simple, **WITHOUT}
+    {"ours": ours, "bfloat16": rounded, "jax": simple, "summed-in-loops": summed_in_loops}
 )
 
 
 def parameters(config: ModelConfig, weights: str = "") -> Any:
     """Those of a file of `save_weights`, or else fresh ones."""
-    network = model.Seq2Seq(config)
     if not weights:
-        return jax.jit(network.init)(jax.random.key(1), example())["params"]
-    wanted = jax.eval_shape(network.init, jax.random.key(1), example())["params"]
+        return jax.jit(model.init, static_argnums=0)(config, jax.random.key(1))
     with np.load(weights) as file:
-        return jax.tree.map_with_path(lambda path, _: jnp.asarray(file[_name(path)]), wanted)
+        return jax.tree.map_with_path(
+            lambda path, _: jnp.asarray(file[_name(path)]), model.shapes(config)
+        )
 
 
 def save_weights(path: Path, params: Any) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import bahdanau_jax as bj
-from bahdanau_jax import model, training
-from bahdanau_jax import trained as trained_runs
+from bahdanau_jax import training
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.training import monitor
 from tests import small
@@ -28,13 +27,7 @@ def lines(workdir) -> list[dict]:
 def state(workdir) -> dict[str, np.ndarray]:
     """All arrays of the newest checkpoint: parameters, optimiser, step, key."""
     config = bj.Config.load(workdir / "config.json")
-    params = jax.eval_shape(
-        model.Seq2Seq(config.model).init, jax.random.key(0), trained_runs.example()
-    )["params"]
-    optimizer = training.make(config.optimizer, config.training.steps)
-    template = jax.eval_shape(
-        lambda p: training.init_state(p, optimizer, jax.random.key(0), config.optimizer), params
-    )
+    template = jax.eval_shape(training.Trainer(config).begin)
     checkpoints = Checkpointer(workdir / "checkpoints")
     restored = checkpoints.restore(template)
     checkpoints.close()

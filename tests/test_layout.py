@@ -37,7 +37,7 @@ ALLOWED = {
     "variants": BASE | STAGES,
     "aligner": BASE | STAGES,
     "trained": BASE | STAGES | {"aligner", "variants"},
-    "exchange": BASE | STAGES | {"variants", "trained"},
+    "exchange": BASE | STAGES | {"variants", "trained", "run"},
     "resuming": BASE | {"data"},
     "dev_scores": BASE | STAGES | {"variants"},
     "run": BASE | STAGES | {"variants", "trained", "resuming", "dev_scores"},

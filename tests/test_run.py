@@ -189,14 +189,14 @@ CELLS = dataclasses.replace(
 @pytest.fixture
 def programs(monkeypatch):
     """(shapes of every step made, names of all programs compiled) since the last clear()."""
-    made, real = [], training.Ahead
+    made, real = [], training.trainer.Ahead
 
     class Watched(real):
         def __call__(self, state, batch):
             made.append(batch.source.shape + batch.target.shape)
             return super().__call__(state, batch)
 
-    monkeypatch.setattr(training, "Ahead", Watched)
+    monkeypatch.setattr(training.trainer, "Ahead", Watched)
     with Compiled() as compiled:
         yield made, compiled.events
 

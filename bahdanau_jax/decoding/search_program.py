@@ -15,14 +15,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from bahdanau_jax import distribution
-from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding.backpointers import Found
 from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.ranking import Ranking, source_words
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import State, Step, beam
-from bahdanau_jax.model import Params, Seq2Seq, encode, fold, predictor, start
+from bahdanau_jax.model import Params, encode, fold, predictor, shapes, start
 
 Configs = tuple[ModelConfig, ...]  # of the members of an ensemble; most have one
 Weights = tuple[Params, ...]  # likewise
@@ -208,15 +207,11 @@ def memory(config: ModelConfig, rows: int, length: int, decoding: DecodingConfig
 
 def abstract(config: ModelConfig, rows: int, length: int) -> tuple[Params, Inputs]:
     """The shapes of a model's parameters and of a batch."""
-    one = jax.ShapeDtypeStruct((1, 1), jnp.int32)
-    flags = jax.ShapeDtypeStruct((1, 1), bool)
-    example = Batch(one, flags, one, flags, jax.ShapeDtypeStruct((1,), jnp.float32))
-    params = jax.eval_shape(Seq2Seq(config).init, jax.random.key(0), example)["params"]
 
     def integers(*shape):
         return jax.ShapeDtypeStruct(shape, jnp.int32)
 
-    return params, Inputs(
+    return shapes(config), Inputs(
         integers(rows, length),
         jax.ShapeDtypeStruct((rows, length), bool),
         Rules(integers(rows)),

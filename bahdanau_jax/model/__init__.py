@@ -1,6 +1,8 @@
 """The network as pure functions of (parameters, arrays)."""
 
+import importlib
 import logging
+from typing import TYPE_CHECKING, Any
 
 from bahdanau_jax import compiler_faults
 from bahdanau_jax.model import attention, decoder, groundhog, loss, recurrence
@@ -8,12 +10,23 @@ from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, fold, predictor, start
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
+from bahdanau_jax.model.initialization import count, init, shapes
 from bahdanau_jax.model.matrix_products import PRODUCTS
 from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.score_contract import check_score
-from bahdanau_jax.model.seq2seq import Seq2Seq, count, shapes
 from bahdanau_jax.model.teacher_forcing import Forced, forced
+
+if TYPE_CHECKING:
+    from bahdanau_jax.model.seq2seq import Seq2Seq as Seq2Seq
+
+
+def __getattr__(name: str) -> Any:
+    """The Flax module, at its first use: translating needs no Flax, which takes time to import."""
+    if name == "Seq2Seq":
+        return importlib.import_module(f"{__name__}.seq2seq").Seq2Seq
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 # The command line has avoided the fault already; whoever uses the library decides by himself.
 if fault := compiler_faults.present():
@@ -40,6 +53,7 @@ __all__ = [
     "fold",
     "forced",
     "groundhog",
+    "init",
     "loss",
     "predictor",
     "recurrence",

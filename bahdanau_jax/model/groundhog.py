@@ -10,13 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import PRESETS, ModelConfig
+from bahdanau_jax.model import initialization
 from bahdanau_jax.model.parameters import Params
-from bahdanau_jax.model.seq2seq import Seq2Seq
 
 
 def _cell(part: str) -> dict[str, str]:
@@ -90,9 +88,7 @@ SIZES: Mapping[str, tuple[str, int]] = MappingProxyType(
 
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """The arrays of such a file for a model of these sizes."""
-    ids, mask = jnp.zeros((1, 1), int), jnp.ones((1, 1), bool)
-    batch = Batch(ids, mask, ids, mask, jnp.ones(1))
-    tree = jax.eval_shape(Seq2Seq(config).init, jax.random.key(0), batch)["params"]
+    tree = initialization.shapes(config)
     found = jax.tree.map(lambda name, leaf: (name, leaf.shape), dict(NAMES), dict(tree))
     pairs = dict(jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, tuple)))
     return pairs | {COLUMN: (*pairs[COLUMN], 1)}

@@ -18,9 +18,6 @@ from jaxtyping import Array
 
 from bahdanau_jax.model.matrix_products import einsum, matmul, rounded
 
-UNROLL = 1  # steps in one turn of a loop: more of them gained nothing (docs/performance.md)
-
-
 Dot = Callable[[str, Array], Array]  # (name of a weight, operand [... B I]) -> operand @ weight
 Weights = Mapping[str, Array]  # each [... I O]; leading axes, if any, are batch axes of the product
 Step = Callable[[Dot, Any, Any, Any], tuple[Any, Any]]  # (dot, rest, carry, input) -> carry, output
@@ -74,7 +71,7 @@ def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any,
         carry, output = step(dot, rest, carry, x)
         return carry, (carry, output, results)
 
-    _, (carries, outputs, results) = lax.scan(body, carry, inputs, unroll=UNROLL)
+    _, (carries, outputs, results) = lax.scan(body, carry, inputs)
     return (carries, outputs), (weights, rest, carry, inputs, carries, results)
 
 
@@ -139,7 +136,7 @@ def _backward(step: Step, products: str, residuals, cotangent):
     operands = jax.tree.map(lambda leaf: jnp.zeros((steps, *leaf.shape), leaf.dtype), found)
     nothing = jax.tree.map(jnp.zeros_like, (start, rest))
     d_start, d_rest, d_inputs, d_results, operands = lax.fori_loop(
-        0, steps, body, (*nothing, inputs, results, operands), unroll=UNROLL
+        0, steps, body, (*nothing, inputs, results, operands)
     )
     shifted = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:-1]]), start, carries)
     history = {"before": jax.tree.leaves(shifted), "after": jax.tree.leaves(carries)}

@@ -1,41 +1,35 @@
-"""Training: the update, the state on disk, the loop and what it reports."""
+"""Training: the update, the loop around it, and what a run records of itself."""
 
-from bahdanau_jax.training.loop import Interrupted, Outcome, run
+from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import Monitor, read_metrics
-from bahdanau_jax.training.optimizer import (
-    OPTIMIZERS,
-    SCHEDULES,
-    check_optimizer,
-    make,
-    optimizer_named,
-    schedule,
-)
-from bahdanau_jax.training.precompilation import Ahead, once_a_shape
+from bahdanau_jax.training.nonfinite_batch import load_batch
+from bahdanau_jax.training.optimizer import check_optimizer, schedule
+from bahdanau_jax.training.precompilation import Ahead
 from bahdanau_jax.training.profiling import Profile
-from bahdanau_jax.training.run_record import append_record, read_record
-from bahdanau_jax.training.step import LOSS_SCALES, eval_step, init_state, train_step
+from bahdanau_jax.training.run_record import read_record
+from bahdanau_jax.training.settings import DEV_METRICS, faults
+from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.telemetry import Telemetry
+from bahdanau_jax.training.trainer import Evaluator, Trainer, train_and_evaluate
 
 __all__ = [
-    "LOSS_SCALES",
-    "OPTIMIZERS",
-    "SCHEDULES",
     "Ahead",
+    "DEV_METRICS",
+    "Diverged",
+    "Evaluator",
     "Interrupted",
     "Monitor",
     "Outcome",
     "Profile",
     "Telemetry",
-    "append_record",
+    "TrainState",
+    "Trainer",
     "check_optimizer",
-    "eval_step",
-    "init_state",
-    "make",
-    "once_a_shape",
-    "optimizer_named",
+    "faults",
+    "load_batch",
     "read_metrics",
     "read_record",
     "run",
     "schedule",
-    "train_step",
+    "train_and_evaluate",
 ]

@@ -9,24 +9,23 @@ import contextlib
 import dataclasses
 import enum
 import math
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
-from jax.experimental import multihost_utils
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import TrainingConfig
+from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.monitor import Monitor
 from bahdanau_jax.training.nonfinite_batch import save_batch
 from bahdanau_jax.training.profiling import Profile
 from bahdanau_jax.training.step import StepSums, TrainState
 from bahdanau_jax.training.telemetry import Telemetry
+
+SCORE = "dev_score"  # what selects the best checkpoint, among what is evaluated
 
 
 class Outcome(enum.StrEnum):
@@ -35,9 +34,6 @@ class Outcome(enum.StrEnum):
     FINISHED = "finished"  # all steps were made
     STOPPED_EARLY = "stopped early"  # the dev score got no better for too long
     INTERRUPTED = "interrupted"  # a signal; run again to go on
-
-
-Result = TypeVar("Result")
 
 
 class Interrupted(KeyboardInterrupt):
@@ -66,67 +62,17 @@ class Progress:
     evaluated: int = 0  # step of the last evaluation
     score: float | None = None  # its score
 
-    def record(self, step: int, score: float) -> None:
-        self.evaluated, self.score = step, score if math.isfinite(score) else None
+    def record(self, step: int, score: float | None) -> None:
+        """An evaluation at `step`; without a score it says nothing of what is best."""
+        self.evaluated, self.score = step, None
+        if score is None:
+            return
+        if math.isfinite(score):
+            self.score = score
         if self.score is not None and (self.best is None or score > self.best):
             self.best, self.best_step, self.stale = score, step, 0
         else:
             self.stale += 1
-
-
-class _Abandoned(BaseException):
-    """A signal came while interruptible work ran."""
-
-
-class Signals:
-    """SIGINT and SIGTERM raise a flag instead; a second Ctrl-C goes to whoever was asked before."""
-
-    def __init__(self):
-        self.received = False
-        self._can_abandon = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self):
-        if threading.current_thread() is threading.main_thread():
-            if jax.process_count() > 1:  # JAX waits for SIGTERM and tells the other processes
-                hand_on = lambda number, frame: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
-                self._before[signal.SIGINT] = signal.signal(signal.SIGINT, hand_on)
-                return self
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._raise_flag)
-        return self
-
-    def at(self, step: int) -> bool:
-        """Whether to stop before this step; the same on every process that asks at every step."""
-        if jax.process_count() > 1:
-            return multihost_utils.reached_preemption_sync_point(step)
-        return self.received
-
-    def unless_received(self, work: Callable[[], Result]) -> Result | None:
-        """What `work` returns; None where a signal came before or meanwhile, and ended it."""
-        try:  # the outer one is for a signal on the way out of the inner one
-            try:
-                self._can_abandon = True
-                return None if self.received else work()
-            finally:
-                self._can_abandon = False
-        except _Abandoned:
-            return None
-
-    def _raise_flag(self, number, frame) -> None:
-        self.received = True
-        signal.signal(signal.SIGINT, self._again)
-        if self._can_abandon:
-            self._can_abandon = False  # once: a further signal finds the flag raised
-            raise _Abandoned
-
-    def _again(self, number, frame) -> None:
-        before = self._before[signal.SIGINT]
-        (before if callable(before) else signal.default_int_handler)(number, frame)
-
-    def __exit__(self, *_) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
 
 def run(
@@ -135,7 +81,7 @@ def run(
     steps: int,
     next_batches: Iterator[Batch],
     step_fn: Callable[[TrainState, Batch], tuple[TrainState, StepSums]],
-    evaluate: Callable[[TrainState], Mapping[str, float]] | None,
+    evaluate: Callable[[TrainState], Mapping[str, Any]] | None,
     checkpointer: Checkpointer,
     monitor: Monitor,
     config: TrainingConfig,
@@ -146,11 +92,11 @@ def run(
 ) -> tuple[TrainState, Outcome]:
     """Train from state.step to `steps`. `next_batches` starts with the batch of state.step.
 
-    `evaluate` returns dev scores; the one named "score" is the higher the better, chooses the best
-    checkpoint and stops the run after `config.patience` evaluations without a better one. `ready`
-    waits for the program of a batch. A signal ends an evaluation and this wait at once. A state
-    that `checkpointer.restore` gave goes on exactly as the run that saved it would have.
-    Raises Diverged, ValueError where the batches end early, OSError as soon as saving fails.
+    `evaluate` returns numbers and pictures by name. The number SCORE, the higher the better,
+    selects the best checkpoint and stops the run after `config.patience` evaluations without a
+    better one. `ready` waits for the program of a batch. A signal ends an evaluation and this wait
+    at once. A state that `checkpointer.restore` gave goes on exactly as the run that saved it would
+    have. Raises Diverged, ValueError where the batches end early, OSError as soon as saving fails.
     """
     training = _Training(evaluate, checkpointer, monitor, config, steps, telemetry)
     step = int(state.step)
@@ -270,7 +216,7 @@ class _Training:
         if scores is None:
             return False
         self.monitor.evaluation(step, scores)
-        self.progress.record(step, float(scores["score"]))
+        self.progress.record(step, scores.get(SCORE))
         self.saved = -1
         return True
 

@@ -196,15 +196,17 @@ class Monitor:
             "tokens_per_second": ratio(total("words"), total("seconds")),
         }
 
-    def evaluation(self, step: int, scores: Mapping[str, float]) -> None:
-        """A line of its own for dev scores, each with dev_ before its name."""
-        line = {f"dev_{name}": value for name, value in scores.items()}
+    def evaluation(self, step: int, found: Mapping[str, Any]) -> None:
+        """A line of its own for what was evaluated; pictures [height, width, 3] to TensorBoard."""
+        line = {name: value for name, value in found.items() if not np.ndim(value)}
+        for name, value in found.items():
+            if name not in line:
+                self._picture(step, name, value)
         self._write(step, line)
         self.note(f"step {step}: " + ", ".join(f"{k} {_short(v)}" for k, v in line.items()))
         self._stage.describe("training")
 
-    def picture(self, step: int, name: str, pixels: Shaped[np.ndarray, "height width 3"]) -> None:
-        """An image for TensorBoard, 8 bits a colour."""
+    def _picture(self, step: int, name: str, pixels: Shaped[np.ndarray, "height width 3"]) -> None:
         if self._board:
             self._board.picture(step, name, pixels)
 

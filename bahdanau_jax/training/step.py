@@ -222,8 +222,3 @@ def train_step(
         return state, _measure(total, norm, finite, config.clip_norm, state.nonfinite)
 
     return devices.compile(step) if backend else jax.jit(step, donate_argnums=0)
-
-
-def eval_step(loss_fn: LossFn) -> Callable:
-    """(params, batch) -> Sums of the model, jitted, without dropout."""
-    return jax.jit(lambda params, batch: loss_fn(params, batch, None))

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import scaling, sizes, updates
+from bahdanau_jax.training import Trainer
+from benchmarks import epoch, scaling, sizes
 from benchmarks.__main__ import main
 
 BASE = sizes.SIZES["tiny"][0]
@@ -64,13 +65,14 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monk
         "--model.alignment-size": 13,
         "--model.maxout-size": 7,
     }
-    made, ours = [], updates.ours
+    made = []
 
-    def recorded(config, params, optimizer, backend, accumulate):
-        made.append((type(backend).__name__, accumulate))
-        return ours(config, params, optimizer, backend, accumulate)
+    class Recorded(Trainer):
+        def __init__(self, config):
+            super().__init__(config)
+            made.append((type(self.backend).__name__, self.row_multiple))
 
-    monkeypatch.setattr(updates, "ours", recorded)
+    monkeypatch.setattr(epoch, "Trainer", Recorded)
     given = [str(part) for pair in (settings | way).items() for part in pair]
     command = ["epoch", "reverse", "--workdir", str(tmp_path), "--epochs", "2", *given]
     assert main(command) == 0

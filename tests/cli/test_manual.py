@@ -28,6 +28,7 @@ from bahdanau_jax.config import SEARCHES, Config
 from bahdanau_jax.data.corpora import sources
 from bahdanau_jax.evaluation import tally
 from bahdanau_jax.model import attention
+from bahdanau_jax.training import settings
 
 COMMANDS = {
     "train": train.Train,
@@ -41,9 +42,9 @@ COMMANDS = {
 }
 HELPS = {n: manual.text(cls, f"bahdanau {n}", manual.ALL) for n, cls in COMMANDS.items()}
 TABLES = {
-    **{name: set(table) for name, table in variants.VARIANTS.items()},
+    **{name: set(table) for name, table in (variants.VARIANTS | settings.VARIANTS).items()},
     "model.attention": set(attention.SCORES) | {"MODULE:NAME"},
-    "optimizer.name": set(variants.VARIANTS["optimizer.name"]) | {"MODULE:NAME"},
+    "optimizer.name": set(settings.VARIANTS["optimizer.name"]) | {"MODULE:NAME"},
     "translate.preset": set(SEARCHES),
     "translate.weights": {"ema", "params"},
     "translate.checkpoint": {"best", "newest"},

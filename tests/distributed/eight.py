@@ -13,10 +13,12 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import optax  # noqa: E402
 
-from bahdanau_jax import distributed, model, training  # noqa: E402
+from bahdanau_jax import distributed, model  # noqa: E402
 from bahdanau_jax.batch import Batch, pad  # noqa: E402
 from bahdanau_jax.config import ModelConfig, OptimizerConfig  # noqa: E402
 from bahdanau_jax.distributed import backends  # noqa: E402
+from bahdanau_jax.training.optimizer import make  # noqa: E402
+from bahdanau_jax.training.step import init_state, train_step  # noqa: E402
 from tests import small  # noqa: E402
 
 ROWS, REAL, STEPS = 16, 11, 20
@@ -78,16 +80,16 @@ def host(tree):
 
 def run(dtype, backend, accumulate: int, steps: int, scale: str) -> dict:
     config = OptimizerConfig(loss_scale=scale)
-    tx = recorded(training.make(config, steps))
+    tx = recorded(make(config, steps))
     params = NETWORK.init(jax.random.key(0), jax.tree.map(jnp.asarray, batch(0)))["params"]
     rng = np.random.default_rng(0)  # what begins at zero would leave other gradients at zero
     params = jax.tree.map(
         lambda leaf: jnp.asarray(leaf + rng.normal(0, 0.1, leaf.shape), dtype), params
     )
-    state = training.init_state(params, tx, jax.random.key(3), config)
+    state = init_state(params, tx, jax.random.key(3), config)
     state = backend.place(state) if backend else state
     feed = backend.feed if backend else lambda batch: batch
-    step = training.train_step(loss_fn, tx, config, backend, accumulate, elementwise=True)
+    step = train_step(loss_fn, tx, config, backend, accumulate, elementwise=True)
     before = state.params["output"]["W_o"]
     state, first = step(state, feed(batch(0)))
     clipped = max(1.0, float(first.gradient_norm) / config.clip_norm)

@@ -9,9 +9,11 @@ import jax
 import numpy as np
 import pytest
 
-from bahdanau_jax import distributed, training
+from bahdanau_jax import distributed
 from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.distributed import backends
+from bahdanau_jax.training.optimizer import make
+from bahdanau_jax.training.step import train_step
 from bahdanau_jax.variants import check
 from tests import small
 from tests.training import toy
@@ -90,10 +92,10 @@ def test_a_state_is_donated_and_compiled_for_once(eight, way):
 
 def test_one_device_by_mesh_equals_none():
     backend = distributed.Jit(distributed.mesh())
-    tx = training.make(toy.OPTIMIZER, 10)
+    tx = make(toy.OPTIMIZER, 10)
     plain, step = toy.parts()
     spread = backend.place(toy.parts()[0])
-    spread_step = training.train_step(toy.loss_fn, tx, toy.OPTIMIZER, backend)
+    spread_step = train_step(toy.loss_fn, tx, toy.OPTIMIZER, backend)
     for i in range(2):
         plain, _ = step(plain, toy.batch(i))
         spread, _ = spread_step(spread, backend.feed(toy.batch(i)))

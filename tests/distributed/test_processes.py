@@ -153,7 +153,7 @@ def test_the_monitor_of_another_process_writes_nothing(tmp_path, capfd, monkeypa
     monitor = training.Monitor(tmp_path, 10, log_every=1)
     monitor.start(0, {})
     with monitor.paused():
-        monitor.evaluation(1, {"score": 1.0})
+        monitor.evaluation(1, {"dev_score": 1.0})
     monitor.update(1, {"loss": 1.0, "words": 2.0, "seconds": 1.0})
     monitor.note("a word")
     monitor.close()

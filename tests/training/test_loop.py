@@ -166,7 +166,7 @@ def test_early_stopping_survives_a_break(at, step, tmp_path):
     """Scores 1 3 2 3 at steps 4 8 12 16: two evaluations without a better one end it at 16."""
     config = dataclasses.replace(toy.CONFIG, steps=40, patience=2)
     scores = {4: 1.0, 8: 3.0, 12: 2.0, 16: 3.0}
-    evaluate = lambda state: {"score": scores[int(state.step)]}  # noqa: E731
+    evaluate = lambda state: {"dev_score": scores[int(state.step)]}  # noqa: E731
 
     def dying(state, batch):
         result = step(state, batch)

@@ -12,7 +12,7 @@ import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.run_folder import METRICS, lock
-from bahdanau_jax.training.monitor import Monitor, cut
+from bahdanau_jax.training.monitor import TIMES, Monitor, cut
 
 SUMS = {
     "loss": 30.0,
@@ -58,7 +58,7 @@ def test_what_is_not_finite_is_null(monitor, tmp_path):
     nothing = dict.fromkeys(SUMS, 0.0) | {"skipped": 1.0}
     monitor.update(1, nothing)
     monitor.update(2, nothing)
-    monitor.evaluation(2, {"loss": float("nan"), "bleu": float("inf"), "chrf": 1.5})
+    monitor.evaluation(2, {"dev_loss": float("nan"), "dev_bleu": float("inf"), "dev_chrf": 1.5})
     train, dev = lines(tmp_path)
     assert train["loss"] is None and train["gradient_norm"] is None and train["skipped"] == 2
     assert (dev["dev_loss"], dev["dev_bleu"], dev["dev_chrf"]) == (None, None, 1.5)
@@ -67,7 +67,7 @@ def test_what_is_not_finite_is_null(monitor, tmp_path):
 def test_plain_lines_where_stderr_is_no_terminal(monitor, capfd):
     for step in range(1, 7):
         monitor.update(step, SUMS)
-    monitor.evaluation(6, {"bleu": 12.5})
+    monitor.evaluation(6, {"dev_bleu": 12.5})
     out, err = capfd.readouterr()
     assert out == "" and "\x1b" not in err
     assert "step 2/6: loss 2.5/word" in err and "words/s" in err and "s left" in err
@@ -128,11 +128,9 @@ def test_a_resumed_window(monitor, tmp_path):
     again.update(2, {**SUMS, "loss": 1 / 3})
     again.close()
     for line in (*before, *lines(tmp_path)):
-        for name in monitor.TIMES:
+        for name in TIMES:
             line.pop(name, None)
-    assert lines(tmp_path)[0] | {n: 0 for n in monitor.TIMES} == before[0] | {
-        n: 0 for n in monitor.TIMES
-    }
+    assert lines(tmp_path)[0] | {n: 0 for n in TIMES} == before[0] | {n: 0 for n in TIMES}
 
 
 HOLDER = """

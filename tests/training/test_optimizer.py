@@ -11,8 +11,8 @@ import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.config import Config, ModelConfig, OptimizerConfig
-from bahdanau_jax.training import optimizer
-from bahdanau_jax.variants import check
+from bahdanau_jax.training.optimizer import SCHEDULES, clipping, make, schedule
+from bahdanau_jax.run import check
 
 SHAPES = {"a": (3, 5), "b": (7,)}
 
@@ -74,11 +74,11 @@ def test_steps_equal_the_oracle(config, oracle, accumulators, dtype, tolerance):
     ]
     expected = oracle(config, {k: v.copy() for k, v in params.items()}, steps)
     with jax.enable_x64(True) if dtype == np.float64 else nullcontext():
-        tx = optimizer.make(config, 100)
+        tx = make(config, 100)
         ours = jax.tree.map(jnp.asarray, params)
         opt_state = tx.init(ours)
         for grads in steps:
-            factor = optimizer.clipping(optax.tree.norm(grads), config.clip_norm)
+            factor = clipping(optax.tree.norm(grads), config.clip_norm)
             grads = jax.tree.map(lambda g, factor=factor: jnp.asarray(g) * factor, grads)
             changes, opt_state = tx.update(grads, opt_state, ours)
             ours = optax.apply_updates(ours, changes)
@@ -93,11 +93,11 @@ def test_steps_equal_the_oracle(config, oracle, accumulators, dtype, tolerance):
 
 def rates(name, steps=20, warmup=4):
     config = OptimizerConfig(schedule=name, warmup_steps=warmup, learning_rate=2.0)
-    rate = optimizer.schedule(config, steps)
+    rate = schedule(config, steps)
     return np.array([float(rate(jnp.int32(n))) for n in range(steps + 1)])
 
 
-@pytest.mark.parametrize("name", optimizer.SCHEDULES)
+@pytest.mark.parametrize("name", SCHEDULES)
 def test_warm_up_is_linear_to_the_peak(name):
     np.testing.assert_allclose(
         rates(name)[:5],
@@ -129,7 +129,7 @@ def test_no_warm_up_starts_at_the_peak():
 def test_unknown_names_list_the_known(field, known):
     config = dataclasses.replace(OptimizerConfig(), **{field: "adadleta"})
     with pytest.raises(ValueError, match=f"no optimizer.{field} 'adadleta'; known: {known}"):
-        optimizer.make(config, 10)
+        make(config, 10)
 
 
 def lion(config, steps):
@@ -154,7 +154,7 @@ def forgetful(config, steps):
 
 def test_an_optimizer_of_ones_own_moves_by_its_rule_and_the_configured_rate():
     config = OptimizerConfig(name=f"{__name__}:lion", learning_rate=0.5, warmup_steps=2)
-    tx, params = training.make(config, 10), {"a": jnp.ones(3), "b": jnp.zeros((2, 1))}
+    tx, params = make(config, 10), {"a": jnp.ones(3), "b": jnp.zeros((2, 1))}
     gradient = {"a": jnp.array([1.0, -2.0, 3.0]), "b": jnp.ones((2, 1))}
     changes, _ = tx.update(gradient, tx.init(params), params)
     np.testing.assert_allclose(changes["a"], [-0.25, 0.25, -0.25])

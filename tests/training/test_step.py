@@ -8,12 +8,13 @@ import numpy as np
 import optax
 import pytest
 
-from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.config import Config, OptimizerConfig, TrainingConfig
 from bahdanau_jax.distributed import backends
+from bahdanau_jax.training import Trainer
 from bahdanau_jax.training import step as stepping
-from benchmarks import updates
+from bahdanau_jax.training.optimizer import make
+from bahdanau_jax.training.step import init_state, train_step
 from tests.model import worlds
 from tests.training import toy
 
@@ -37,13 +38,13 @@ def test_loss_scale(scale, limit):
     tx, config = optax.sgd(1.0), OptimizerConfig(loss_scale=scale, clip_norm=limit)
     batch, state = (
         filled(0),
-        training.init_state(toy.init(), optax.sgd(1.0), jax.random.key(3), config),
+        init_state(toy.init(), optax.sgd(1.0), jax.random.key(3), config),
     )
     key = jax.random.fold_in(state.key, 0)
     key = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(toy.ROWS))
     whole = jax.grad(lambda p: toy.loss_fn(p, batch, key).loss)(state.params)
     before = host(state.params)
-    state, sums = training.train_step(toy.loss_fn, tx, config)(state, batch)
+    state, sums = train_step(toy.loss_fn, tx, config)(state, batch)
     divisor = {"sum": 1, "sentence": toy.ROWS - 3, "token": batch.target_mask.sum()}[scale]
     norm = np.sqrt(sum((np.asarray(g) ** 2).sum() for g in jax.tree.leaves(whole))) / divisor
     assert float(sums.gradient_norm) == pytest.approx(norm, rel=1e-5)
@@ -58,9 +59,9 @@ def test_loss_scale(scale, limit):
 def test_an_accelerator_never_asks_the_host_within_an_update(monkeypatch):
     """No branch, no call back, and only loops of a known length: a CUDA graph can hold it."""
     monkeypatch.setattr(backends, "BLOCKS", {})  # as on all but a CPU
-    config = dataclasses.replace(worlds.CONFIGS["paper"], readout_dropout=0.5)
-    state, step, _ = updates.ours(config, updates.parameters(config), accumulate=2)
-    program = step.trace(state, worlds.batch(worlds.pairs(count=4))).jaxpr
+    network = dataclasses.replace(worlds.CONFIGS["paper"], readout_dropout=0.5)
+    trainer = Trainer(Config(model=network, training=TrainingConfig(accumulate=2)))
+    program = trainer.update.trace(trainer.begin(), worlds.batch(worlds.pairs(count=4))).jaxpr
     found = {equation.primitive.name for equation in worlds.equations(program)}
     assert "scan" in found
     assert not [name for name in found if name in ("cond", "while") or "callback" in name]
@@ -116,8 +117,8 @@ def infinite_norm(params, batch, key):
 def test_a_finite_gradient_of_an_infinite_loss_or_norm_is_skipped_too(loss_fn):
     state, _ = toy.parts()
     before = host(state.params)
-    tx = training.make(toy.OPTIMIZER, 10)
-    state, sums = training.train_step(loss_fn, tx, toy.OPTIMIZER)(state, toy.batch(0))
+    tx = make(toy.OPTIMIZER, 10)
+    state, sums = train_step(loss_fn, tx, toy.OPTIMIZER)(state, toy.batch(0))
     assert float(sums.skipped) == 1
     assert jax.tree.all(jax.tree.map(np.array_equal, before, host(state.params)))
 
@@ -140,8 +141,8 @@ def test_average_of_the_weights():
 def test_the_second_step_compiles_nothing():
     counted = []
     traced = lambda *args: counted.append(1) or toy.loss_fn(*args)  # noqa: E731
-    tx = training.make(toy.OPTIMIZER, 10)
-    step = training.train_step(traced, tx, toy.OPTIMIZER)
+    tx = make(toy.OPTIMIZER, 10)
+    step = train_step(traced, tx, toy.OPTIMIZER)
     state = toy.parts()[0]
     for i in range(4):
         state, _ = step(state, toy.batch(i))
@@ -170,4 +171,4 @@ def test_unknown_loss_scale():
     with pytest.raises(
         ValueError, match="no optimizer.loss_scale 'mean'; known: sentence, sum, token"
     ):
-        training.train_step(toy.loss_fn, optax.sgd(1.0), config)
+        train_step(toy.loss_fn, optax.sgd(1.0), config)

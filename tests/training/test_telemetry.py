@@ -10,6 +10,8 @@ import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.training.optimizer import make
+from bahdanau_jax.training.step import init_state, train_step
 from tests.training import toy
 
 STEPS = 50
@@ -29,9 +31,9 @@ def difference(new, old):
 
 def trained(config: OptimizerConfig, updates: int):
     """Successive parameters and gradients' squares as NumPy sees them, and the last state."""
-    tx = training.make(config, STEPS)
-    state = training.init_state(toy.init(), tx, jax.random.key(0), config)
-    step = training.train_step(toy.loss_fn, tx, config)
+    tx = make(config, STEPS)
+    state = init_state(toy.init(), tx, jax.random.key(0), config)
+    step = train_step(toy.loss_fn, tx, config)
     seen = [jax.tree.map(np.asarray, jax.tree.map(jnp.copy, state.params))]
     for i in range(updates):
         state, _ = step(state, toy.batch(i))

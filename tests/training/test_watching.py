@@ -30,7 +30,7 @@ def test_every_start_is_recorded(tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "no")
     config = Config(training=TrainingConfig(seed=7))
     for at in (0, 12):
-        training.append_record(tmp_path, config, at)
+        run_record.append_record(tmp_path, config, at)
     first, second = json.loads((tmp_path / RECORD).read_text())
     assert (first["step"], second["step"], first["seed"]) == (0, 12, 7)
     assert first["command"] == sys.argv and first["versions"]["jax"] == jax.__version__
@@ -41,7 +41,7 @@ def test_every_start_is_recorded(tmp_path, monkeypatch):
 
 def test_a_damaged_record_is_set_aside(tmp_path):
     (tmp_path / RECORD).write_text("[{")
-    training.append_record(tmp_path, Config(), 3)
+    run_record.append_record(tmp_path, Config(), 3)
     assert len(json.loads((tmp_path / RECORD).read_text())) == 1
     assert (tmp_path / "record.json.damaged").read_text() == "[{"
 

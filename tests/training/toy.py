@@ -18,6 +18,8 @@ from bahdanau_jax import run_folder, training
 from bahdanau_jax.batch import Batch, pad
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import OptimizerConfig, TrainingConfig
+from bahdanau_jax.training.optimizer import make
+from bahdanau_jax.training.step import init_state, train_step
 
 VOCABULARY, SIZE, ROWS, LENGTH = 11, 5, 8, 7
 OPTIMIZER = OptimizerConfig(ema=0.9, schedule="cosine", warmup_steps=3)
@@ -73,17 +75,17 @@ def batches(start: int):
 
 def parts(optimizer: OptimizerConfig = OPTIMIZER, steps: int = CONFIG.steps):
     """(fresh state, jitted step)"""
-    tx = training.make(optimizer, steps)
-    state = training.init_state(init(), tx, jax.random.key(3), optimizer)
-    return state, training.train_step(loss_fn, tx, optimizer, elementwise=True)
+    tx = make(optimizer, steps)
+    state = init_state(init(), tx, jax.random.key(3), optimizer)
+    return state, train_step(loss_fn, tx, optimizer, elementwise=True)
 
 
 def score(state) -> dict[str, float]:
     sums = EVALUATE(state.weights, batch(10_000))
-    return {"score": -float(sums.nll), "loss": float(sums.nll / sums.words)}
+    return {"dev_score": -float(sums.nll), "dev_loss": float(sums.nll / sums.words)}
 
 
-EVALUATE = training.eval_step(loss_fn)
+EVALUATE = jax.jit(lambda params, batch: loss_fn(params, batch, None))
 
 
 def train(workdir: Path, step_fn, config: TrainingConfig = CONFIG, evaluate=score, **kwargs):

@@ -1,0 +1,77 @@
+"""The parameters of a whole model: which parts it has, and how they begin."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import jax
+from jaxtyping import Array
+
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model import decoder, encoder
+from bahdanau_jax.model.attention import score_named
+from bahdanau_jax.model.parameters import INITS, Params, embedding
+
+VOCABULARIES = ("source_vocabulary", "target_vocabulary")
+
+PARTS: Mapping[str, Callable[[Array, ModelConfig], Params]] = MappingProxyType(
+    {
+        "source_embedding": lambda key, c: embedding(
+            key, INITS[c.init], c.source_vocabulary, c.embedding_size, c.embedding_bias
+        ),
+        "target_embedding": lambda key, c: embedding(
+            key, INITS[c.init], c.target_vocabulary, c.embedding_size, c.embedding_bias
+        ),
+        "encoder": encoder.init_encoder,
+        "initial_state": encoder.init_initial,
+        "attention": lambda key, c: score_named(c.attention).init(key, c),
+        "decoder": decoder.init_decoder,
+        "readout": decoder.init_readout,
+        "output": decoder.init_output,
+    }
+)
+
+
+def init(config: ModelConfig, key: Array) -> Params:
+    """The parameters of a new model: the tree of float32 arrays that every other function takes.
+
+    `Seq2Seq(config).init` draws the same numbers from the same key.
+
+    >>> params = init(config.model, jax.random.key(0))
+    >>> ten = jax.vmap(lambda key: init(config.model, key))(jax.random.split(key, 10))
+
+    Raises ValueError where a vocabulary has no size yet.
+    """
+    check_sizes(config)
+    return {
+        name: draw(_key(key, number), config) for number, (name, draw) in enumerate(PARTS.items())
+    }
+
+
+def check_sizes(config: ModelConfig) -> None:
+    """Raise ValueError where the size of a vocabulary is left to the data."""
+    for side in VOCABULARIES:
+        if not getattr(config, side):
+            raise ValueError(f"model.{side} is 0: set it to the size of the vocabulary first")
+
+
+def _key(key: Array, number: int) -> Array:
+    """The key of a parameter by its number in the model, as Flax derives it in a module."""
+    written = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return jax.random.fold_in(key, int.from_bytes(hashlib.sha1(written).digest()[:4], "big"))
+
+
+def shapes(config: ModelConfig) -> Params:
+    """Shapes and dtypes of all parameters; a vocabulary of unknown size, 0, counts as one word.
+
+    >>> shapes(config.model)["output"]["b_w"].shape
+    """
+    sizes = {side: max(1, getattr(config, side)) for side in VOCABULARIES}
+    known = dataclasses.replace(config, **sizes)
+    return jax.eval_shape(lambda: init(known, jax.random.key(0)))
+
+
+def count(params: Params) -> int:
+    """Numbers in a tree of parameters."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))

@@ -1,0 +1,52 @@
+"""Whether the settings of the optimiser and of training name variants that exist, and fit."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from bahdanau_jax import distributed
+from bahdanau_jax.config import Config
+from bahdanau_jax.names import choose, is_code
+from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, optimizer_named
+from bahdanau_jax.training.step import LOSS_SCALES
+
+# What selects the best checkpoint: from dev scores to a number that is the higher, the better.
+DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
+    {
+        "bleu": lambda dev: dev["bleu"],
+        "accuracy": lambda dev: dev["accuracy"],
+        "exact": lambda dev: dev["exact"],
+        "loss": lambda dev: -dev["loss"],
+    }
+)
+
+# Fields that name a variant, and the table that knows it.
+VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "optimizer.name": OPTIMIZERS,
+        "optimizer.schedule": SCHEDULES,
+        "optimizer.loss_scale": LOSS_SCALES,
+        "training.dev_metric": DEV_METRICS,
+        "training.parallel": distributed.BACKENDS,
+        "training.shard": distributed.SHARDINGS,
+    }
+)
+
+
+def faults(config: Config) -> Iterator[str]:
+    """What is wrong, a line each. An optimiser of the user's own is imported."""
+    for field, table in VARIANTS.items():
+        section, name = field.split(".")
+        value = getattr(getattr(config, section), name)
+        try:
+            if field == "optimizer.name" and is_code(value):
+                optimizer_named(value)
+            else:
+                choose(table, value, field)
+        except ValueError as error:
+            yield str(error)
+    if config.training.parallel == "pmap" and config.training.shard != "none":
+        yield (
+            "training.parallel pmap copies everything to every device: set training.shard to none, "
+            "or training.parallel to jit"
+        )

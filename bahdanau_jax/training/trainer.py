@@ -1,0 +1,198 @@
+"""A training from top to bottom: the update of a configuration, and the run around it."""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array
+
+from bahdanau_jax import data, distributed, model
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.checkpoints import Checkpointer, Records
+from bahdanau_jax.config import Config
+from bahdanau_jax.distributed import Backend
+from bahdanau_jax.reporting import PLAIN, Reporter
+from bahdanau_jax.run_folder import CHECKPOINTS
+from bahdanau_jax.training.loop import Outcome, run
+from bahdanau_jax.training.monitor import Monitor
+from bahdanau_jax.training.optimizer import OPTIMIZERS, make
+from bahdanau_jax.training.precompilation import Ahead, once_a_shape
+from bahdanau_jax.training.profiling import Profile
+from bahdanau_jax.training.run_record import append_record
+from bahdanau_jax.training.step import TrainState, init_state, train_step
+from bahdanau_jax.training.telemetry import Telemetry
+
+
+class Evaluator(NamedTuple):
+    """Something that is computed from a state whenever the dev scores are due.
+
+    `evaluate` returns numbers, and pictures [height, width, 3] in 8 bits a colour. They are written
+    to metrics.jsonl and TensorBoard as `name`_ and their own name. The number `dev_score`, the
+    higher the better, selects the best checkpoint and stops a training early.
+
+    >>> Evaluator("params", lambda state: {"norm": float(optax.tree.norm(state.weights))})
+    """
+
+    name: str
+    evaluate: Callable[[TrainState], Mapping[str, Any]]
+
+
+class Trainer:
+    """The update of a configuration on the devices at hand, and the state that it begins with.
+
+    >>> trainer = Trainer(config)
+    >>> state = trainer.backend.place(trainer.begin())
+    >>> state, sums = trainer.update(state, trainer.backend.feed(batch))
+
+    Args:
+        config: every setting, with the sizes of the vocabularies.
+        backend: how an update runs on which devices; by default as `config.training` says, on all.
+    """
+
+    def __init__(self, config: Config, backend: Backend | None = None):
+        settings = config.training
+        self.config = config
+        self.backend = backend or distributed.BACKENDS[settings.parallel](
+            distributed.mesh(), settings.shard
+        )
+        self.network = model.Seq2Seq(config.model)
+        self.optimizer = make(config.optimizer, settings.steps)
+        # What is known of an optimiser: that it is elementwise, and what its accumulators mean.
+        self.has_known_optimizer = config.optimizer.name in OPTIMIZERS
+        self.update = train_step(
+            self.loss,
+            self.optimizer,
+            config.optimizer,
+            self.backend,
+            settings.accumulate,
+            elementwise=self.has_known_optimizer,
+        )
+
+    @property
+    def row_multiple(self) -> int:
+        """What the number of rows of every batch is divisible by."""
+        return self.backend.devices.size * self.config.training.accumulate
+
+    def loss(self, params: model.Params, batch: Batch, keys: Array) -> Any:
+        """The sums of a batch as they are trained on: with dropout and label smoothing."""
+        smoothing = self.config.optimizer.label_smoothing
+        return self.network.apply({"params": params}, batch, keys, smoothing)
+
+    def begin(self, params: model.Params | None = None) -> TrainState:
+        """The state before the first update, with these parameters or those of the seed."""
+        seed, key = jax.random.split(jax.random.key(self.config.training.seed))
+        if params is None:
+            params = jax.jit(model.init, static_argnums=0)(self.config.model, seed)
+        return init_state(params, self.optimizer, key, self.config.optimizer)
+
+
+def train_and_evaluate(
+    trainer: Trainer,
+    store: data.Store,
+    workdir: Path,
+    evaluators: Sequence[Evaluator] = (),
+    began: float | None = None,
+    reporter: Reporter = PLAIN,
+    profile: Profile | None = None,
+) -> Outcome:
+    """Train on the pairs of a store until the configured steps, from the newest checkpoint on.
+
+    Time to the first step counts from `began`, of time.perf_counter.
+    """
+    config, settings, backend = trainer.config, trainer.config.training, trainer.backend
+    plan = data.Plan.of(store, config.data, settings.seed)
+    checkpoints = Checkpointer(
+        workdir / CHECKPOINTS, settings.keep_checkpoints, Records.of(workdir)
+    )
+    monitor = Monitor(
+        workdir,
+        settings.steps,
+        log_every=settings.log_every,
+        epoch_steps=plan.steps(),
+        reporter=reporter,
+    )
+    monitor.watch_programs()
+    start = max(checkpoints.steps(), default=0)
+    began = time.perf_counter() if began is None else began
+    programs = _programs(trainer, store, plan, start, monitor, began, reporter)
+    with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(programs):
+        state = backend.place(trainer.begin())
+        if backend.devices.size > 1:
+            monitor.note(distributed.memory(state, backend.devices))
+        state = checkpoints.restore(state) or state
+        append_record(workdir, config, int(state.step))
+        process = jax.process_index(), jax.process_count()
+        known = trainer.has_known_optimizer
+        return run(
+            state,
+            steps=settings.steps,
+            next_batches=data.train_batches(
+                store, plan, int(state.step), *process, trainer.row_multiple
+            ),
+            step_fn=lambda state, batch: programs(state, backend.feed(batch)),
+            evaluate=_evaluation(evaluators),
+            checkpointer=checkpoints,
+            monitor=monitor,
+            config=settings,
+            max_nonfinite=config.optimizer.max_nonfinite,
+            telemetry=Telemetry(config.optimizer, settings.steps) if known else None,
+            profile=profile,
+            ready=once_a_shape(lambda batch: programs.program(backend.feed(batch))),
+        )[1]
+
+
+def _programs(
+    trainer: Trainer,
+    store: data.Store,
+    plan: data.Plan,
+    start: int,
+    monitor: Monitor,
+    began: float,
+    reporter: Reporter,
+) -> Ahead:
+    """The update, compiled in threads for every padded shape that the next epoch needs.
+
+    Several processes make their programs in the same order, hence when they are needed.
+    """
+    settings, backend = trainer.config.training, trainer.backend
+    ahead = settings.parallel == "jit" and not distributed.is_distributed()
+    steps = range(start, min(settings.steps, start + plan.steps()) if ahead else start)
+    examples = [*map(backend.feed, data.each_shape(store, plan, steps, trainer.row_multiple))]
+    compiling = reporter.stage("compiling", len(examples) or None, "programs")
+    return Ahead(
+        trainer.update,
+        jax.eval_shape(trainer.begin),
+        examples,
+        data.cores(),
+        lambda batch: monitor.compiling(start, batch),
+        lambda program: monitor.first_step(time.perf_counter() - began, program),
+        distributed.barrier if distributed.is_distributed() else None,
+        made=compiling.advance,
+    )
+
+
+def _evaluation(
+    evaluators: Sequence[Evaluator],
+) -> Callable[[TrainState], dict[str, Any]] | None:
+    """All evaluators on one device of each process, with the weights that are there already.
+
+    So no process waits for another in it; the numbers of the main process count.
+    """
+    if not evaluators:
+        return None
+
+    def evaluated(state: Any) -> dict[str, Any]:
+        alone = state.replace(params=distributed.gathered(state.weights), ema=())
+        found = {
+            f"{evaluator.name}_{name}": value
+            for evaluator in evaluators
+            for name, value in evaluator.evaluate(alone).items()
+        }
+        pictures = {name: value for name, value in found.items() if getattr(value, "ndim", 0)}
+        numbers = {name: float(found[name]) for name in found if name not in pictures}
+        return distributed.broadcast(numbers) | pictures
+
+    return evaluated
