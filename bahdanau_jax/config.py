@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from bahdanau_jax.atomic import write_text
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.splits import OWN, own
 
@@ -200,9 +201,7 @@ class Config:
 
     def save(self, path: Path) -> None:
         """The file appears, or is replaced, whole."""
-        draft = path.with_suffix(".tmp")
-        draft.write_text(self.to_json(), encoding="utf-8")
-        draft.replace(path)
+        write_text(path, self.to_json())
 
 
 def _build(cls, data: Any, path: str):

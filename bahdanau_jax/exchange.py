@@ -7,7 +7,6 @@ import base64
 import binascii
 import dataclasses
 import json
-import os
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ import safetensors
 from safetensors import numpy as tensors
 
 from bahdanau_jax import data, model, run_folder
+from bahdanau_jax.atomic import replaced_file, replaced_folder
 from bahdanau_jax.checkpoints import Checkpointer, difference, flatten, signature, unflatten
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
@@ -53,14 +53,8 @@ def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
         "config": run.config.to_json(),
         VOCABULARY: json.dumps(vocabulary),
     }
-    draft = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
+    with replaced_file(path) as draft:
         draft.write_bytes(tensors.save(flat, metadata))
-        os.replace(draft, path)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(error.errno, "the folder does not exist", str(path)) from error
-    finally:
-        draft.unlink(missing_ok=True)
     return sum(array.size for array in flat.values())
 
 
@@ -81,7 +75,7 @@ def import_weights(
         if (folder / CONFIG).exists():
             raise ValueError(f"{folder} holds a run already: choose another folder")
         found = READERS[path.suffix](path, words, trust_code)
-        with data.replacing(folder / VOCABULARY) as new:
+        with replaced_folder(folder / VOCABULARY) as new:
             found.write_vocabulary(new)
         codecs = data.load(folder / VOCABULARY, found.config.data)
         sides = found.config.model.source_vocabulary, found.config.model.target_vocabulary

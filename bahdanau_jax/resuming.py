@@ -5,6 +5,7 @@ import hashlib
 import json
 from pathlib import Path
 
+from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
@@ -31,9 +32,7 @@ def same_data(prepared: Prepared, workdir: Path) -> None:
         record = workdir / "store" / name
         before = record.read_text() if record.exists() else ""
         if not (workdir / CONFIG).exists() or not before:
-            draft = record.with_suffix(".tmp")
-            draft.write_text(digest)
-            draft.replace(record)
+            write_text(record, digest)
         elif before != digest:
             field = "data.train" if name == TRAINED_ON else "data.dev"
             raise ValueError(

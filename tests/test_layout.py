@@ -19,6 +19,7 @@ BASE = {
     "distribution",
     "compiler_faults",
     "names",
+    "atomic",
     "parsing",
     "reporting",
     "compression",
@@ -48,7 +49,7 @@ ALLOWED = {
 
 # The stages of `data`, each a folder, which may import earlier ones; the files beside them import
 # all of them.
-DATA_STAGES = ("corpora", "tokens", "store", "batches")
+DATA_STAGES = ("sources", "tokens", "store", "batches")
 
 MAX_FILE, MAX_FUNCTION = 300, 80
 VAGUE = {"util", "utils", "helper", "helpers", "common", "misc"}

@@ -6,13 +6,13 @@ written, so that whoever counts lines, by whatever rule, counts as many out as i
 
 import contextlib
 import logging
-import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.cli import leaving
 from bahdanau_jax.compression import DAMAGE, OPENERS
 
@@ -162,17 +162,13 @@ def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
         with open(path, "wb") as stream:
             yield _to(stream)
     else:
-        target = Path(os.path.realpath(path))  # a link stays a link
-        draft = target.with_name(f".{os.getpid()}.{target.name}")
-        try:
-            with leaving.cleanup(lambda: draft.unlink(missing_ok=True)):
-                with OPENERS.get(target.suffix, open)(draft, "wb") as stream:
-                    yield _to(stream)
-                os.replace(draft, target)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(error.errno, "the folder does not exist", str(path)) from error
-        finally:
-            draft.unlink(missing_ok=True)
+        opened = OPENERS.get(path.resolve().suffix, open)
+        with (
+            replaced_file(path) as draft,
+            leaving.cleanup(lambda: draft.unlink(missing_ok=True)),
+            opened(draft, "wb") as stream,
+        ):
+            yield _to(stream)
 
 
 def _to(stream: BinaryIO) -> Callable[[list[str]], None]:

@@ -9,10 +9,9 @@ from bahdanau_jax.data.batches.pipeline import (
     train_batches,
 )
 from bahdanau_jax.data.batches.plan import PLANS, Plan
-from bahdanau_jax.data.corpora import grammar
-from bahdanau_jax.data.corpora.grammar import AlignedPair
-from bahdanau_jax.data.corpora.locations import replacing
-from bahdanau_jax.data.corpora.sources import (
+from bahdanau_jax.data.preparation import Prepared, prepare
+from bahdanau_jax.data.sources import grammar
+from bahdanau_jax.data.sources.addresses import (
     Pair,
     aligned_pairs,
     are_apart,
@@ -20,8 +19,8 @@ from bahdanau_jax.data.corpora.sources import (
     is_aligned,
     pairs,
 )
-from bahdanau_jax.data.corpora.tfds_export import write_tfds
-from bahdanau_jax.data.preparation import Prepared, prepare
+from bahdanau_jax.data.sources.grammar import AlignedPair
+from bahdanau_jax.data.sources.tfds_export import write_tfds
 from bahdanau_jax.data.store.store import Pairs, Store
 from bahdanau_jax.data.store.workers import cores
 from bahdanau_jax.data.text_spans import LEVELS, Segmented, overlaps, token_spans, unit_spans
@@ -64,7 +63,6 @@ __all__ = [
     "pairs",
     "prepare",
     "remarks",
-    "replacing",
     "save_words",
     "token_spans",
     "train_batches",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora import sources
-from bahdanau_jax.data.corpora.sources import Pair
+from bahdanau_jax.data.sources import addresses
+from bahdanau_jax.data.sources.addresses import Pair
 from bahdanau_jax.data.store import chunks, store
 from bahdanau_jax.data.store.chunks import Text
 from bahdanau_jax.data.store.store import Store
@@ -80,7 +80,7 @@ def prepare(
     dev, test = (_read(spec, config) for spec in (config.dev, config.test))
     workdir.mkdir(parents=True, exist_ok=True)
     folder = workdir / "vocabulary"
-    learned_from = sources.identity(config.train, config)
+    learned_from = addresses.identity(config.train, config)
     if folder.exists() and (trained or codec.learned_from(folder) in (None, learned_from)):
         codecs = codec.load(folder, config)
         train = _open_or_write(workdir, config, codecs, None, stage, mend)
@@ -96,7 +96,7 @@ def prepare(
             except ValueError:  # no pair is left: other settings or data need another vocabulary
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
-    if sources.identity(config.train, config) != learned_from:
+    if addresses.identity(config.train, config) != learned_from:
         shutil.rmtree(train.folder, ignore_errors=True)
         raise ValueError(f"the files of {config.train} changed while they were read: run it again")
     stage("ready")
@@ -104,7 +104,7 @@ def prepare(
 
 
 def _read(spec: str, config: DataConfig) -> list[Pair]:
-    return list(sources.pairs(spec, config)) if spec else []
+    return list(addresses.pairs(spec, config)) if spec else []
 
 
 def _tokenised(config: DataConfig) -> Iterator[Text]:

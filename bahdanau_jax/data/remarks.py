@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from bahdanau_jax import splits
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora import sources
+from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.tokens.codec import SIDES
 
 SAMPLE = 1_000  # first pairs of each corpus that are looked at
@@ -57,7 +57,7 @@ def on_words(config: DataConfig) -> list[str]:
     """
     if config.vocabulary != "words":
         return []
-    corpora = [c.address for c in sources.corpora(config.train)]
+    corpora = [c.address for c in addresses.corpora(config.train)]
     pairs = [*itertools.chain.from_iterable(_first(address, config) for address in corpora)]
     sides = zip(SIDES, zip(*pairs, strict=True), strict=True) if pairs else ()
     return [
@@ -68,10 +68,10 @@ def on_words(config: DataConfig) -> list[str]:
     ]
 
 
-def _first(address: str, config: DataConfig) -> Iterator[sources.Pair]:
+def _first(address: str, config: DataConfig) -> Iterator[addresses.Pair]:
     if address.startswith("builtin:"):  # which have spaces
         return iter(())
-    return itertools.islice(sources.one(address, config), SAMPLE)
+    return itertools.islice(addresses.one(address, config), SAMPLE)
 
 
 def _is_unspaced(sentences: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from bahdanau_jax import data, figures
 from bahdanau_jax.alignment import format_pharaoh
+from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.figures import save
 
@@ -122,15 +123,9 @@ def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple
 
 def _write_columns(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> None:
     """Line n of each file is what row n has for it. The files appear when all are complete."""
-    drafts = [path.with_name(f"{path.name}.tmp") for path in paths]
-    try:
-        with ExitStack() as stack:
-            files = [stack.enter_context(draft.open("w", encoding="utf-8")) for draft in drafts]
-            for row in rows:
-                for file, line in zip(files, row, strict=True):
-                    file.write(" ".join(line.splitlines()) + "\n")
-        for draft, path in zip(drafts, paths, strict=True):
-            draft.replace(path)
-    finally:
-        for draft in drafts:
-            draft.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        drafts = [stack.enter_context(replaced_file(path)) for path in paths]
+        files = [stack.enter_context(draft.open("w", encoding="utf-8")) for draft in drafts]
+        for row in rows:
+            for file, line in zip(files, row, strict=True):
+                file.write(" ".join(line.splitlines()) + "\n")

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Shaped
 
+from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
@@ -51,9 +52,8 @@ def cut(path: Path, step: int, lines: int) -> int:
         except (ValueError, KeyError, TypeError):
             break
         kept.append(line)
-    fresh = path.with_suffix(".tmp")
-    fresh.write_bytes(b"".join(kept))
-    fresh.replace(path)
+    with replaced_file(path) as draft:
+        draft.write_bytes(b"".join(kept))
     return len(kept)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import RECORD
@@ -30,9 +31,7 @@ def append_record(workdir: Path, config: Config, step: int) -> None:
     path = Path(workdir) / RECORD
     entries = _read(path)
     entries.append(describe(config, step))
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_text(path, json.dumps(entries, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_record(workdir: Path) -> list[dict[str, Any]]:

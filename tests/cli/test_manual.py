@@ -25,7 +25,7 @@ from bahdanau_jax.cli import (
     translate,
 )
 from bahdanau_jax.config import SEARCHES, Config
-from bahdanau_jax.data.corpora import sources
+from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.evaluation import tally
 from bahdanau_jax.model import attention
 from bahdanau_jax.training import settings
@@ -60,7 +60,7 @@ def test_every_command_has_help():
 def test_the_choices_in_help_are_those_of_the_tables():
     shown = dict(choices.CHOICES)
     kinds = shown.pop("data.train")
-    assert {address.partition(":")[0] for address in kinds} == set(sources.SOURCES)
+    assert {address.partition(":")[0] for address in kinds} == set(addresses.SOURCES)
     for command, cls in COMMANDS.items():
         for field, kind in typing.get_type_hints(cls).items():
             if typing.get_origin(kind) is typing.Literal:

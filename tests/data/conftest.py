@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-import bahdanau_jax.data.corpora
+import bahdanau_jax.data.sources
 
 
 class AlignedPair(NamedTuple):
@@ -35,9 +35,9 @@ def text(tokens, language):
 
 @pytest.fixture(autouse=True)
 def grammar(monkeypatch):
-    module = types.ModuleType("bahdanau_jax.data.corpora.grammar")
+    module = types.ModuleType("bahdanau_jax.data.sources.grammar")
     module.AlignedPair, module.generate, module.text = AlignedPair, generate, text
     module.__file__ = str(Path(__file__))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(bahdanau_jax.data.corpora, "grammar", module, raising=False)
+    monkeypatch.setattr(bahdanau_jax.data.sources, "grammar", module, raising=False)
     return module

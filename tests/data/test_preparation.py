@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora import sources
 from bahdanau_jax.data.preparation import prepare
+from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.store import chunks
 from bahdanau_jax.data.tokens import codec
 
@@ -64,7 +64,7 @@ def test_the_store_holds_what_the_codecs_encode(config, tmp_path):
 
 def test_learning_equals_learning_from_text(config, tmp_path):
     prepared = prepare(config, tmp_path / "work")
-    learned = codec.learn(config, sources.pairs(config.train, config))
+    learned = codec.learn(config, addresses.pairs(config.train, config))
     for one, other in zip(prepared.codecs, learned, strict=True):
         assert one.vocabulary == other.vocabulary
 

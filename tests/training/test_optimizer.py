@@ -11,8 +11,8 @@ import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.config import Config, ModelConfig, OptimizerConfig
-from bahdanau_jax.training.optimizer import SCHEDULES, clipping, make, schedule
 from bahdanau_jax.run import check
+from bahdanau_jax.training.optimizer import SCHEDULES, clipping, make, schedule
 
 SHAPES = {"a": (3, 5), "b": (7,)}
 

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.batches import bucket_shapes
 from bahdanau_jax.data.batches.bucket_shapes import Cell
-from bahdanau_jax.data.corpora import sources
+from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.store.store import Store
 
 Lengths = Int[np.ndarray, "N 2"]  # of source and target, EOS counted
@@ -43,7 +43,7 @@ class Corpora(NamedTuple):
     @classmethod
     def of(cls, store: Store, config: DataConfig) -> Self:
         """Raises ValueError where `data.limit_words` leaves no pair."""
-        weights = tuple(corpus.weight for corpus in sources.corpora(config.train))
+        weights = tuple(corpus.weight for corpus in addresses.corpora(config.train))
         encodings, sample = store.statistics["encodings"], None
         if config.limit_words:
             sample = limited(store.lengths[::encodings, 0] - 1, config.limit_words)

@@ -11,8 +11,8 @@ from jaxtyping import Int, UInt64
 
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora import sources
-from bahdanau_jax.data.corpora.sources import Pair
+from bahdanau_jax.data.sources import addresses
+from bahdanau_jax.data.sources.addresses import Pair
 from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.data.tokens.cleaning import REASONS
 from bahdanau_jax.data.tokens.subword_sampling import Draw
@@ -47,7 +47,7 @@ class Encoded(NamedTuple):
 def read(config: DataConfig) -> Iterator[Text]:
     """The training pairs as they were written, corpus after corpus."""
     number = itertools.count()
-    opened = [sources.one(corpus.address, config) for corpus in sources.corpora(config.train)]
+    opened = [addresses.one(corpus.address, config) for corpus in addresses.corpora(config.train)]
     for corpus, pairs in enumerate(opened):
         while some := list(itertools.islice(pairs, SIZE)):
             yield Text(corpus, next(number), some)

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt64
 from numpy.lib import format as npy
 
+from bahdanau_jax.atomic import replaced_folder
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora import sources
-from bahdanau_jax.data.corpora.locations import replacing
+from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.store import chunks, file_digests
 from bahdanau_jax.data.store.chunks import Encoded
 from bahdanau_jax.data.tokens.cleaning import DUPLICATE, REASONS
@@ -122,9 +122,9 @@ def write(
     `entries` of the vocabularies decide whether an id takes two bytes or four. The folder appears
     whole or not at all. ValueError where no pair is left.
     """
-    counts = _Counts(len(sources.corpora(config.train)))
+    counts = _Counts(len(addresses.corpora(config.train)))
     seen = _Seen() if config.drop_duplicates else None
-    with replacing(folder) as new:
+    with replaced_folder(folder) as new:
         with ExitStack() as files:
             sides = [
                 _SideWriter(new, side, size, files)
@@ -280,7 +280,7 @@ def key(config: DataConfig, codecs: tuple[Codec, Codec]) -> str:
         "eos": EOS,
         "chunk": chunks.SIZE,
         "settings": settings,
-        "corpora": sources.identity(config.train, config),
+        "corpora": addresses.identity(config.train, config),
         "vocabularies": [
             hashlib.sha256(codec.vocabulary.to_bytes()).hexdigest() for codec in codecs
         ],

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bahdanau_jax.atomic import replaced_folder
 from bahdanau_jax.batch import EOS, EOS_SYMBOL
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora.locations import replacing
-from bahdanau_jax.data.corpora.sources import Pair
+from bahdanau_jax.data.sources.addresses import Pair
 from bahdanau_jax.data.tokens.cleaning import clean
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS, Tokenizer
 from bahdanau_jax.data.tokens.vocabulary import UNK_SYMBOL, VOCABULARIES, Vocabulary
@@ -143,9 +143,9 @@ def save(
     folder: Path, codecs: tuple[Codec, Codec], config: DataConfig, learned_from: list | None = None
 ) -> None:
     """Write source.*, target.* and settings.json: the settings, the files' sums, and the identity
-    of the corpora (`sources.identity`) that the vocabularies were learned from.
+    of the corpora (`addresses.identity`) that the vocabularies were learned from.
     """
-    with replacing(folder) as new:
+    with replaced_folder(folder) as new:
         sums = {}
         for side, codec in zip(SIDES, codecs, strict=True):
             data = codec.vocabulary.to_bytes()

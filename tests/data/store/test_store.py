@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.batches.plan import Corpora
-from bahdanau_jax.data.corpora.sources import Pair
+from bahdanau_jax.data.sources.addresses import Pair
 from bahdanau_jax.data.store import chunks, file_digests, store
 from bahdanau_jax.data.store.chunks import Text
 from bahdanau_jax.data.store.store import Pairs, Store

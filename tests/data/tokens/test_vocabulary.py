@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bahdanau_jax.batch import EOS, RESERVED, UNK
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora.sources import Pair
+from bahdanau_jax.data.sources.addresses import Pair
 from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS, Moses
 from bahdanau_jax.data.tokens.vocabulary import VOCABULARIES, Characters, SentencePiece, Words

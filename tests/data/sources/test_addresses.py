@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora.sources import (
+from bahdanau_jax.data.sources.addresses import (
     Corpus,
     Pair,
     aligned_pairs,
@@ -17,7 +17,7 @@ from bahdanau_jax.data.corpora.sources import (
     files,
     pairs,
 )
-from bahdanau_jax.data.corpora.text_files import lines
+from bahdanau_jax.data.sources.text_files import lines
 
 NONE = DataConfig()
 

@@ -4,8 +4,8 @@ A pair is an English and a French template (see `lexicon`).
 What stands twice is drawn twice as often.
 """
 
-from bahdanau_jax.data.corpora.grammar.inflection import THEY, THIRD, WE, YOU, I, make_verb
-from bahdanau_jax.data.corpora.grammar.synchronous import Pair
+from bahdanau_jax.data.sources.grammar.inflection import THEY, THIRD, WE, YOU, I, make_verb
+from bahdanau_jax.data.sources.grammar.synchronous import Pair
 
 DETERMINERS: tuple[tuple[tuple[str, str, str], ...], ...] = (  # English, masculine, feminine
     (

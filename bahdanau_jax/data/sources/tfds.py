@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora.locations import roots
+from bahdanau_jax.data.sources.locations import roots
 from bahdanau_jax.names import choose, nearest, suggestion
 
 CHUNK = 10_000  # examples read at a time: fewer take longer, more gain nothing
@@ -114,7 +114,7 @@ def _open(rest: str, config: DataConfig) -> Dataset:
     if not (folder / INFO).is_file():
         if folder.exists():
             raise ValueError(_incomplete(folder, INFO))
-        from bahdanau_jax.data.corpora import tfds_download
+        from bahdanau_jax.data.sources import tfds_download
 
         tfds_download.prepare(builder, f"tfds:{address}")
     _check_format(dataset)
@@ -195,7 +195,7 @@ def _by_name(address: str, data_dir: str) -> Any:
     import tensorflow_datasets
     import tensorflow_datasets.translate  # which registers the translation datasets
 
-    from bahdanau_jax.data.corpora import wmt  # noqa: F401, which registers the paper's
+    from bahdanau_jax.data.sources import wmt  # noqa: F401, which registers the paper's
 
     form = NAME.fullmatch(address)
     if not form:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
-    from bahdanau_jax.data.corpora.grammar import AlignedPair
+    from bahdanau_jax.data.sources.grammar import AlignedPair
 
 # Tenths of all sources. Lists of one or two integers are few, so a split misses some of them.
 SPLITS: Mapping[str, range] = MappingProxyType(
@@ -74,7 +74,7 @@ def generate(task: Task, split: str, seed: int = 0) -> "Iterator[AlignedPair]":
 
 
 def _draw(task: Task, split: str, mine: range, rng: random.Random) -> "Iterator[AlignedPair]":
-    from bahdanau_jax.data.corpora.grammar import AlignedPair
+    from bahdanau_jax.data.sources.grammar import AlignedPair
 
     # Of Python's random only what is made from random() stays the same in every version.
     lengths, integers = range(task.min, task.max + 1), range(1, task.limit + 1)

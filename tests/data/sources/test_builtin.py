@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from bahdanau_jax.data.corpora import builtin
-from bahdanau_jax.data.corpora import grammar as real
-from bahdanau_jax.data.corpora.grammar import SPLITS, generate, split_of, text
-from bahdanau_jax.data.corpora.grammar.proper_names import ENDINGS, coin
-from bahdanau_jax.data.corpora.grammar.wordfile import SECTIONS
-from bahdanau_jax.data.corpora.grammar.wordreader import load
+from bahdanau_jax.data.sources import builtin
+from bahdanau_jax.data.sources import grammar as real
+from bahdanau_jax.data.sources.grammar import SPLITS, generate, split_of, text
+from bahdanau_jax.data.sources.grammar.proper_names import ENDINGS, coin
+from bahdanau_jax.data.sources.grammar.wordfile import SECTIONS
+from bahdanau_jax.data.sources.grammar.wordreader import load
 
 DIGESTS = {  # of the first 1,000 pairs at default options, in the first release
     "train": "67fa575a2cc972efcd576c994ade136c700cd95528f2279fb8000570d60b2b83",

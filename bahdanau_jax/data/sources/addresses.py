@@ -21,13 +21,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora import builtin, tfds
-from bahdanau_jax.data.corpora import text_files as reading
-from bahdanau_jax.data.corpora.locations import located
+from bahdanau_jax.data.sources import builtin, tfds
+from bahdanau_jax.data.sources import text_files as reading
+from bahdanau_jax.data.sources.locations import located
 from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
-    from bahdanau_jax.data.corpora.grammar import AlignedPair
+    from bahdanau_jax.data.sources.grammar import AlignedPair
 
 WEIGHT = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\*(.*)", re.DOTALL)
 

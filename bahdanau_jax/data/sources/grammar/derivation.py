@@ -9,12 +9,12 @@ docs/grammar.md); a new kind of predicate goes into `predicates`, a new kind of 
 
 from itertools import combinations
 
-from bahdanau_jax.data.corpora.grammar import function_words as closed
-from bahdanau_jax.data.corpora.grammar.inflection import FUTURE, PAST, PRESENT, THEY, THIRD
-from bahdanau_jax.data.corpora.grammar.lexicon import SLOT, Sentence
-from bahdanau_jax.data.corpora.grammar.predicates import Predicates
-from bahdanau_jax.data.corpora.grammar.synchronous import EMPTY, Pair, Phrase, join
-from bahdanau_jax.data.corpora.grammar.wordfile import AGENTS
+from bahdanau_jax.data.sources.grammar import function_words as closed
+from bahdanau_jax.data.sources.grammar.inflection import FUTURE, PAST, PRESENT, THEY, THIRD
+from bahdanau_jax.data.sources.grammar.lexicon import SLOT, Sentence
+from bahdanau_jax.data.sources.grammar.predicates import Predicates
+from bahdanau_jax.data.sources.grammar.synchronous import EMPTY, Pair, Phrase, join
+from bahdanau_jax.data.sources.grammar.wordfile import AGENTS
 
 _KINDS = (*9 * ("person",), *7 * ("body",), *2 * ("measure",), "domain", "thing", "place")
 _OWNERS = {"person": ("place", "body"), "thing": ("person",), "place": ("person",)}

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bahdanau_jax.data.corpora import integer_tasks
+from bahdanau_jax.data.sources import integer_tasks
 from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
-    from bahdanau_jax.data.corpora.grammar import AlignedPair
+    from bahdanau_jax.data.sources.grammar import AlignedPair
 
 PAIRS = 1_000  # where the option does not say
 MOST_REPEATED = 10_000  # sentences seen before in a row, after which there is no new one
@@ -73,7 +73,7 @@ _SENTENCE_OPTIONS = MappingProxyType(
 
 
 def _sentences(split: str, seed: int, options: Options) -> "Iterator[AlignedPair]":
-    from bahdanau_jax.data.corpora import grammar
+    from bahdanau_jax.data.sources import grammar
 
     named = {_SENTENCE_OPTIONS[name][1]: value for name, value in options.items()}
     stream = grammar.generate(split, seed, **named)
@@ -81,13 +81,13 @@ def _sentences(split: str, seed: int, options: Options) -> "Iterator[AlignedPair
 
 
 def _sentence_texts(pair: "AlignedPair") -> tuple[str, str]:
-    from bahdanau_jax.data.corpora import grammar
+    from bahdanau_jax.data.sources import grammar
 
     return grammar.text(pair.source, "en"), grammar.text(pair.target, "fr")
 
 
 def _sentence_files(options: Options) -> list[Path]:
-    from bahdanau_jax.data.corpora import grammar
+    from bahdanau_jax.data.sources import grammar
 
     # Its words and rules are files beside it.
     folder = Path(inspect.getfile(grammar)).parent

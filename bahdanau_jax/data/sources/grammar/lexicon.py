@@ -10,8 +10,8 @@ each other, number 1 where none is written; `~` makes its links possible ones in
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bahdanau_jax.data.corpora.grammar.inflection import Forms, Verb
-from bahdanau_jax.data.corpora.grammar.synchronous import Pair
+from bahdanau_jax.data.sources.grammar.inflection import Forms, Verb
+from bahdanau_jax.data.sources.grammar.synchronous import Pair
 
 SLOT = 3  # words that a slot of a sentence takes at least
 Name = tuple[str, str, int]  # English and French template, gender

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from bahdanau_jax.data.corpora.grammar import SPLITS, generate, split_of, text
-from bahdanau_jax.data.corpora.grammar.wordfile import SECTIONS, entries
-from bahdanau_jax.data.corpora.grammar.wordreader import FILE, load
+from bahdanau_jax.data.sources.grammar import SPLITS, generate, split_of, text
+from bahdanau_jax.data.sources.grammar.wordfile import SECTIONS, entries
+from bahdanau_jax.data.sources.grammar.wordreader import FILE, load
 
 OWN = """# Words of one's own, as docs/grammar.md tells.
 [noun thing]

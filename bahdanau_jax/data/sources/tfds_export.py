@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.corpora import sources
+from bahdanau_jax.data.sources import addresses
 
 FORMS = {"name": r"[a-z][a-z0-9_]*", "version": r"\d+\.\d+\.\d+"}
 
@@ -38,7 +38,7 @@ def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.
     if folder.exists():
         raise FileExistsError(f"{folder} exists already: choose another version, or delete it")
     specs = {"train": config.train, "validation": config.dev, "test": config.test}
-    from bahdanau_jax.data.corpora.parallel_text import ParallelText
+    from bahdanau_jax.data.sources.parallel_text import ParallelText
 
     builder = ParallelText(
         data_dir=Path(data_dir).expanduser(),
@@ -48,7 +48,7 @@ def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.
         + "; ".join(f"{split} from {spec}" for split, spec in specs.items() if spec),
         languages=languages,
         splits={
-            split: partial(sources.pairs, spec, config) for split, spec in specs.items() if spec
+            split: partial(addresses.pairs, spec, config) for split, spec in specs.items() if spec
         },
     )
     # TFDS wants a place for downloads, and says that it downloads.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tensorflow_datasets.translate import wmt
 
-from bahdanau_jax.data.corpora.text_files import sentences
+from bahdanau_jax.data.sources.text_files import sentences
 
 PAPER = wmt.WmtConfig(
     version="1.0.0",

@@ -1,15 +1,10 @@
-"""Folders: where the data lies, and those that appear whole or not at all."""
+"""Where the files of a corpus lie."""
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from bahdanau_jax.config import DataConfig
-
-UNFINISHED = ".unfinished-"
 
 
 def roots(config: DataConfig) -> list[Path]:
@@ -63,26 +58,3 @@ def _where(names: Sequence[str], config: DataConfig) -> str:
         f" (the files of a corpus are looked for in {folders}, and should all lie in one of these "
         "folders; --data.root or the environment variable BAHDANAU_DATA names another)"
     )
-
-
-@contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """A temporary folder that takes the place of `folder` when the block ends without an error.
-
-    What a killed process left beside it is removed: only one may write there at a time.
-
-    >>> with replacing(Path("store")) as new:
-    ...     (new / "source.npy").write_bytes(data)
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in folder.parent.glob(f"{UNFINISHED}*"):
-        shutil.rmtree(abandoned, ignore_errors=True)
-    new = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
-    try:
-        yield new
-        new.chmod(0o755)  # mkdtemp's is private
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from bahdanau_jax.data.corpora.integer_tasks import SPLITS, TASKS, generate, is_prime
+from bahdanau_jax.data.sources.integer_tasks import SPLITS, TASKS, generate, is_prime
 
 PRIMES_TO_100 = (
     {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43}

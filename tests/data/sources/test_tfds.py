@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import write_tfds
-from bahdanau_jax.data.corpora import tfds, tfds_download
-from bahdanau_jax.data.corpora.sources import aligned_pairs, files, pairs
+from bahdanau_jax.data.sources import tfds, tfds_download
+from bahdanau_jax.data.sources.addresses import aligned_pairs, files, pairs
 from tests import small
 
 PAIRS = [(f"word {n}", f"mot {n} œ") for n in range(23)]
@@ -31,7 +31,7 @@ PAIRS = [(f"word {n}", f"mot {n} œ") for n in range(23)]
 
 def write(data_dir: Path, name="letters", **splits) -> Path:
     """A dataset of these pairs, through the builder that `write_tfds` uses."""
-    from bahdanau_jax.data.corpora.parallel_text import ParallelText
+    from bahdanau_jax.data.sources.parallel_text import ParallelText
 
     builder = ParallelText(
         data_dir=data_dir,
@@ -48,7 +48,7 @@ def write(data_dir: Path, name="letters", **splits) -> Path:
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory):
     """A dataset of three shards, two splits and both sides' languages."""
-    from bahdanau_jax.data.corpora import parallel_text
+    from bahdanau_jax.data.sources import parallel_text
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel_text, "SHARD_PAIRS", 10)
@@ -105,7 +105,7 @@ def test_others_read_it_with_tfds_alone(letters):
 )
 @settings(max_examples=20)
 def test_any_text_comes_back_in_order(tmp_path_factory, texts, shard, chunk):
-    from bahdanau_jax.data.corpora import parallel_text
+    from bahdanau_jax.data.sources import parallel_text
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel_text, "SHARD_PAIRS", shard)
@@ -489,7 +489,7 @@ def test_a_download_that_was_cut_is_not_taken_as_whole(tmp_path, server):
 def test_a_preparation_that_failed_starts_over_from_what_was_downloaded(
     tmp_path, monkeypatch, server
 ):
-    from bahdanau_jax.data.corpora import wmt
+    from bahdanau_jax.data.sources import wmt
 
     spec = f"wmt14_paper/fr-en?data_dir={tmp_path / 'tfds'}"
     whole = wmt.sentences

@@ -6,8 +6,8 @@ A new kind of predicate is a method like `_copula` and a line in `_FRAMES`.
 from functools import cache
 from typing import NamedTuple
 
-from bahdanau_jax.data.corpora.grammar import function_words as closed
-from bahdanau_jax.data.corpora.grammar.inflection import (
+from bahdanau_jax.data.sources.grammar import function_words as closed
+from bahdanau_jax.data.sources.grammar.inflection import (
     FUTURE,
     NUMBER,
     PAST,
@@ -19,9 +19,9 @@ from bahdanau_jax.data.corpora.grammar.inflection import (
     Verb,
     english_verb,
 )
-from bahdanau_jax.data.corpora.grammar.proper_names import ProperNames
-from bahdanau_jax.data.corpora.grammar.synchronous import EMPTY, Pair, Phrase, join
-from bahdanau_jax.data.corpora.grammar.wordfile import AGENTS
+from bahdanau_jax.data.sources.grammar.proper_names import ProperNames
+from bahdanau_jax.data.sources.grammar.synchronous import EMPTY, Pair, Phrase, join
+from bahdanau_jax.data.sources.grammar.wordfile import AGENTS
 
 _OBJECTS = {  # kinds of objects, by the kind of the subject
     "person": (*5 * ("measure",), *5 * ("person",), *2 * ("domain", "body", "thing", "place")),

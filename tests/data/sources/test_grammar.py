@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from bahdanau_jax.data.corpora.grammar import SPLITS, generate, split_of, text, word_for_word
-from bahdanau_jax.data.corpora.grammar import function_words as closed
-from bahdanau_jax.data.corpora.grammar.inflection import (
+from bahdanau_jax.data.sources.grammar import SPLITS, generate, split_of, text, word_for_word
+from bahdanau_jax.data.sources.grammar import function_words as closed
+from bahdanau_jax.data.sources.grammar.inflection import (
     PAST,
     THIRD,
     WE,
@@ -23,7 +23,7 @@ from bahdanau_jax.data.corpora.grammar.inflection import (
     needs_forms,
     spell,
 )
-from bahdanau_jax.data.corpora.grammar.wordreader import load
+from bahdanau_jax.data.sources.grammar.wordreader import load
 
 LEXICON = load()
 

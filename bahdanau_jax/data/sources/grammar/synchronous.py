@@ -10,7 +10,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from bahdanau_jax.data.corpora.grammar.inflection import THIRD, Token
+from bahdanau_jax.data.sources.grammar.inflection import THIRD, Token
 
 Pair = tuple[str, str]  # an English template and its French one
 Value = TypeVar("Value")

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from random import Random
 from types import MappingProxyType
 
-from bahdanau_jax.data.corpora.grammar.inflection import THIRD, begins_with_vowel
-from bahdanau_jax.data.corpora.grammar.lexicon import Lexicon, Name
-from bahdanau_jax.data.corpora.grammar.synchronous import Phrase, Writer, join
+from bahdanau_jax.data.sources.grammar.inflection import THIRD, begins_with_vowel
+from bahdanau_jax.data.sources.grammar.lexicon import Lexicon, Name
+from bahdanau_jax.data.sources.grammar.synchronous import Phrase, Writer, join
 
 # No ending ends another, and syllables split in one way only: different names for different ranks.
 ENDINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax.data.corpora.grammar import function_words as closed
-from bahdanau_jax.data.corpora.grammar.inflection import (
+from bahdanau_jax.data.sources.grammar import function_words as closed
+from bahdanau_jax.data.sources.grammar.inflection import (
     Verb,
     begins_with_vowel,
     english_s,
@@ -16,9 +16,9 @@ from bahdanau_jax.data.corpora.grammar.inflection import (
     make_verb,
     needs_forms,
 )
-from bahdanau_jax.data.corpora.grammar.lexicon import Adjective, Lexicon, Name, Noun, Sentence
-from bahdanau_jax.data.corpora.grammar.synchronous import Pair, parse
-from bahdanau_jax.data.corpora.grammar.wordfile import (
+from bahdanau_jax.data.sources.grammar.lexicon import Adjective, Lexicon, Name, Noun, Sentence
+from bahdanau_jax.data.sources.grammar.synchronous import Pair, parse
+from bahdanau_jax.data.sources.grammar.wordfile import (
     AGENTS,
     KINDS,
     TENSES,

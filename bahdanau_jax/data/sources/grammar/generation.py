@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 from zlib import crc32
 
-from bahdanau_jax.data.corpora.grammar.derivation import Derivation
-from bahdanau_jax.data.corpora.grammar.inflection import Token, spell
-from bahdanau_jax.data.corpora.grammar.lexicon import Lexicon
-from bahdanau_jax.data.corpora.grammar.synchronous import Links, links
-from bahdanau_jax.data.corpora.grammar.wordreader import load
+from bahdanau_jax.data.sources.grammar.derivation import Derivation
+from bahdanau_jax.data.sources.grammar.inflection import Token, spell
+from bahdanau_jax.data.sources.grammar.lexicon import Lexicon
+from bahdanau_jax.data.sources.grammar.synchronous import Links, links
+from bahdanau_jax.data.sources.grammar.wordreader import load
 
 SPLITS = ("train", "dev", "test")
 _SHARES = ("test", "dev", *8 * ("train",))  # of the hash of the English sentence

@@ -27,7 +27,7 @@ an article or preposition that the other language leaves out (France · la Franc
 énergie, to him · lui); "and" in numbers. Every token has at least one possible link.
 """
 
-from bahdanau_jax.data.corpora.grammar.generation import (
+from bahdanau_jax.data.sources.grammar.generation import (
     SPLITS,
     AlignedPair,
     generate,

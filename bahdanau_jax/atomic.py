@@ -1,0 +1,62 @@
+"""Files and folders that appear whole or not at all, whenever the process is killed."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+UNFINISHED = ".unfinished-"
+
+
+@contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """A draft that takes the place of `path` when the block ends without an error.
+
+    A link stays a link: its target is replaced. Raises FileNotFoundError that names `path` where
+    its folder is missing.
+
+    >>> with replaced_file(Path("config.json")) as draft:
+    ...     draft.write_text("{}")
+    """
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{os.getpid()}.{target.name}")
+    try:
+        yield draft
+        os.replace(draft, target)
+    except FileNotFoundError as error:
+        if target.parent.is_dir():
+            raise
+        raise FileNotFoundError(error.errno, "the folder does not exist", str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of UTF-8 text whole."""
+    with replaced_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replaced_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder that takes the place of `folder` when the block ends without an error.
+
+    What a killed process left beside it is removed: only one may write there at a time.
+
+    >>> with replaced_folder(Path("store")) as new:
+    ...     (new / "source.npy").write_bytes(data)
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for abandoned in folder.parent.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
+    new = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
+    try:
+        yield new
+        new.chmod(0o755)  # mkdtemp's is private
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
