@@ -7,7 +7,7 @@ metrics.jsonl. Everything with a side effect is reached from here.
 import contextlib
 import dataclasses
 import functools
-import sys
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +26,8 @@ from bahdanau_jax.trained import Run, ensemble, load
 from bahdanau_jax.variants import check
 
 __all__ = ["Run", "ensemble", "load", "prepare", "train"]
+
+log = logging.getLogger(__name__)
 
 PROFILE = "profile"  # the folder of a trace
 
@@ -129,12 +131,12 @@ def _refuse_other_corpora(config: Config, workdir: Path) -> None:
 
 
 def _remark(config: Config, workdir: Path) -> None:
-    """Say on stderr what is not measured and, of a new run, which vocabulary would fit better."""
+    """Warn of what is not measured and, of a new run, of a vocabulary that does not fit."""
     lines = data.remarks.on_splits(config.data)
     if not (Path(workdir) / CONFIG).exists():
         lines += data.remarks.on_words(config.data)
     for line in lines if training.first() else ():
-        print(f"bahdanau: {line}", file=sys.stderr)
+        log.warning("%s", line)
 
 
 def _optimize(

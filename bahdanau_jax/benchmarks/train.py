@@ -21,8 +21,8 @@ from bahdanau_jax.benchmarks import machine, sizes, updates
 from bahdanau_jax.benchmarks.peers import process
 from bahdanau_jax.benchmarks.peers.process import Failure, Peer
 from bahdanau_jax.benchmarks.sizes import Size
-from bahdanau_jax.benchmarks.updates import say
 from bahdanau_jax.names import choose
+from bahdanau_jax.reporting import say
 
 PROGRAMS = Path(__file__).parent / "peers"
 MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round;

@@ -19,6 +19,7 @@ from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.unknown import Known
 from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.reporting import say
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ def main(arguments: Sequence[str]) -> None:
         model = _load(chosen)
     known, watch = Known(chosen, model), Completeness(chosen.settings.max_ratio)
     if chosen.input is None and sys.stdin is not None and sys.stdin.isatty():
-        print("bahdanau: reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
+        say("bahdanau: reading lines from the terminal; end with Ctrl-D")
     index = 0
     with lines.writer(chosen.output) as write, progress.reporter(shown, counts=True) as reporter:
         translating = reporter.stage(
