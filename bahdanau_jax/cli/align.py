@@ -123,7 +123,7 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
                     found = {**found, "dice": evaluation.strongest(scores)}
                 summary.add(pair.forward, found)
             with reporter.aside():
-                write(written)
+                write(f"{line}\n" for line in written)
         table = summary.table(way)
     if chosen.lexicon_output is not None:
         _write_lexicon(chosen.lexicon_output, lexicon.lexicon(chosen.lexicon_least))
@@ -226,7 +226,7 @@ FORMATS: Mapping[str, Callable[[int, "alignments.Pair", "Links"], str]] = Mappin
 
 def _write_lexicon(path: Path, lexicon: Mapping[str, str]) -> None:
     with lines.writer(path) as write:
-        write([f"{word}\t{said}" for word, said in sorted(lexicon.items())])
+        write(f"{word}\t{said}\n" for word, said in sorted(lexicon.items()))
 
 
 def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> None:

@@ -141,7 +141,7 @@ def _bars(weights: np.ndarray) -> PolyCollection:
     across = np.stack([left, left, right, right], axis=1)
     up = np.stack([0 * weights, weights, weights, 0 * weights], axis=1)
     colors = [MARK if word == weights.argmax() else BAR for word in range(len(weights))]
-    return PolyCollection(np.stack([across, up], axis=2), facecolors=colors, linewidths=0)
+    return PolyCollection([*np.stack([across, up], axis=2)], facecolors=colors, linewidths=0)
 
 
 def _longest(tokens: Sequence[str]) -> float:
