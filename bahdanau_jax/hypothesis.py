@@ -1,7 +1,7 @@
 """A translation with all that is known of it: text, probabilities and where the model looked."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +29,20 @@ class Hypothesis:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, numbers and strings; alpha as rows; `original` where there is one."""
+        return {**self._without_alpha(), "alpha": [*self._rows()]}
+
+    def json_pieces(self, **more: Any) -> Iterator[str]:
+        """The text of `more` and `to_json` as one JSON object, in pieces: alpha row by row.
+
+        Of 10,000 tokens a side, alpha as lists takes 3 GB.
+        """
+        head = json.dumps({**more, **self._without_alpha()}, ensure_ascii=False)
+        yield f'{head[:-1]}, "alpha": ['
+        for i, row in enumerate(self._rows()):
+            yield f"{', ' if i else ''}{json.dumps(row)}"
+        yield "]}"
+
+    def _without_alpha(self) -> dict[str, Any]:
         original = {} if self.original is None else {"original": self.original}
         return {
             "text": self.text,
@@ -38,8 +52,10 @@ class Hypothesis:
             "tokens": list(self.tokens),
             "log_probabilities": list(self.log_probabilities),
             "source_tokens": list(self.source_tokens),
-            "alpha": np.asarray(self.alpha, np.float64).round(6).tolist(),
         }
+
+    def _rows(self) -> Iterator[list[float]]:
+        return (np.asarray(row, np.float64).round(6).tolist() for row in self.alpha)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
@@ -66,8 +82,10 @@ TOO_LONG = Hypothesis("", (), (), 0.0, False, (), np.zeros((0, 0), np.float32))
 
 def write_lines(path: Path, hypotheses: Sequence[Hypothesis]) -> None:
     """One JSON object a line."""
-    lines = (json.dumps(h.to_json(), ensure_ascii=False) + "\n" for h in hypotheses)
-    path.write_text("".join(lines), encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        for each in hypotheses:
+            file.writelines(each.json_pieces())
+            file.write("\n")
 
 
 def write(folder: Path, hypotheses: Sequence[Hypothesis]) -> None:

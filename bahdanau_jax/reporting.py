@@ -5,8 +5,20 @@ one that shows bars on a terminal, and lines elsewhere.
 """
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Protocol, TextIO
+
+
+def say(text: str) -> None:
+    """Write a line to stderr. Nothing happens where stderr is closed or cannot be written."""
+    say_to(sys.stderr, text)
+
+
+def say_to(stream: TextIO | None, text: str) -> None:
+    """Likewise, to another stream. Python has None for a stream that was closed at its start."""
+    if stream is not None:  # print would take stdout for None
+        with suppress(OSError, ValueError):
+            print(text, file=stream, flush=True)
 
 
 def ignore(amount: int) -> None:
@@ -70,7 +82,7 @@ class Plain(Silent):
     """Says messages alone, as lines on stderr."""
 
     def note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        say(text)
 
 
 SILENT, PLAIN = Silent(), Plain()

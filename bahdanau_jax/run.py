@@ -6,7 +6,7 @@ metrics.jsonl. Everything with a side effect is reached from here.
 
 import contextlib
 import dataclasses
-import sys
+import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +22,8 @@ from bahdanau_jax.run_folder import CONFIG
 from bahdanau_jax.trained import Run, ensemble, load
 
 __all__ = ["Run", "check", "ensemble", "load", "prepare", "train"]
+
+log = logging.getLogger(__name__)
 
 PROFILE = "profile"  # the folder of a trace
 
@@ -146,9 +148,9 @@ def _refuse_other_corpora(config: Config, workdir: Path) -> None:
 
 
 def _remark(config: Config, workdir: Path) -> None:
-    """Say on stderr what is not measured and, of a new run, which vocabulary would fit better."""
+    """Warn of what is not measured and, of a new run, of a vocabulary that does not fit."""
     lines = data.remarks.on_splits(config.data)
     if not (Path(workdir) / CONFIG).exists():
         lines += data.remarks.on_words(config.data)
     for line in lines if distributed.is_main_process() else ():
-        print(f"bahdanau: {line}", file=sys.stderr)
+        log.warning("%s", line)

@@ -187,10 +187,10 @@ class Run:
     ):
         """The best hypothesis of each line; with `n_best`, a list of so many for each, best first.
 
-        A line without any token has the empty hypothesis alone, and a line above
-        `decoding.LONGEST` tokens has `hypothesis.TOO_LONG` alone, which is empty and not finished.
-        Any setting of the search may be given by its name in DecodingConfig, in place of the run's
-        own.
+        A line without any token has the empty hypothesis alone. A line above `decoding.LONGEST`
+        tokens, or with such a prefix, has `hypothesis.TOO_LONG` alone, which is empty and not
+        finished. Any setting of the search may be given by its name in DecodingConfig, in place of
+        the run's own.
 
         >>> run.translate(["The man sleeps ."], beam_size=12, coverage=0.2)[0].text
         >>> run.translate(["The man sleeps ."], n_best=5, method="sample", top_p=0.9, seed=3)

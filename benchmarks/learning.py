@@ -19,6 +19,7 @@ from bahdanau_jax import run as run_module
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.config import Config
 from bahdanau_jax.evaluation import scores
+from bahdanau_jax.reporting import say
 from bahdanau_jax.trained import Run, load
 from bahdanau_jax.training import read_metrics
 from benchmarks import machine
@@ -50,7 +51,7 @@ def run(
             raise ValueError(f"{folder} is there already: name another --workdir, or delete it")
     if python is not None:
         python = process.located("JoeyNMT", python)
-        print(recipe.unequal(config), end="", file=sys.stderr, flush=True)
+        say(recipe.unequal(config).rstrip("\n"))
     workdir.mkdir(parents=True, exist_ok=True)
     settings = workdir / "settings.json"
     config.save(settings)
@@ -63,7 +64,7 @@ def run(
     if "failed" in found["ours"]:
         raise ValueError(found["ours"]["failed"])
     if python is not None:
-        print(json.dumps(found["ours"]), file=sys.stderr, flush=True)  # it may be killed
+        say(json.dumps(found["ours"]))  # it may be killed
         trained = load(ours, trust_code=True)
         every = trained.config.training.evaluate_every
         recipe.write_text(trained, theirs)

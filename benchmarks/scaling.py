@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from bahdanau_jax.figures import Drawing, save
 from bahdanau_jax.names import choose
+from bahdanau_jax.reporting import say
 from benchmarks import machine, sizes, updates
 from benchmarks.sizes import Size
 
@@ -83,7 +84,7 @@ def _measure(
     """Medians over rounds that go through all sizes in turn, and the memory of each."""
     held, memory = {}, {}
     for point in points:
-        updates.say(f"compiling {point}")
+        say(f"compiling {point}")
         config = updates.architecture(point)
         state, step, _ = updates.ours(config, updates.parameters(config))
         batch = jax.device_put(updates.random_batch(point))
@@ -92,7 +93,7 @@ def _measure(
         held[point] = [compiled, jax.block_until_ready(compiled(state, batch)[0]), batch]
     seconds = {point: [] for point in points}
     for number in range(rounds):
-        updates.say(f"round {number + 1}/{rounds}")
+        say(f"round {number + 1}/{rounds}")
         for point in points:
             seconds[point].append(_step(held[point]))
     return {point: statistics.median(times) for point, times in seconds.items()}, memory

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from bahdanau_jax import data, model
 from bahdanau_jax.names import choose
+from bahdanau_jax.reporting import say
 from benchmarks import machine, sizes
 from benchmarks.peers import process
 from benchmarks.peers.process import Failure, Peer
 from benchmarks.sizes import Size
-from benchmarks.updates import say
 
 PROGRAMS = Path(__file__).parent / "peers"
 MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round;

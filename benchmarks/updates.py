@@ -35,10 +35,6 @@ class Program(NamedTuple):
     loss: Callable[[Any], Any]
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def architecture(size: Size, **changes: Any) -> ModelConfig:
     """The default model in this size."""
     sizes = {"source_vocabulary": size.V, "target_vocabulary": size.V, "embedding_size": size.m}

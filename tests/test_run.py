@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import re
 import shutil
 
@@ -242,3 +243,17 @@ def test_blank_lines_have_empty_translations(trained):
     assert [first, last] == run.translate(["We sleep .", "I arrive ."], n_best=2)
     with pytest.raises(TypeError, match="a list of lines .* not the one text 'We sleep"):
         run.translate("We sleep .")
+
+
+def test_what_is_not_measured_is_a_warning_of_the_package(tmp_path, monkeypatch, caplog, capfd):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("一二三四五六七八\n" * 6, encoding="utf-8")
+    config = bj.Config(data=bj.DataConfig(train="text:a,b", batch_size=2))
+    with caplog.at_level(logging.WARNING, "bahdanau_jax.run"):
+        prepare(config, tmp_path / "run")
+    empty, source, target = caplog.messages
+    assert empty.startswith("data.dev is empty: ") and "data.test is empty" in empty
+    assert source.startswith("most sentences on the source side of data.train have no space")
+    assert "the target side" in target
+    assert capfd.readouterr() == ("", "")

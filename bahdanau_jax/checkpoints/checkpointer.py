@@ -77,9 +77,11 @@ class Checkpointer:
                 preservation_policy=policy,  # pyright: ignore[reportArgumentType]
                 step_name_format=names,  # pyright: ignore[reportArgumentType]
             )
-        self._read_scores()
+        if keep is not None:
+            self._read_scores()
 
     def _read_scores(self) -> None:
+        """For the policy that says which checkpoints stay."""
         self._scores.clear()
         for step in self.steps():
             with suppress(Damaged):
@@ -172,11 +174,6 @@ class Checkpointer:
         """Steps that have a checkpoint, oldest first."""
         return [checkpoint.step for checkpoint in self._orbax.checkpoints]
 
-    def scores(self) -> dict[int, float]:
-        """Step -> score, where one was given."""
-        present = self.steps()
-        return {step: score for step, score in self._scores.items() if step in present}
-
     def progress(self, step: int) -> dict:
         """What was saved with that step's state; {} for a step without a checkpoint."""
         return self._note(step)["progress"] if step in self.steps() else {}
@@ -197,14 +194,15 @@ class Checkpointer:
         There are fewer where there are no more. Raises as `restore`, and ValueError for another
         order, or none to restore.
         """
-        scores, faults = self.survey()
+        notes, faults = self._notes()
+        scores = {step: note["score"] for step, note in notes.items()}
         states, used, passed = [], [], []
         for one in candidates(scores, faults, self._records, choice, count):
             if len(states) == count:
                 break
             try:
                 if not one.fault:
-                    states.append(self._load(one.step, template))
+                    states.append(self._load(one.step, template, notes[one.step]))
             except Damaged as error:
                 faults[one.step] = str(error)
                 one = damaged(one.step, str(error), self._records, one.score)
@@ -222,14 +220,18 @@ class Checkpointer:
 
     def survey(self) -> tuple[dict[int, float | None], dict[int, str]]:
         """Step -> dev score where the metadata can be read, and step -> what is wrong elsewhere."""
-        scores, faults = {}, {}
+        notes, faults = self._notes()
+        return {step: note["score"] for step, note in notes.items()}, faults
+
+    def _notes(self) -> tuple[dict[int, dict], dict[int, str]]:
+        notes, faults = {}, {}
         for step in steps_in(self.folder):
             try:
-                scores[step] = read_by_all(lambda step=step: self._note(step))["score"]
+                notes[step] = read_by_all(lambda step=step: self._note(step))
             except Damaged as error:
                 if (self.folder / str(step)).exists():  # or else a trainer has just removed it
                     faults[step] = str(error)
-        return scores, faults
+        return notes, faults
 
     def _set_aside(self, steps: list[int]) -> None:
         """Out of the way of the saves to come, but not lost."""
@@ -250,9 +252,8 @@ class Checkpointer:
             raise Damaged("its metadata do not match their digest")
         return note
 
-    def _load(self, step: int, template: State) -> State:
-        note, wanted = read_by_all(lambda: self._note(step)), flatten(template)
-        saved = note["leaves"]
+    def _load(self, step: int, template: State, note: dict) -> State:
+        saved, wanted = note["leaves"], flatten(template)
         if isinstance(template, dict):  # a part of the state
             saved = {n: v for n, v in saved.items() if n.split("/")[0] in template}
         expected = {name: signature(leaf) for name, leaf in wanted.items()}

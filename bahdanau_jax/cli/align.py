@@ -3,7 +3,6 @@
 import functools
 import json
 import logging
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, lines, options, progress
-from bahdanau_jax.reporting import Reporter
+from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,7 +123,7 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
                     found = {**found, "dice": alignment.strongest(scores)}
                 summary.add(pair.forward, found)
             with reporter.aside():
-                write(written)
+                write(f"{line}\n" for line in written)
         table = summary.table(way)
     if chosen.lexicon_output is not None:
         _write_lexicon(chosen.lexicon_output, lexicon.lexicon(chosen.lexicon_least))
@@ -227,7 +226,7 @@ FORMATS: Mapping[str, Callable[[int, "aligned_corpus.Pair", "Links"], str]] = Ma
 
 def _write_lexicon(path: Path, lexicon: Mapping[str, str]) -> None:
     with lines.writer(path) as write:
-        write([f"{word}\t{said}" for word, said in sorted(lexicon.items())])
+        write(f"{word}\t{said}\n" for word, said in sorted(lexicon.items()))
 
 
 def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> None:
@@ -245,9 +244,9 @@ def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> No
             "are found there count as wrong"
         )
     for way, scores in table.get("ways", {}).items():
-        print(f"{way:<20} AER {scores['AER']:.3f}", file=sys.stderr)
+        say(f"{way:<20} AER {scores['AER']:.3f}")
     for name in ("AER", "precision", "recall"):
         if name in table:
-            print(f"{name} {table[name]:.3f}", file=sys.stderr)
+            say(f"{name} {table[name]:.3f}")
     if chosen.output is not None:
         print(publish.as_json(table), end="")

@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import tyro
 
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, options
+from bahdanau_jax.reporting import say
 
 if TYPE_CHECKING:
     from bahdanau_jax.checkpoints import Entry
@@ -76,7 +76,7 @@ def _import(asked: Checkpoints, path: Path) -> None:
 
     words = (Path(names[0]), Path(names[1])) if names else None
     count = exchange.import_weights(path, asked.run, words, asked.trust_code)
-    print(f"{asked.run} holds {count:,} weights of {path}", file=sys.stderr)
+    say(f"{asked.run} holds {count:,} weights of {path}")
 
 
 def _list(asked: Checkpoints) -> None:
@@ -89,7 +89,7 @@ def _list(asked: Checkpoints) -> None:
     if asked.prune:
         with run_folder.lock(asked.run):
             removed, entries = checkpoints.prune(folder, asked.prune)
-        print(f"removed: {', '.join(map(str, removed)) or 'none'}", file=sys.stderr)
+        say(f"removed: {', '.join(map(str, removed)) or 'none'}")
     else:
         entries = checkpoints.inventory(folder, asked.verify)
     print("\n".join([HEAD, *map(row, entries)]))
@@ -99,7 +99,7 @@ def _list(asked: Checkpoints) -> None:
         from bahdanau_jax import exchange
 
         count = exchange.export_weights(asked.run, asked.export, asked.trust_code)
-        print(f"{asked.export} holds {count:,} weights", file=sys.stderr)
+        say(f"{asked.export} holds {count:,} weights")
     elif not refused:
         for line in checkpoints.better(asked.run, entries).warnings(folder):
             log.warning("%s", line)

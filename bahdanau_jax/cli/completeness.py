@@ -16,8 +16,8 @@ class Completeness:
     >>> watch.report()
     """
 
-    def __init__(self, max_ratio: float):
-        self._max_ratio = max_ratio
+    def __init__(self, max_ratio: float, prefixed: bool = False):
+        self._max_ratio, self._prefixed = max_ratio, prefixed
         self._written = self._cut = 0
         self._first = -1  # line of the first one that did not end
 
@@ -25,7 +25,8 @@ class Completeness:
         """Take the hypotheses of each line; `first` is the number of the first line, from 0."""
         for number, hypotheses in enumerate(ranked, start=first):
             if hypotheses[0] == TOO_LONG:
-                log.warning(f"{_too_long(number)}; its output is blank: break it into sentences")
+                what = f"line {number + 1}" + " or its prefix" * self._prefixed
+                log.warning(f"{_too_long(what)}; its output is blank: break it into sentences")
                 continue
             cut = sum(not each.finished for each in hypotheses)
             self._first = number if cut and not self._cut else self._first
@@ -42,7 +43,7 @@ class Completeness:
             )
 
 
-def _too_long(number: int) -> str:
+def _too_long(what: str) -> str:
     from bahdanau_jax import decoding
 
-    return f"line {number + 1} has more than {decoding.LONGEST:,} tokens"
+    return f"{what} has more than {decoding.LONGEST:,} tokens"

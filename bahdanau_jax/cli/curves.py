@@ -1,12 +1,12 @@
 """bahdanau curves --runs DIR,DIR,... [--output FILE]"""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from bahdanau_jax.cli import options
+from bahdanau_jax.reporting import say
 
 USUAL = ("loss", "dev_loss", "dev_bleu")
 
@@ -40,4 +40,4 @@ def main(arguments: Sequence[str]) -> None:
     print("\n".join(publish.rows(curves.table(runs, scores))))
     if asked.output is not None:
         figures.save(figures.curves(drawn), asked.output)
-        print(f"written: {asked.output}", file=sys.stderr)
+        say(f"written: {asked.output}")

@@ -1,6 +1,5 @@
 """bahdanau evaluate --run DIR --source F --reference F"""
 
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
-from bahdanau_jax.reporting import Reporter
+from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
     from bahdanau_jax.report import test_scores
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str]) -> None:
     from bahdanau_jax.report import publish
 
     for line in _shown(evaluated.scores):
-        print(line, file=sys.stderr)
+        say(line)
     watch = Completeness(evaluated.scores["search"]["max_ratio"])
     watch(0, [[best] for best in evaluated.found])
     watch.report()

@@ -12,9 +12,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, ClassVar, TextIO
+from types import FrameType
+from typing import IO, Any, ClassVar, TextIO
 
-from bahdanau_jax.cli import LOST, MENDABLE, options
+from bahdanau_jax.cli import LOST, MENDABLE, leaving, options
+from bahdanau_jax.reporting import say
 
 DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
 WELL = (0, 128 + signal.SIGTERM)  # done; stopped and saved
@@ -31,8 +33,9 @@ class Launch:
 
     After -- stands the command line of each, as `bahdanau` takes it.
 
-    When a process dies, all are ended and started again, from the last good checkpoint. SIGTERM and
-    Ctrl-C are handed on: the run is saved, to go on with the same command.
+    When a process dies, all are ended and started again, from the last good checkpoint. The first
+    Ctrl-C, or SIGTERM, saves the run and leaves; the same command goes on with it. A second Ctrl-C
+    ends all processes at once, without saving.
     """
 
     processes: int  # how many
@@ -68,13 +71,12 @@ def main(arguments: Sequence[str]) -> int:
             code, cause = Processes(chosen, command).outcome(stop)
             if not cause or stop.received or not left:
                 break
-            print(
+            say(
                 f"bahdanau: {cause}: starting all {chosen.processes} again "
-                f"({left - 1} restarts left)",
-                file=sys.stderr,
+                f"({left - 1} restarts left)"
             )
     if cause:
-        print(f"bahdanau: {cause}", file=sys.stderr)
+        say(f"bahdanau: {cause}")
     return code
 
 
@@ -100,10 +102,15 @@ class Stop:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[Stop]:
-    stop, before = Stop(), {}
+    """The first signal is noted; a Ctrl-C after it goes to the handler that was there before."""
+    stop = Stop()
+    before: dict[int, Any] = {}
 
-    def receive(number: int, frame: object) -> None:
-        stop.received = number
+    def receive(number: int, frame: FrameType | None) -> None:
+        if stop.received and number == signal.SIGINT:
+            handler = before[number]
+            (handler if callable(handler) else signal.default_int_handler)(number, frame)
+        stop.received = stop.received or number
 
     if threading.current_thread() is threading.main_thread():
         before = {n: signal.signal(n, receive) for n in (signal.SIGTERM, signal.SIGINT)}
@@ -118,23 +125,20 @@ class Processes:
     """All processes of one attempt. None of them outlives `outcome`."""
 
     def __init__(self, chosen: Launch, command: Sequence[str]):
-        self._grace, self._threads = chosen.grace, []
-        port = _free_port()
-        self._running = [
-            self._start(number, port, chosen, command) for number in range(chosen.processes)
-        ]
+        self._chosen, self._command = chosen, command
+        self._running: list[subprocess.Popen] = []
+        self._threads: list[threading.Thread] = []
 
-    def _start(
-        self, number: int, port: int, chosen: Launch, command: Sequence[str]
-    ) -> subprocess.Popen:
+    def _start(self, number: int, port: int) -> None:
         process = subprocess.Popen(
-            [*PROGRAM, *command],
+            [*PROGRAM, *self._command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **environment(number, port, chosen)},
+            env={**os.environ, **environment(number, port, self._chosen)},
             start_new_session=True,  # a group of its own: it and its workers can be ended together
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
+        self._running.append(process)
         for source, to, prefix in (
             (process.stdout, sys.stdout, ""),
             (process.stderr, sys.stderr, f"[{number}] "),
@@ -142,18 +146,21 @@ class Processes:
             thread = threading.Thread(target=_copy, args=(source, to, prefix), daemon=True)
             thread.start()
             self._threads.append(thread)
-        return process
 
     def outcome(self, stop: Stop) -> tuple[int, str]:
-        """(exit code, what went wrong: "" where all ended well), once no process is left.
+        """Start all; (exit code, what went wrong or ""), once no process is left.
 
         Where the fault is the user's to mend, it has been said by the process, and is no cause to
         start again.
         """
-        try:
-            return self._watched(stop)
-        finally:
-            self._end()
+        with leaving.cleanup(self._end):
+            try:
+                port = _free_port()
+                for number in range(self._chosen.processes):
+                    self._start(number, port)
+                return self._watched(stop)
+            finally:
+                self._end()
 
     def _watched(self, stop: Stop) -> tuple[int, str]:
         told = 0.0
@@ -165,8 +172,8 @@ class Processes:
             if stop.received and not told:
                 told = time.monotonic()
                 self._signal(signal.SIGTERM)
-            if told and time.monotonic() - told > self._grace:
-                return 128 + stop.received, f"not saved within {self._grace:g} s"
+            if told and time.monotonic() - told > self._chosen.grace:
+                return 128 + stop.received, f"not saved within {self._chosen.grace:g} s"
             time.sleep(POLL)
         return self._verdict() if failed else (max(code or 0 for code in codes), "")
 
@@ -249,12 +256,15 @@ def _die_with_parent() -> None:
     _LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)
 
 
-def _copy(source: IO[bytes], to: TextIO, prefix: str) -> None:
+def _copy(source: IO[bytes], to: TextIO | None, prefix: str) -> None:
     """Lines of a process's output. Its stdout, which only the first one writes to, needs no prefix;
     what Gloo, the carrier of messages between CPUs, prints there is no result.
+
+    Where a line cannot be written, the rest is read all the same: the process would wait for it.
     """
     with source:
         for line in source:
-            if GLOO not in line:
-                to.write(prefix + line.decode("utf-8", "replace"))
-                to.flush()
+            if to is not None and GLOO not in line:
+                with contextlib.suppress(OSError, ValueError):
+                    to.write(prefix + line.decode("utf-8", "replace"))
+                    to.flush()

@@ -18,8 +18,11 @@ from multiprocessing import util
 from types import FrameType
 from typing import NoReturn
 
+from bahdanau_jax.reporting import say, say_to
+
 DEAF = ("_xla_gc_callback", "__del__")  # functions that Python itself calls
 PATIENCE = 1.0  # seconds that the main thread has to release what it holds
+SAVING = "bahdanau: saving; Ctrl-C again leaves at once"
 
 
 class Terminated(BaseException):
@@ -74,17 +77,20 @@ def _watch(reading: int) -> None:
     """End the process where a signal has not ended it in time.
 
     Whoever has installed another handler, as training does to save, answers the signal itself; but
-    for a second Ctrl-C.
+    for a second Ctrl-C. This thread says so, since the main thread may be inside the compiler.
     """
     interrupts = 0
     while numbers := os.read(reading, 64):
         for number in numbers:
-            if signal.getsignal(number) is signal.SIG_IGN:
+            handler = signal.getsignal(number)
+            if handler is signal.SIG_IGN:
                 continue
             interrupts += number == signal.SIGINT
-            if signal.getsignal(number) is _receive or interrupts > 1:
+            if handler is _receive or interrupts > 1:
                 time.sleep(PATIENCE)
                 end(number)
+            if number == signal.SIGINT:
+                say(SAVING)
 
 
 def end(number: int) -> NoReturn:
@@ -94,8 +100,7 @@ def end(number: int) -> NoReturn:
             with contextlib.suppress(Exception):
                 action()
         if number == signal.SIGINT:
-            with contextlib.suppress(OSError, ValueError):
-                print("bahdanau: interrupted", file=sys.__stderr__)
+            say_to(sys.__stderr__, "bahdanau: interrupted")
         leave(128 + number)
 
 

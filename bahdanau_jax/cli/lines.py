@@ -8,13 +8,14 @@ import contextlib
 import logging
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.cli import leaving
 from bahdanau_jax.compression import DAMAGE, OPENERS
+from bahdanau_jax.reporting import ignore
 
 log = logging.getLogger(__name__)
 
@@ -35,21 +36,24 @@ def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
     return OPENERS.get(path.suffix, open)(path, "rb")
 
 
-def read(path: Path | None, window: int = WINDOW) -> Iterator[list[str]]:
+def read(
+    path: Path | None, window: int = WINDOW, too_long: Callable[[int], object] = ignore
+) -> Iterator[list[str]]:
     """Windows of at most so many lines, each as soon as its text is there: a terminal can converse.
 
     Invalid UTF-8 is replaced, with one warning on stderr. A line above LONGEST bytes is read as an
-    empty one, with a warning each. Raises OSError or ValueError for a file that cannot be read or
-    unpacked.
+    empty one, with a warning each, and `too_long` is told its number, from 1. Raises OSError or
+    ValueError for a file that cannot be read or unpacked.
     """
     name = "stdin" if path is None else str(path)
     number, warned = 0, False
 
-    def too_long(line: int) -> None:
+    def warn(line: int) -> None:
         log.warning(f"{name}:{line}: a line of more than {LONGEST:,} bytes is read as an empty one")
+        too_long(line)
 
     with _told_of_damage(name), opened(path) as stream:
-        for lines in _windows(_chunks(path, stream), window, too_long):
+        for lines in _windows(_chunks(path, stream), window, warn):
             wrong = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
             if wrong:
                 warned = True
@@ -99,7 +103,7 @@ def _told_of_damage(name: str) -> Iterator[None]:
 def _windows(
     chunks: Iterator[bytes],
     size: int = WINDOW,
-    too_long: Callable[[int], None] = lambda line: None,
+    too_long: Callable[[int], object] = ignore,
 ) -> Iterator[list[bytes]]:
     """Lines as they become complete; `too_long` is told, as soon as it is known, of each line above
     LONGEST bytes by its number, and nothing of that line is kept."""
@@ -149,8 +153,9 @@ def flat(text: str) -> str:
 
 
 @contextlib.contextmanager
-def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
-    """A function that writes lines and sees them on their way; a file appears when all is written.
+def writer(path: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
+    """A function that writes pieces of text, which hold the ends of lines, and sees them on their
+    way; a file appears when all is written.
 
     A pipe or a device, such as /dev/stdout, is written to directly.
     """
@@ -171,9 +176,9 @@ def writer(path: Path | None) -> Iterator[Callable[[list[str]], None]]:
             yield _to(stream)
 
 
-def _to(stream: BinaryIO) -> Callable[[list[str]], None]:
-    def write(lines: list[str]) -> None:
-        stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+def _to(stream: BinaryIO) -> Callable[[Iterable[str]], None]:
+    def write(pieces: Iterable[str]) -> None:
+        stream.writelines(piece.encode("utf-8", "replace") for piece in pieces)
         stream.flush()
 
     return write

@@ -20,6 +20,7 @@ from typing import TypeGuard
 from bahdanau_jax.cli import LOST, MENDABLE, jax_defaults, leaving, manual, messages
 from bahdanau_jax.cli.leaving import Terminated
 from bahdanau_jax.names import nearest, suggestion
+from bahdanau_jax.reporting import say
 
 # Each is a module of this folder with a function main(arguments).
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -76,6 +77,7 @@ def main(arguments: Sequence[str] | None = None, dispatch: Dispatch | None = Non
     """
     owned = arguments is None
     if owned:
+        _replace_closed()
         leaving.watch()
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments, dispatch or _dispatch)
@@ -109,6 +111,16 @@ def _is_lost(error: BaseException) -> bool:
     return distributed is not None and isinstance(error, distributed.Lost)
 
 
+def _replace_closed() -> None:
+    """A file opened later gets none of the numbers of stdin, stdout and stderr where these are
+    closed: libraries write messages to number 2. What is printed to a closed stderr is dropped."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
 def _any_character() -> None:
     """Whatever the encoding of the terminal, text with other characters is written, escaped."""
     for stream in (sys.stdout, sys.stderr):
@@ -139,10 +151,9 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
         return code or 0
     except KeyboardInterrupt:
         if not leaving.received():  # otherwise `leaving.end` says it
-            print("bahdanau: interrupted", file=sys.stderr)
+            say("bahdanau: interrupted")
         return 130
     except BrokenPipeError:
-        _drop_output()
         return 141
     except Terminated:
         return 143
@@ -151,11 +162,11 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
             return 128 + number
         if not _is_mendable(error) or os.environ.get("BAHDANAU_TRACEBACK"):
             raise
-        with contextlib.suppress(OSError):
-            for line in describe(error).splitlines():
-                print(f"bahdanau: {line}", file=sys.stderr)
-        _drop_output()
+        for line in describe(error).splitlines():
+            say(f"bahdanau: {line}")
         return LOST if _is_lost(error) else MENDABLE
+    finally:
+        _drop_output()
 
 
 def _dispatch(arguments: list[str]) -> int | None:

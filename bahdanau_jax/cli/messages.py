@@ -5,10 +5,11 @@ A program that imports the package keeps the standard logging and warnings.
 
 import contextlib
 import logging
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
+
+from bahdanau_jax.reporting import say
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -25,8 +26,7 @@ class Handler(logging.Handler):
     """Writes to what sys.stderr is at that time."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if sys.stderr is not None:  # print would write to stdout, among the results
-            print(line(record.levelname, record.getMessage()), file=sys.stderr, flush=True)
+        say(line(record.levelname, record.getMessage()))
 
 
 @contextlib.contextmanager
@@ -36,7 +36,7 @@ def shown() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if category.__module__.partition(".")[0] == PACKAGE:
-            print(line("warning", str(message)), file=sys.stderr)
+            say(line("warning", str(message)))
         else:
             before(message, category, *where, **more)
 

@@ -1,13 +1,13 @@
 """bahdanau prepare CONFIG --workdir DIR"""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from bahdanau_jax.cli import experiment, progress
+from bahdanau_jax.reporting import say
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ def main(arguments: Sequence[str]) -> None:
 
     with progress.reporter() as reporter:
         statistics = run.prepare(options.settings, options.workdir, reporter.stage)
-    print(corpus_report.write(statistics, options.workdir), file=sys.stderr)
+    say(corpus_report.write(statistics, options.workdir))
     if options.export is not None:
         for path in corpus_report.export(options.settings.data, options.export):
-            print(f"written: {path}", file=sys.stderr)
+            say(f"written: {path}")
     if options.tfds is not None:
         folder = data.write_tfds(options.settings.data, options.tfds, options.name)
-        print(f"written: {folder}", file=sys.stderr)
+        say(f"written: {folder}")
     del statistics["lengths"]  # long; the picture shows them, and the store keeps them
     print(json.dumps(statistics, indent=2))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bahdanau_jax.cli import BEGAN, experiment, progress
-from bahdanau_jax.reporting import SILENT
+from bahdanau_jax.reporting import SILENT, say
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int | None:
                 run.train(options.settings, options.workdir, options.profile, BEGAN, reporter)
             except training.Interrupted as interrupted:  # whoever stopped it waits for no report
                 if first:
-                    print(f"bahdanau: {interrupted}", file=sys.stderr)
+                    say(f"bahdanau: {interrupted}")
                 return 128 + signal.SIGTERM  # whoever counts 0 as done would not go on
             together = distributed.is_distributed()
         if together or not first:
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> int | None:
     if found is not None:
         print(found)
         sys.stdout.flush()  # shown before what comes next, also where it goes through a buffer
-        print(_next_command(options), file=sys.stderr)
+        say(_next_command(options))
 
 
 def _next_command(options: Train) -> str:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.unk_options import Known
 from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.reporting import say
 
 log = logging.getLogger(__name__)
 
@@ -61,21 +61,22 @@ class Translate:
     )
 
 
-def _text(index: int, hypothesis: Hypothesis) -> str:
-    return lines.flat(hypothesis.text)
+def _text(index: int, hypothesis: Hypothesis) -> Iterator[str]:
+    yield lines.flat(hypothesis.text) + "\n"
 
 
-def _ranked(index: int, hypothesis: Hypothesis) -> str:
-    return f"{index} ||| {lines.flat(hypothesis.text)} ||| {hypothesis.score:.6g}"
+def _ranked(index: int, hypothesis: Hypothesis) -> Iterator[str]:
+    yield f"{index} ||| {lines.flat(hypothesis.text)} ||| {hypothesis.score:.6g}\n"
 
 
-def _jsonl(index: int, hypothesis: Hypothesis) -> str:
-    line = json.dumps({"index": index, **hypothesis.to_json()}, ensure_ascii=False)
-    return line.translate(lines.JSON_ENDS)
+def _jsonl(index: int, hypothesis: Hypothesis) -> Iterator[str]:
+    for piece in hypothesis.json_pieces(index=index):
+        yield piece.translate(lines.JSON_ENDS)
+    yield "\n"
 
 
-# By format and by whether several translations of a line were asked for.
-FORMATS: Mapping[tuple[str, bool], Callable[[int, Hypothesis], str]] = MappingProxyType(
+# By format and by whether several translations of a line were asked for: the pieces of a line.
+FORMATS: Mapping[tuple[str, bool], Callable[[int, Hypothesis], Iterator[str]]] = MappingProxyType(
     {
         ("text", False): _text,
         ("text", True): _ranked,
@@ -107,9 +108,12 @@ def main(arguments: Sequence[str]) -> None:
     with progress.reporter(loading, keep=shown) as reporter:
         reporter.stage("loading the model")
         model = _load(chosen)
-    known, watch = Known(chosen, model), Completeness(chosen.settings.max_ratio)
+    known, watch = (
+        Known(chosen, model),
+        Completeness(chosen.settings.max_ratio, prefixed=chosen.prefix is not None),
+    )
     if chosen.input is None and sys.stdin is not None and sys.stdin.isatty():
-        print("bahdanau: reading lines from the terminal; end with Ctrl-D", file=sys.stderr)
+        say("bahdanau: reading lines from the terminal; end with Ctrl-D")
     index = 0
     with lines.writer(chosen.output) as write, progress.reporter(shown, counts=True) as reporter:
         translating = reporter.stage(
@@ -127,7 +131,8 @@ def main(arguments: Sequence[str]) -> None:
             )
             watch(index, ranked)
             ranked = known(window, ranked)
-            write([form(index + row, h) for row, each in enumerate(ranked) for h in each])
+            numbered = [(row, h) for row, each in enumerate(ranked, start=index) for h in each]
+            write(itertools.chain.from_iterable(itertools.starmap(form, numbered)))
             index += len(window)
     watch.report()
     known.report()
@@ -209,15 +214,21 @@ def _load(chosen: Translate):
 def _prefixed(
     windows: Iterator[list[str]], path: Path | None
 ) -> Iterator[tuple[list[str], list[str] | None]]:
-    """Each window with its lines of the file of prefixes, which has as many in all."""
+    """Each window with its lines of the file of prefixes, which has as many in all.
+
+    A line whose prefix is too long to be read becomes a blank one, as if it were too long itself.
+    """
     if path is None:
         yield from zip(windows, itertools.repeat(None))
         return
-    prefixes = itertools.chain.from_iterable(lines.read(path))
+    unread: set[int] = set()  # numbers of lines, from 1
+    prefixes = enumerate(itertools.chain.from_iterable(lines.read(path, too_long=unread.add)), 1)
     for window in windows:
-        begun = list(itertools.islice(prefixes, len(window)))
-        if len(begun) < len(window):
+        taken = [*itertools.islice(prefixes, len(window))]
+        if len(taken) < len(window):
             raise ValueError(f"{path} has fewer lines than the input: one each, please")
+        begun = [text for _, text in taken]
+        window = ["" if n in unread else line for line, (n, _) in zip(window, taken, strict=True)]
         yield window, begun
     if next(prefixes, None) is not None:
         raise ValueError(f"{path} has more lines than the input: one each, please")

@@ -1,6 +1,5 @@
 """UNK replacement as `bahdanau translate` offers it."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -8,6 +7,7 @@ from typing import Protocol
 from bahdanau_jax.cli import lines
 from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.reporting import say
 
 
 class Asked(Protocol):
@@ -88,4 +88,4 @@ class Known:
                 effect[name] = effect.pop(f"{name}-with-UNK")
         for name, value in effect.items():
             shown = f"{value:.1f}" if isinstance(value, float) else value
-            print(f"{name} {shown}", file=sys.stderr)
+            say(f"{name} {shown}")

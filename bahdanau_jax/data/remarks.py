@@ -61,7 +61,7 @@ def on_words(config: DataConfig) -> list[str]:
     pairs = [*itertools.chain.from_iterable(_first(address, config) for address in corpora)]
     sides = zip(SIDES, zip(*pairs, strict=True), strict=True) if pairs else ()
     return [
-        f"warning: most sentences on the {side} side of data.train have no space in them, and "
+        f"most sentences on the {side} side of data.train have no space in them, and "
         "data.vocabulary words makes one word of each: set it to characters or sentencepiece"
         for side, sentences in sides
         if _is_unspaced(sentences)

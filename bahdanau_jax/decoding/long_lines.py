@@ -52,11 +52,11 @@ class Piece(NamedTuple):
 def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list[Piece]:
     """The line as pieces of at most `most` tokens, EOS not counted; the prefix is the first's.
 
-    A line above LONGEST tokens has no piece.
+    A line above LONGEST tokens, or with such a prefix, has no piece.
     """
     tokenised = codec.tokenize(line)
     *words, eos = codec.encode_tokenised(tokenised)
-    if len(words) > LONGEST:
+    if max(len(words), len(prefix.ids)) > LONGEST:
         return []
     units = codec.vocabulary.units(tokenised)
     return [

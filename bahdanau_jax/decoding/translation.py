@@ -62,9 +62,9 @@ def translate(
 
     Fewer where there are no more, or where several write one text: the best of them stays. A
     line above `decoding.max_source` tokens is split; its pieces are translated and joined, rank by
-    rank, and scored together. A line above LONGEST tokens is not translated, and has
-    `hypothesis.TOO_LONG` alone. With method `sample`, so many samples, in the order drawn. Several
-    configurations and parameters, as tuples, are an ensemble.
+    rank, and scored together. A line above LONGEST tokens, or with such a prefix, is not
+    translated, and has `hypothesis.TOO_LONG` alone. With method `sample`, so many samples, in the
+    order drawn. Several configurations and parameters, as tuples, are an ensemble.
 
     Args:
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
@@ -150,9 +150,25 @@ def _searched(
             found = _either(found, searched(dataclasses.replace(decoding, ban_unk=False)))
         return found
 
-    batches = [*grouped([len(piece.ids) for piece in pieces], decoding.batch_size)]
+    batches = [*_batches(decoding, pieces)]
     for (rows, _), found in zip(batches, side_by_side(find, batches), strict=True):
         yield rows, [_hypotheses(codec, pieces[row], found, i) for i, row in enumerate(rows)]
+
+
+def _batches(decoding: DecodingConfig, pieces: Sequence[Piece]) -> Iterator[tuple[list[int], int]]:
+    """Rows of `pieces` that are searched together, and their padded length, as `grouped`.
+
+    A prefix counts as the source that would give its number of steps. One of more steps than any
+    source has is searched alone: a batch takes the steps of its longest row, for every row.
+    """
+    steps = [math.ceil((len(piece.prefix.ids) + 1) / decoding.max_ratio) for piece in pieces]
+    lengths = [max(len(piece.ids), n) for piece, n in zip(pieces, steps, strict=True)]
+    ordinary = [row for row, n in enumerate(lengths) if n <= decoding.max_source + 1]
+    for row in sorted({*range(len(pieces))} - {*ordinary}):
+        yield [row], padded(len(pieces[row].ids))
+    for places, _ in grouped([lengths[row] for row in ordinary], decoding.batch_size):
+        rows = [ordinary[place] for place in places]
+        yield rows, padded(max(len(pieces[row].ids) for row in rows))
 
 
 def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> tuple[Inputs, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patches import Rectangle
 
 from bahdanau_jax.alignment import Link
@@ -17,6 +17,7 @@ from bahdanau_jax.hypothesis import Hypothesis
 INK = "#1a1a1a"
 FONT_SIZE = 10  # points, at any number of tokens: the figure grows instead
 LABEL = 0.25  # inches from one label to the next, at least
+MOST_STEPS = 120  # tokens a side of `steps`, which takes seconds and 41 x 57 inches for so many
 LONGEST_SIDE = 20.0  # inches of a matrix; beyond that, its cells become smaller
 
 
@@ -59,10 +60,15 @@ def steps(hypothesis: Hypothesis) -> Drawing:
     """alpha of each output step as a bar chart: one panel a target word, source words across.
 
     The largest bar of a panel is coloured. All panels share both axes, weights run from 0 to 1.
-    Raises ValueError as `alignment` does.
+    Raises ValueError as `alignment` does, and above 120 tokens a side.
     """
     alpha = _checked(hypothesis)
     count, words = alpha.shape
+    if max(count, words) > MOST_STEPS:
+        raise ValueError(
+            f"steps draws at most {MOST_STEPS} tokens a side, but these are {count} output and "
+            f"{words} source tokens: draw figures.alignment, which has room for them"
+        )
     width = max(words * 0.17, _longest(hypothesis.tokens), 1.2)  # inches of one panel
     height = 0.95
     columns = min(count, max(1, round(math.sqrt(1.1 * count * height / width))))
@@ -71,8 +77,7 @@ def steps(hypothesis: Hypothesis) -> Drawing:
     drawing = Drawing(columns * width + 0.5, rows * height + below)
     panels = list(drawing.subplots(rows, columns, squeeze=False).flat)
     for axes, token, weights in zip(panels, hypothesis.tokens, alpha, strict=False):
-        bars = axes.bar(range(words), weights, width=0.8, color=BAR)
-        bars[int(weights.argmax())].set_color(MARK)
+        axes.add_collection(_bars(weights), autolim=False)
         axes.set(ylim=(0, 1), xlim=(-0.6, words - 0.4), xticks=(), yticks=(0, 0.5, 1))
         axes.set_title(label(token), loc="left", fontsize=FONT_SIZE, pad=3, **PLAIN)
         axes.tick_params(axis="x", length=0)
@@ -99,6 +104,15 @@ def _between(rows: int, columns: int) -> LineCollection:
     across = [[(-0.5, y - 0.5), (columns - 0.5, y - 0.5)] for y in range(1, rows)]
     down = [[(x - 0.5, -0.5), (x - 0.5, rows - 0.5)] for x in range(1, columns)]
     return LineCollection([*down, *across], colors=FAINT, linewidths=0.8, zorder=1.5)
+
+
+def _bars(weights: np.ndarray) -> PolyCollection:
+    """A bar for each weight, the largest one coloured: one artist, where one for each is slow."""
+    left, right = np.arange(len(weights)) - 0.4, np.arange(len(weights)) + 0.4
+    across = np.stack([left, left, right, right], axis=1)
+    up = np.stack([0 * weights, weights, weights, 0 * weights], axis=1)
+    colors = [MARK if word == weights.argmax() else BAR for word in range(len(weights))]
+    return PolyCollection([*np.stack([across, up], axis=2)], facecolors=colors, linewidths=0)
 
 
 def _longest(tokens: Sequence[str]) -> float:

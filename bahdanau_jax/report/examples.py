@@ -89,7 +89,7 @@ def most_reordered(found: Sequence[Hypothesis]) -> Hypothesis | None:
         looks, sharp = h.alpha[:-1].argmax(1), h.alpha[:-1].max(1).mean()
         return float(np.maximum(looks[:-1] - looks[1:], 0).sum() * sharp)
 
-    readable = [h for h in found if h.tokens and len(h.source_tokens) <= 60]
+    readable = [h for h in found if h.tokens and max(h.alpha.shape) <= 60]
     return max(readable, key=steps_back, default=None)
 
 

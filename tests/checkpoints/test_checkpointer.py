@@ -63,7 +63,7 @@ def test_newest_and_best_are_kept(states, tmp_path):
     fill(tmp_path, states, (float("nan"), 9.0, float("inf"), 1.0), keep=1)
     checkpoints = Checkpointer(tmp_path)
     assert checkpoints.steps() == [2, 4]
-    assert checkpoints.scores() == {2: 9.0, 4: 1.0}
+    assert checkpoints.survey() == ({2: 9.0, 4: 1.0}, {})
     assert checkpoints.progress(4) == {"step": 4, "third": 4 / 3}
     assert checkpoints.progress(3) == {}
     checkpoints.close()
@@ -343,6 +343,17 @@ def test_a_leaf_that_is_gone_is_damage(states, tmp_path, monkeypatch, caplog):
     assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
     checkpoints.close()
     assert "params/out/W is missing" in caplog.text
+
+
+@pytest.mark.parametrize("best", [False, True])
+def test_the_metadata_of_each_checkpoint_are_read_once(states, tmp_path, monkeypatch, best):
+    fill(tmp_path, states, (1.0, 4.0, 3.0, 2.0), keep=3)
+    read, note = [], Checkpointer._note
+    monkeypatch.setattr(
+        Checkpointer, "_note", lambda self, step: read.append(step) or note(self, step)
+    )
+    assert bits(restored(tmp_path, best=best)) == bits(states[1 if best else 3])
+    assert read == [2, 3, 4]
 
 
 def test_digests_of_older_checkpoints_are_still_verified(states, tmp_path, monkeypatch, caplog):

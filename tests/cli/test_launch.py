@@ -29,6 +29,11 @@ if what == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
 if what == "hang":
     signal.signal(signal.SIGTERM, lambda *_: None)
+if what == "worker":  # it and a process of its own go on after SIGTERM
+    asked = pathlib.Path(folder, f"asked{me}")
+    signal.signal(signal.SIGTERM, lambda *_: asked.touch())
+    if pid := os.fork():
+        (log.parent / f"log{me}-fork").write_text(str(pid))
 if what == "polite":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 if what == "stop":
@@ -36,13 +41,15 @@ if what == "stop":
 if what == "abort":
     time.sleep(0.5)
     os.abort()
-if what in ("hang", "polite"):
+if what in ("hang", "polite", "worker"):
     pathlib.Path(folder, f"ready{me}").touch()
     while True:
         time.sleep(0.05)
 sys.exit(int(what))
 """
 
+
+MOST = 2.0  # seconds to end all, on a busy machine
 
 # Here other tests may have started JAX in this process; the command itself never does.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
@@ -214,3 +221,44 @@ def test_a_wrong_command_line_is_one_line(arguments, message):
 )
 def test_causes_are_told_from_consequences(codes, cause):
     assert min(codes, key=launch._rank) == cause
+
+
+SECOND = """
+import sys
+from bahdanau_jax.cli import launch, main
+launch.PROGRAM = (sys.executable, "-c", {pretend!r})
+sys.argv = ["bahdanau", "launch", "--processes", "2", "--", {folder!r}, "worker,worker"]
+sys.exit(main.main())
+"""
+
+
+@pytest.mark.parametrize("patience", ["1.0", "0.0"])  # who is first: the main thread or `leaving`
+def test_a_second_ctrl_c_ends_all_at_once(tmp_path, patience):
+    program = f"from bahdanau_jax.cli import leaving; leaving.PATIENCE = {patience}\n"
+    program += SECOND.format(pretend=PRETEND, folder=str(tmp_path))
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=small.ROOT,
+    )
+    wait_for(lambda: all((tmp_path / f"ready{i}").exists() for i in range(2)))
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: all((tmp_path / f"asked{i}").exists() for i in range(2)))
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - start < MOST
+    own = [line for line in err.splitlines() if not line.startswith("[")]
+    assert own == ["bahdanau: saving; Ctrl-C again leaves at once", "bahdanau: interrupted"]
+    assert process.returncode == 130
+    wait_for(lambda: not alive(tmp_path), 5)
+
+
+def test_the_help_says_what_ctrl_c_does(capsys):
+    with pytest.raises(SystemExit):
+        launch.main(["--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "The first Ctrl-C, or SIGTERM, saves the run and leaves" in told
+    assert "A second Ctrl-C ends all processes at once, without saving." in told

@@ -48,9 +48,11 @@ WORK = {
 }
 
 
-def begun(work: str, output) -> subprocess.Popen:
+def begun(work: str, output, closed: str = "") -> subprocess.Popen:
+    """`closed` is how a shell closes streams."""
+    shell = ["sh", "-c", f'exec "$0" "$@" {closed}']
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(work=work, output=str(output))],
+        [*shell, sys.executable, "-c", PROGRAM.format(work=work, output=str(output))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -97,3 +99,31 @@ def test_no_draft_is_left(tmp_path):
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode == 130 and os.listdir(tmp_path) == []
+
+
+# As training does: the main thread notes Ctrl-C, but compiles and does not come to it.
+SAVES = (
+    "import ctypes, signal; signal.signal(signal.SIGINT, lambda *_: None)\n"
+    "    print('own', flush=True); [ctypes.CDLL(None).sleep(60) for _ in range(9)]"
+)
+
+
+def test_a_command_that_saves_says_so_at_once_and_what_a_second_ctrl_c_does(tmp_path):
+    process = begun(SAVES, tmp_path / "out")
+    assert process.stdout is not None and process.stdout.readline() == "own\n"
+    assert process.stderr is not None
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    assert process.stderr.readline() == "bahdanau: saving; Ctrl-C again leaves at once\n"
+    assert time.monotonic() - start < 1
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - start < MOST
+    assert (process.returncode, err) == (130, "bahdanau: interrupted\n")
+
+
+def test_nothing_is_said_among_the_results_where_stderr_is_closed(tmp_path):
+    process = begun(WORK["Python"], tmp_path / "out", closed="2>&-")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[0] == ""
+    assert process.returncode == 130

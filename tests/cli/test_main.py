@@ -201,15 +201,16 @@ def test_a_closed_pipe_is_no_error(arguments):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def answering(statement: str, **options) -> subprocess.CompletedProcess:
-    """A process whose command is this statement."""
+def answering(statement: str, closed: str = "", **options) -> subprocess.CompletedProcess:
+    """A process whose command is this statement; `closed` is how a shell closes its streams."""
     code = (
         "import sys; from bahdanau_jax.cli import main as cli\n"
         f"cli._dispatch = lambda arguments: {statement}\n"
-        "sys.exit(cli.main([]))"
+        "sys.exit(cli.main())"
     )
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60} | options
-    return subprocess.run([sys.executable, "-c", code], text=True, **options)
+    shell = ["sh", "-c", f'exec "$0" "$@" {closed}']
+    return subprocess.run([*shell, sys.executable, "-c", code], text=True, **options)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +223,29 @@ def test_output_without_space_is_one_line_and_exits_2(statement):
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert done.stderr.startswith("bahdanau: no space is left where the output goes")
         assert answering(statement, stdout=full, stderr=full, env=buffered).returncode == 2
+
+
+SAY = "__import__('bahdanau_jax.reporting').reporting.say('a message') or print('x')"
+
+
+def test_a_closed_or_full_stderr_changes_nothing_else():
+    done = answering(SAY, closed="2>&-")
+    assert (done.returncode, done.stdout) == (0, "x\n")
+    with open("/dev/full", "w") as full:
+        done = answering(SAY, stderr=full)
+    assert (done.returncode, done.stdout) == (0, "x\n")
+    missing = "exec('raise FileNotFoundError')"
+    done = answering(missing, closed="2>&-")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_no_file_gets_the_number_of_a_closed_stderr(tmp_path):
+    """Libraries write their messages to number 2, whatever it is."""
+    path = tmp_path / "results"
+    code = f"import os; kept = open({str(path)!r}, 'w'); os.write(2, b'x')"
+    statement = f"exec({code!r})"
+    done = answering(statement, closed="2>&-")
+    assert (done.returncode, path.read_text()) == (0, "")
 
 
 def test_characters_that_the_output_cannot_encode_are_escaped():

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bahdanau_jax.cli import lines, main, progress
+from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 
 ODD = "a\rb\x0bc\x0cd\x1ce\x1df\x1eg\x85h\u2028i\u2029j\x00k\x07l"
@@ -316,6 +317,27 @@ def test_a_line_above_the_limit_of_bytes_gives_a_blank_one(call, run, stdin, mon
     path.write_bytes(text)
     assert call("translate", "--run", "x", "--input", path)[1] == out
     assert lines.count(path) == len(lines.read_all(path)) == 5
+
+
+def test_a_prefix_above_the_limit_of_bytes_makes_its_line_blank(
+    call, run, stdin, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(lines, "LONGEST", 100)
+    monkeypatch.setattr(lines, "CHUNK", 30)
+    path = tmp_path / "prefixes"
+    path.write_text(f"p\n{'q' * 101}\n\n")
+    for options in ((), ("--line-buffered", "True")):
+        stdin(b"a\nb\nc\n")
+        code, out, err = call("translate", "--run", "x", "--prefix", path, *options)
+        assert (code, out) == (0, "A\n\nC\n")
+        said = f"{path}:2: a line of more than 100 bytes is read as an empty one\n"
+        assert err == f"bahdanau: warning: {said}"
+
+
+def test_a_line_or_its_prefix_may_be_too_long(caplog):
+    Completeness(3.0, prefixed=True)(6, [[TOO_LONG]])
+    (told,) = caplog.messages
+    assert told.startswith("line 7 or its prefix has more than 20,000 tokens; its output is blank")
 
 
 def test_nothing_of_a_line_above_the_limit_is_kept(monkeypatch):

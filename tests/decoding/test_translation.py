@@ -14,7 +14,7 @@ from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.decoding import below, force, long_lines, replace_unknown, translate
-from bahdanau_jax.decoding.translation import _answer
+from bahdanau_jax.decoding.translation import _answer, _batches
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import decoder
 from tests.model import worlds
@@ -392,6 +392,33 @@ def test_a_line_whose_weights_would_fill_the_memory_is_left_out(monkeypatch, sea
     found = translated(config, params, lines, max_source=3, **search)
     assert found == [whole[0], [TOO_LONG], whole[2]]
     assert not TOO_LONG.finished and not TOO_LONG.text
+
+
+def test_so_is_a_line_with_such_a_prefix(monkeypatch):
+    config = MODELS["paper"]
+    monkeypatch.setattr(long_lines, "LONGEST", 3)
+    prefixes = ["p q p q", "p q p", ""]
+    asked = (config, weights(config), CODECS, DECODING, ["a", "a", "a b c d"], 1, prefixes)
+    left_out, (kept,), too_long = translate(*asked)
+    assert left_out == too_long == [TOO_LONG]
+    assert kept.tokens[:3] == ("p", "q", "p")
+
+
+def test_lines_are_searched_with_others_of_about_as_many_steps():
+    """A long prefix would have every line of its batch take its steps."""
+    decoding = dataclasses.replace(DECODING, max_ratio=2.0, max_source=10, batch_size=2)
+
+    def piece(source, prefix=0):
+        given = long_lines.Prefix([0] * prefix, ("p",) * prefix)
+        return long_lines.Piece([0] * source, ("a",) * source, given, (0, 0))
+
+    def batches(*each):
+        return [*_batches(decoding, each)]
+
+    assert batches(piece(3), piece(11), piece(9)) == [([1, 2], 12), ([0], 8)]
+    assert batches(piece(3), piece(11), piece(9, 16)) == [([1, 2], 12), ([0], 8)]
+    assert batches(piece(3, 17), piece(11), piece(9)) == [([1, 0], 12), ([2], 12)]
+    assert batches(piece(3, 99), piece(11), piece(9)) == [([0], 8), ([1, 2], 12)]
 
 
 def test_a_line_of_just_the_longest_length_stays_whole():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bahdanau_jax import figures
 from bahdanau_jax.evaluation.calibration import ConfidenceBin
-from bahdanau_jax.figures import MissingFont, drawing
+from bahdanau_jax.figures import MissingFont, charts, drawing
 from bahdanau_jax.hypothesis import Hypothesis
 
 
@@ -261,9 +261,12 @@ def test_steps_has_a_bar_chart_for_each_output_word():
     figure = figures.steps(MATRIX)
     assert [axes.get_title(loc="left") for axes in figure.axes] == TARGET
     for axes, weights in zip(figure.axes, WEIGHTS, strict=True):
-        (bars,) = axes.containers
-        assert [bar.get_height() for bar in bars] == list(weights)
-        assert [round(bar.get_x() + bar.get_width() / 2) for bar in bars] == [0, 1, 2, 3]
+        (bars,) = axes.collections  # one artist for all: an artist for each is slow
+        corners = np.array([path.vertices for path in bars.get_paths()])
+        assert list(corners[..., 1].max(axis=1)) == list(weights)
+        assert [round(x) for x in corners[:, :4, 0].mean(axis=1)] == [0, 1, 2, 3]
+        marked = (bars.get_facecolors() == matplotlib.colors.to_rgba(charts.MARK)).all(axis=1)
+        assert list(marked) == [word == weights.argmax() for word in range(4)]
         assert axes.get_ylim() == (0, 1)
     labelled = [shown(axes.get_xticklabels()) for axes in figure.axes]
     columns = sum(map(bool, labelled))
@@ -275,6 +278,12 @@ def test_steps_has_a_bar_chart_for_each_output_word():
 def test_steps_has_room_for_any_shape(words, outputs):
     long = ["antidisestablishmentarianism" * 2, "W" * 40, "。" * 40]
     rendered(figures.steps(translation((long * words)[:words], (long * outputs)[:outputs])), "svg")
+
+
+def test_steps_of_a_long_sentence_are_refused():
+    for words, outputs in ((300, 2), (2, 300)):
+        with pytest.raises(ValueError, match=f"{outputs} output and {words} source tokens: draw "):
+            figures.steps(translation(["a"] * words, ["b"] * outputs))
 
 
 def test_bleu_by_length_draws_each_model_in_the_order_of_length():

@@ -1,0 +1,47 @@
+"""What is said of long work, also where nobody can be told."""
+
+import io
+import logging
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from bahdanau_jax import reporting
+from bahdanau_jax.cli import messages
+from bahdanau_jax.evaluation import MissingFont  # a warning of the package
+
+PACKAGE = Path(reporting.__file__).parent
+
+
+class Full(io.StringIO):
+    def flush(self):
+        raise OSError(28, "No space left on device")
+
+
+def closed() -> io.StringIO:
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
+STREAMS = {"closed before Python began": lambda: None, "closed since": closed, "full": Full}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_message_that_cannot_be_written_is_dropped(stream, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", STREAMS[stream]())  # in the test: pytest sets it before
+    reporting.say("a message")
+    reporting.PLAIN.note("a note")
+    with messages.shown(), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.getLogger("bahdanau_jax.run").warning("told")
+        warnings.warn("no font has it", MissingFont, stacklevel=1)
+    assert capsys.readouterr().out == ""
+
+
+def test_nothing_else_prints_to_stderr():
+    """`print` fails where stderr is full, and writes to stdout where it is closed."""
+    found = [path for path in PACKAGE.rglob("*.py") if "file=sys." in path.read_text("utf-8")]
+    assert found == []
