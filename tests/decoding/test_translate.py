@@ -12,7 +12,7 @@ import pytest
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
-from bahdanau_jax.decoding import below, force, pieces, replace_unknown, translate
+from bahdanau_jax.decoding import below, force, pieces, program, replace_unknown, translate
 from bahdanau_jax.decoding.translate import _answer
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from tests.model import worlds
@@ -312,7 +312,10 @@ def test_what_has_not_ended_is_sorted_by_its_score(endless):
 
 def test_banned_unknown_words():
     likes = MODELS["groundhog"], weights(MODELS["groundhog"])
-    free, banned = ([h for (h,) in translated(*likes, LINES, ban_unk=ban)] for ban in (False, True))
+    free = [h for (h,) in translated(*likes, LINES)]
+    programs = program._search._cache_size()
+    banned = [h for (h,) in translated(*likes, LINES, ban_unk=True)]
+    assert program._search._cache_size() == programs  # one program searches with and without it
     assert any("<unk>" in h.tokens for h in free)
     for h, was in zip(banned, free, strict=True):
         # Where the ban leaves nothing that ends, it is lifted.
