@@ -58,7 +58,9 @@ def main(arguments: Sequence[str]) -> int | None:
         with training.joined(options.coordinator, options.processes, options.process_id):
             first, reporter = training.first(), reporter if training.first() else SILENT
             try:
-                run.train(options.settings, options.workdir, options.profile, BEGAN, reporter)
+                trained = run.train(
+                    options.settings, options.workdir, options.profile, BEGAN, reporter
+                )
             except training.Interrupted as interrupted:  # whoever stopped it waits for no report
                 if first:
                     print(f"bahdanau: {interrupted}", file=sys.stderr)
@@ -69,8 +71,7 @@ def main(arguments: Sequence[str]) -> int | None:
         else:
             from bahdanau_jax.experiments import report
 
-            # The code that the configuration names has run already.
-            found = report.write(options.workdir, reporter, trust_code=True)
+            found = report.write(trained, reporter)
     if together and first:
         _go_on_alone(arguments)
     if found is not None:
