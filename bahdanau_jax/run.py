@@ -6,7 +6,6 @@ metrics.jsonl. Everything with a side effect is reached from here.
 
 import contextlib
 import dataclasses
-import functools
 import sys
 import time
 from collections.abc import Callable
@@ -170,9 +169,13 @@ def _optimize(
         reporter=reporter,
     )
     monitor.watch_programs()
-    # Only the parameters are asked for, so the network itself is not traced.
-    init = jax.jit(lambda key: network.init(key, method=lambda network: network.parts)["params"])
-    begin = functools.partial(training.init_state, tx=optimizer, key=key, config=config.optimizer)
+
+    @jax.jit
+    def begin(seed):
+        # Only the parameters are asked for, so the network itself is not traced.
+        params = network.init(seed, method=lambda network: network.parts)["params"]
+        return training.init_state(params, optimizer, key, config.optimizer)
+
     update = training.train_step(
         loss_fn, optimizer, config.optimizer, backend, settings.accumulate, elementwise=built_in
     )
@@ -183,16 +186,16 @@ def _optimize(
     making = reporter.stage("compiling", len(examples) or None, "programs")
     ahead = training.Ahead(
         update,
-        jax.eval_shape(begin, jax.eval_shape(init, seed)),
+        jax.eval_shape(begin, seed),
         examples,
-        data.cores(),
+        max(1, data.cores() // 2),  # the compiler takes nearly two for each program
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
         training.meet if training.together() else None,
         made=making.advance,
     )
     with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(ahead):
-        state = backend.place(begin(init(seed)))
+        state = backend.place(begin(seed))
         if devices.size > 1:
             monitor.note(training.memory(state, devices))
         state = checkpoints.restore(state) or state
