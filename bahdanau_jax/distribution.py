@@ -32,9 +32,16 @@ class Distribution(NamedTuple):
         """Natural logarithms of the probabilities."""
         return (self.logits - self.top[..., None]) - self.log_total[..., None]
 
-    def changed(self, logits: Float[Array, "*X V"]) -> "Distribution":
-        """Other logits with the same normalisation: what is left where words are banned."""
-        return self._replace(logits=logits, highest=_highest(logits))
+    def changed(self, logits: Float[Array, "*X V"], reserved: bool = False) -> "Distribution":
+        """Other logits with the same normalisation: what is left where words are banned.
+
+        `reserved`: only those of EOS and UNK differ, and no other window is read again.
+        """
+        if reserved:
+            highest = self.highest.at[..., 0].set(logits[..., :WINDOW].max(-1))
+        else:
+            highest = _highest(logits)
+        return self._replace(logits=logits, highest=highest)
 
 
 def softmax(logits: Float[Array, "*X V"]) -> Distribution:

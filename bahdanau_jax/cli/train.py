@@ -61,7 +61,9 @@ def main(arguments: Sequence[str]) -> int | None:
                 reporter if distributed.is_main_process() else SILENT,
             )
             try:
-                run.train(options.settings, options.workdir, options.profile, BEGAN, reporter)
+                trained = run.train(
+                    options.settings, options.workdir, options.profile, BEGAN, reporter
+                )
             except training.Interrupted as interrupted:  # whoever stopped it waits for no report
                 if first:
                     say(f"bahdanau: {interrupted}")
@@ -72,8 +74,7 @@ def main(arguments: Sequence[str]) -> int | None:
         else:
             from bahdanau_jax.report import report
 
-            # The code that the configuration names has run already.
-            found = report.write(options.workdir, reporter, trust_code=True)
+            found = report.write(trained, reporter)
     if together and first:
         _go_on_alone(arguments)
     if found is not None:

@@ -52,7 +52,6 @@ def sample(
     top_p: float = 1.0,
     ranking: Ranking = PLAIN,
     words: Bool[Array, "B S"] | None = None,
-    ban_unk: bool = False,
 ) -> Found:
     """So many independent translations of each sentence, in the order in which they were drawn.
 
@@ -77,7 +76,7 @@ def sample(
     def advance(now: _Sampling) -> _Sampling:
         next_word, state, aux = step(now.token, now.state)
         log_p = given(next_word).log_p.astype(jnp.float32)
-        allowed = constrain(rules, ban_unk, now.time, log_p)
+        allowed = constrain(rules, now.time, log_p)
         token = _draw(keys, now.time, likeliest(allowed / temperature, top_k, top_p))
         value = jnp.take_along_axis(allowed, token[..., None], 2)[..., 0]
         going = ~now.ended & (now.time < limits)

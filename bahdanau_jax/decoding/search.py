@@ -46,7 +46,6 @@ class _Settings(NamedTuple):
 
     beam_size: int
     ranking: Ranking
-    ban_unk: bool
     shrink: bool
 
 
@@ -65,7 +64,6 @@ def beam(
     n_best: int | None = None,
     ranking: Ranking = PLAIN,
     words: Bool[Array, "B S"] | None = None,
-    ban_unk: bool = False,
     shrink: bool = False,
     narrow: Callable[[Int[Array, " b"]], Step] | None = None,
     widths: Sequence[int] = (),
@@ -89,7 +87,6 @@ def beam(
         n_best: N, at most K, which None stands for.
         ranking: what the finished ones are ranked by.
         words: the source's words; needed, and aux must be α [B, K, S], for a coverage penalty.
-        ban_unk: give UNK no probability.
         shrink: each hypothesis that ends leaves its place empty, as in GroundHog: K end in all.
         narrow: rows of the batch -> the step of these sentences alone; needed for `widths`.
         widths: falling numbers of sentences. As soon as no more than that have not stopped, only
@@ -102,7 +99,7 @@ def beam(
     if ranking.coverage != 0 and words is None:
         raise ValueError("a coverage penalty needs `words`, which positions of the source count")
 
-    settings = _Settings(beam_size, ranking, ban_unk, shrink)
+    settings = _Settings(beam_size, ranking, shrink)
     start = _start(step, state, rules.limits, max_length, settings, n_best or beam_size)
     if beam_size > 1:  # the first step has one hypothesis to extend, not K
         start = _advance(settings, step, rules, words, start)
@@ -136,9 +133,9 @@ def _advance(settings: _Settings, step: Step, rules: Rules, words: Any, search: 
     ranking = settings.ranking
     next_word, state, aux = step(search.live.token, search.state)
     next_word = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), given(next_word))
-    allowed = constrain(rules, settings.ban_unk, search.time, next_word.logits)
+    allowed = constrain(rules, search.time, next_word.logits)
     if allowed is not next_word.logits:
-        next_word = next_word.changed(allowed)
+        next_word = next_word.changed(allowed, reserved=rules.prefix is None)
     seen, covered = search.seen, jnp.zeros_like(search.live.total)
     if ranking.coverage != 0:
         seen = seen + aux.astype(jnp.float32)

@@ -58,7 +58,6 @@ def _beam(
         n_best=n,
         ranking=Ranking.of(config),
         words=source_words(inputs.mask),
-        ban_unk=config.ban_unk,
         shrink=config.shrink,
         narrow=stepping,
         widths=[rows // part for part in PARTS if rows // part >= FEWEST],
@@ -83,7 +82,6 @@ def _sample(
         top_p=config.top_p,
         ranking=Ranking.of(config),
         words=source_words(inputs.mask),
-        ban_unk=config.ban_unk,
     )
 
 
@@ -103,7 +101,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 )
 
 # Settings that enter a search as arrays or not at all: programs that differ in these alone are one.
-OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "products", "seed")
+OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "products", "seed", "ban_unk")
 
 
 def search(
@@ -214,7 +212,7 @@ def abstract(config: ModelConfig, rows: int, length: int) -> tuple[Params, Input
     return shapes(config), Inputs(
         integers(rows, length),
         jax.ShapeDtypeStruct((rows, length), bool),
-        Rules(integers(rows)),
+        Rules(integers(rows), ban_unk=jax.ShapeDtypeStruct((rows,), bool)),
         integers(rows, 2),
         integers(),
     )

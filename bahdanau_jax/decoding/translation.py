@@ -141,13 +141,14 @@ def _searched(
         rows, length = batch
         inputs, steps = _inputs(decoding, [pieces[row] for row in rows], length)
 
-        def searched(settings: DecodingConfig) -> Found:
-            return jax.tree.map(np.asarray, search(*many, inputs, steps, settings, n_best))
+        def searched(inputs: Inputs) -> Found:
+            return jax.tree.map(np.asarray, search(*many, inputs, steps, decoding, n_best))
 
-        found = searched(decoding)
+        found = searched(inputs)
         ended = found.finished[: len(rows), 0]
         if decoding.ban_unk and not (METHODS[decoding.method].by_chance or ended.all()):
-            found = _either(found, searched(dataclasses.replace(decoding, ban_unk=False)))
+            free = inputs.rules._replace(ban_unk=np.zeros(len(inputs.source), bool))
+            found = _either(found, searched(inputs._replace(rules=free)))
         return found
 
     batches = [*_batches(decoding, pieces)]
@@ -192,7 +193,7 @@ def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> t
         minimum = np.minimum(np.floor(decoding.min_ratio * sizes), limits - 1).astype(np.int32)
     draws = np.zeros((rows, 2), np.int32)
     draws[: len(pieces)] = np.array([piece.draw for piece in pieces]) % 2**31
-    rules = Rules(limits, minimum, prefix)
+    rules = Rules(limits, minimum, prefix, np.full(rows, decoding.ban_unk))
     return Inputs(source, mask, rules, draws, np.int32(decoding.seed)), steps
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from bahdanau_jax import alignment, data, figures, hypothesis
-from bahdanau_jax import trained as runs
 from bahdanau_jax.alignment import links
 from bahdanau_jax.data import AlignedPair, grammar
 from bahdanau_jax.evaluation import scores
@@ -38,16 +37,14 @@ DEV = MappingProxyType(
 )
 
 
-def write(workdir: Path, reporter: Reporter = SILENT, trust_code: bool = False) -> str:
-    """Score the run on its test pairs, fill WORKDIR/report/, and return what there is to read.
+def write(run: Run, reporter: Reporter = SILENT) -> str:
+    """Score a run on its test pairs, fill its folder's report/, and return what there is to read.
 
     The report of `bahdanau evaluate`, with curves.svg, steps.svg and, where the corpus has gold
     alignments, AER; samples.jsonl has the translations. A run without test pairs gets its training
-    curves alone. `reporter` is told of the stages; `trust_code` as for `load`.
+    curves alone. `reporter` is told of the stages.
     """
-    reporter.stage("loading the best checkpoint")
-    run = runs.load(workdir, trust_code=trust_code)
-    folder = Path(workdir) / "report"
+    folder = run.folder / "report"
     folder.mkdir(exist_ok=True)
     training = _training(run)
     if not run.config.data.test:
@@ -62,7 +59,7 @@ def write(workdir: Path, reporter: Reporter = SILENT, trust_code: bool = False) 
     if gold := _gold(run):
         reporter.stage("comparing with the gold alignments and the training text")
         added = _alignment_scores(evaluated.alphas, gold)
-        added |= _corpus_facts(run, gold, references)
+        added |= _corpus_facts(run, gold, sources, references)
         table |= added
         parts.insert(1, _corpus(added))
     parts.insert(-1, training)
@@ -182,13 +179,13 @@ def _size(pair: AlignedPair) -> tuple[int, int]:
 
 
 def _corpus_facts(
-    run: Run, gold: Sequence[AlignedPair], references: Sequence[str]
+    run: Run, gold: Sequence[AlignedPair], sources: Sequence[str], references: Sequence[str]
 ) -> dict[str, float]:
     """How hard the corpus is: what needs no learning scores on it."""
     facts: dict[str, float] = {
         "mean-source-words": float(np.mean([len(pair.source) for pair in gold])),
         "crossing-share": float(np.mean([crosses(pair.sure) for pair in gold])),
-        "test-in-training": _seen(run),
+        "test-in-training": _seen(run, sources),
     }
     if run.config.data.test.startswith("builtin:en-fr"):
         words = [" ".join(grammar.word_for_word(pair.source)) for pair in gold]
@@ -197,11 +194,10 @@ def _corpus_facts(
     return facts
 
 
-def _seen(run: Run) -> int:
-    """How many test sentences are in the training text, too."""
+def _seen(run: Run, sources: Sequence[str]) -> int:
+    """How many of the test sentences, `sources`, are in the training text, too."""
     settings = run.config.data
     test, train = data.corpora(settings.test), data.corpora(settings.train)
-    sources = [pair.source for pair in data.pairs(settings.test, settings)]
     wanted, found = set(sources), set()
     for corpus in train:
         if not all(data.are_apart(corpus.address, one.address) for one in test):

@@ -84,9 +84,9 @@ class Trainer:
     def begin(self, params: model.Params | None = None) -> TrainState:
         """The state before the first update, with these parameters or those of the seed."""
         seed, key = jax.random.split(jax.random.key(self.config.training.seed))
-        if params is None:
-            params = jax.jit(model.init, static_argnums=0)(self.config.model, seed)
-        return init_state(params, self.optimizer, key, self.config.optimizer)
+        if params is not None:
+            return init_state(params, self.optimizer, key, self.config.optimizer)
+        return jax.jit(lambda seed: self.begin(model.init(self.config.model, seed)))(seed)
 
 
 def train_and_evaluate(
@@ -166,7 +166,7 @@ def _programs(
         trainer.update,
         jax.eval_shape(trainer.begin),
         examples,
-        data.cores(),
+        max(1, data.cores() // 2),  # the compiler takes nearly two for each program
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
         distributed.barrier if distributed.is_distributed() else None,

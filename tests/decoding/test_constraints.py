@@ -150,10 +150,10 @@ def test_a_coverage_penalty_needs_to_know_the_words():
 def test_what_a_prefix_asks_for_is_never_banned():
     log_p = jnp.log(jnp.array([[[0.1, 0.2, 0.3, 0.4]]] * 3))
     prefix = jnp.array([[UNK], [EOS], [FREE]])
-    rules = Rules(jnp.array([9, 9, 9]), jnp.array([1, 1, 1]), prefix)
-    found = np.exp(constrain(rules, True, jnp.int32(0), log_p))[:, 0]
+    rules = Rules(jnp.array([9, 9, 9]), jnp.array([1, 1, 1]), prefix, jnp.full(3, True))
+    found = np.exp(constrain(rules, jnp.int32(0), log_p))[:, 0]
     np.testing.assert_allclose(found, [[0, 0.2, 0, 0], [0.1, 0, 0, 0], [0, 0, 0.3, 0.4]], rtol=1e-5)
-    later = np.exp(constrain(rules, True, jnp.int32(1), log_p))[:, 0]
+    later = np.exp(constrain(rules, jnp.int32(1), log_p))[:, 0]
     np.testing.assert_allclose(later, [[0.1, 0, 0.3, 0.4]] * 3, rtol=1e-5)
 
 

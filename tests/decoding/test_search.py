@@ -45,8 +45,9 @@ def _greedy(lattice, limits, max_length):
 
 def run(lattice, limits, max_length, beam_size, name="none", minimum=None, prefix=None, **options):
     arrays = (None if a is None else np.asarray(a, np.int32) for a in (limits, minimum, prefix))
+    rules = Rules(*arrays, ban_unk=options.pop("ban_unk", None))
     options = {"ranking": Ranking(NORMALIZATIONS[name]), **options}
-    found = _beam(lattice, Rules(*arrays), max_length, beam_size, tuple(options.items()))
+    found = _beam(lattice, rules, max_length, beam_size, tuple(options.items()))
     return jax.tree.map(np.asarray, found)
 
 
@@ -308,7 +309,7 @@ def test_a_ban_on_unk_is_a_model_without_unk(beam_size):
     lattice, limits = oracle.random(8), [7, 7, 7, 7]
     log_p = lattice.log_p.copy()
     log_p[..., oracle.UNK] = -np.inf
-    banned = run(lattice, limits, 7, beam_size, ban_unk=True)
+    banned = run(lattice, limits, 7, beam_size, ban_unk=np.full(4, True))
     without = Lattice(log_p, lattice.successor)
     assert (run(lattice, limits, 7, beam_size).tokens == oracle.UNK).any()
     for b in range(4):

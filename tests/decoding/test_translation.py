@@ -13,7 +13,14 @@ from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.data.tokens import codec
-from bahdanau_jax.decoding import below, force, long_lines, replace_unknown, translate
+from bahdanau_jax.decoding import (
+    below,
+    force,
+    long_lines,
+    replace_unknown,
+    search_program,
+    translate,
+)
 from bahdanau_jax.decoding.translation import _answer, _batches
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import decoder
@@ -314,7 +321,12 @@ def test_what_has_not_ended_is_sorted_by_its_score(endless):
 
 def test_banned_unknown_words():
     likes = MODELS["groundhog"], weights(MODELS["groundhog"])
-    free, banned = ([h for (h,) in translated(*likes, LINES, ban_unk=ban)] for ban in (False, True))
+    free = [h for (h,) in translated(*likes, LINES)]
+    programs = search_program._search._cache_size()
+    banned = [h for (h,) in translated(*likes, LINES, ban_unk=True)]
+    assert (
+        search_program._search._cache_size() == programs
+    )  # one program searches with and without it
     assert any("<unk>" in h.tokens for h in free)
     for h, was in zip(banned, free, strict=True):
         # Where the ban leaves nothing that ends, it is lifted.

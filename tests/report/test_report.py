@@ -108,7 +108,9 @@ def test_a_run_without_test_pairs_gets_its_curves(trained, tmp_path):
     folder = shutil.copytree(trained[0], tmp_path / "run", ignore=lambda *_: {"report"})
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text(config.replace(small.config.data.test, ""))
-    assert report.write(folder).startswith("No test pairs are configured. Training curves: ")
+    assert report.write(runs.load(folder)).startswith(
+        "No test pairs are configured. Training curves: "
+    )
     assert [path.name for path in (folder / "report").iterdir()] == ["curves.svg"]
 
 

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# Seconds of work that repay the start of processes, each of which imports the package.
+ALONE = 3.0
 WAITING = 3  # items of each process that are under way or finished before the consumer takes them
 
 
@@ -26,17 +28,20 @@ def mapped(
     """function(item) of every item, in their order; `processes` 0 takes all cores.
 
     Items are taken from their iterator only a few ahead of the consumer. The function travels to
-    each process once. Few items are worked on here: a new process takes a second to start.
+    each process once. The processes start when the function has taken ALONE seconds here.
 
     >>> list(mapped(len, [[1], [2, 3]]))
     [1, 2]
     """
-    processes = processes or cores()
-    items = iter(items)
-    first = list(itertools.islice(items, 2))
-    if processes == 1 or len(first) < 2:
-        return map(function, itertools.chain(first, items))
-    return _in_processes(function, itertools.chain(first, items), processes)
+    items, processes, spent = iter(items), processes or cores(), 0.0
+    for item in items:
+        if processes > 1 and spent >= ALONE:
+            yield from _in_processes(function, itertools.chain([item], items), processes)
+            return
+        began = time.perf_counter()
+        result = function(item)
+        spent += time.perf_counter() - began
+        yield result
 
 
 def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterator:

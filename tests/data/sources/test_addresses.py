@@ -254,7 +254,7 @@ def test_files_of_a_corpus(corpus, tmp_path):
     assert files("text:a.en,a.fr", config) == [tmp_path / "a.en", tmp_path / "a.fr"]
     assert [path.name for path in files("builtin:copy/train", NONE)] == ["integer_tasks.py"]
     code = {path.name for path in files("builtin:en-fr/train", NONE)}
-    assert {"conftest.py", "test_sources.py"} <= code  # the stand-in and all beside it
+    assert {"conftest.py", "test_hansards.py"} <= code  # the stand-in and all beside it
 
 
 def write(folder, name, text):

@@ -13,6 +13,12 @@ from bahdanau_jax.data.store.workers import mapped
 ROOT = str(Path(__file__).resolve().parents[3])
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Processes start with the first item."""
+    monkeypatch.setattr(workers, "ALONE", 0.0)
+
+
 def square(number):
     if number == 13:
         raise ValueError("an unlucky number")
@@ -47,10 +53,17 @@ def test_items_are_taken_only_a_few_ahead():
     results.close()
 
 
-@pytest.mark.parametrize("items", [[], [3]])
-def test_few_items_need_no_process(items, monkeypatch):
+@pytest.mark.parametrize("items", [[], [3], [3, 4, 5]])
+def test_little_work_needs_no_process(items, monkeypatch):
+    monkeypatch.setattr(workers, "ALONE", 60.0)
     monkeypatch.setattr(workers, "_in_processes", None)
     assert list(mapped(square, items, 2)) == [item * item for item in items]
+
+
+def test_processes_take_over_work_that_lasts(monkeypatch):
+    monkeypatch.setattr(workers, "ALONE", 0.15)
+    here, *_, there = mapped(taking_pid, range(4), 2)
+    assert here == os.getpid() != there
 
 
 def test_a_script_without_a_guard(tmp_path):
@@ -58,8 +71,9 @@ def test_a_script_without_a_guard(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "print('once')\n"
-        "from bahdanau_jax.data.store.workers import mapped\n"
-        "print(list(mapped(len, ['a', 'bb', 'ccc'], 2)))\n"
+        "from bahdanau_jax.data.store import workers\n"
+        "workers.ALONE = 0.0\n"
+        "print(list(workers.mapped(len, ['a', 'bb', 'ccc'], 2)))\n"
     )
     done = subprocess.run(
         [sys.executable, script],
@@ -73,8 +87,9 @@ def test_a_script_without_a_guard(tmp_path):
 
 KILLED = """
 import os, signal, time
-from bahdanau_jax.data.store.workers import mapped
-results = mapped(taking_pid, range(50), 2)
+from bahdanau_jax.data.store import workers
+workers.ALONE = 0.0
+results = workers.mapped(taking_pid, range(50), 2)
 print(next(results), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
