@@ -53,7 +53,7 @@ class Aligned:
 
 
 def align(
-    force: Callable[[Sequence[str], Sequence[str]], Sequence[Hypothesis]],
+    score: Callable[[Sequence[str], Sequence[str]], Sequence[Hypothesis]],
     codecs: tuple[Codec, Codec],
     sources: Sequence[str],
     targets: Sequence[str],
@@ -61,9 +61,9 @@ def align(
 ) -> list[Aligned]:
     """Align line i of `sources` with line i of `targets`.
 
-    `force` is forced decoding, `level` a key of `data.LEVELS`. The model is not asked about pairs
-    with a blank side, or with a side above LONGEST units. Raises ValueError for unequal numbers of
-    lines and for a model whose weights are not finite.
+    `score` turns sources and given targets into hypotheses; `level` is a key of `data.LEVELS`. The
+    model is not asked about pairs with a blank side, or with a side above LONGEST units. Raises
+    ValueError for unequal numbers of lines and for a model whose weights are not finite.
     """
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources)} sources but {len(targets)} targets: one each, please")
@@ -72,8 +72,8 @@ def align(
         for codec, segmented in zip(codecs, segment(codecs, sources, targets, level), strict=True)
     )
     asked = [row for row in range(len(x)) if x[row].is_readable() and y[row].is_readable()]
-    forced = force([x[row].line.text for row in asked], [y[row].line.text for row in asked])
-    found = dict(zip(asked, forced, strict=True))
+    scored = score([x[row].line.text for row in asked], [y[row].line.text for row in asked])
+    found = dict(zip(asked, scored, strict=True))
     return [_merged(*pair, found.get(row)) for row, pair in enumerate(zip(x, y, strict=True))]
 
 
@@ -100,9 +100,9 @@ class _Side(NamedTuple):
         return 0 < len(self.units) <= LONGEST
 
 
-def _merged(source: _Side, target: _Side, forced: Hypothesis | None) -> Aligned:
+def _merged(source: _Side, target: _Side, scored: Hypothesis | None) -> Aligned:
     words = source.line.words, target.line.words
-    if forced is None:
+    if scored is None:
         return Aligned(*words, np.zeros((len(words[1]) + 1, len(words[0]) + 1)), None)
     members = (
         # Pieces of the same characters, such as a space and what follows it, stay apart.
@@ -111,5 +111,5 @@ def _merged(source: _Side, target: _Side, forced: Hypothesis | None) -> Aligned:
         else overlaps(side.line.spans, side.units)
         for side in (source, target)
     )
-    alpha = alignment.merge_pieces(forced.alpha, *members)
-    return Aligned(*words, alpha, sum(forced.log_probabilities))
+    alpha = alignment.merge_pieces(scored.alpha, *members)
+    return Aligned(*words, alpha, sum(scored.log_probabilities))

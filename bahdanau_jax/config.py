@@ -28,7 +28,7 @@ class ModelConfig:
     embedding_size: int = 620  # m, numbers that stand for a word
     hidden_size: int = 1000  # n, units of each direction and of the decoder
     alignment_size: int = 1000  # n', hidden units of the alignment model
-    maxout_size: int = 500  # l, units of the readout after pooling
+    readout_size: int = 500  # l, units of the readout after pooling
     output_size: int = 0  # a linear layer of this size between readout and vocabulary; 0: none
     order: str = "paper"  # what a step of the decoder does first
     attention: str = "additive"  # the score of a source word for the next target word
@@ -40,7 +40,7 @@ class ModelConfig:
     gate_bias: bool = True  # biases of the update and reset gates
     init: str = "scaled"  # what weights are drawn from at first
     gradients: str = "deferred"  # how gradients of recurrent weights are computed
-    products: str = "float32"  # precision of matrix products
+    compute_dtype: str = "float32"  # precision of matrix products
     embedding_dropout: float = 0.0  # share of units dropped, on both embeddings
     annotation_dropout: float = 0.0  # the same of the encoder's output
     readout_dropout: float = 0.0  # the same of the readout
@@ -105,7 +105,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The update. Defaults are the paper's: its loss scale, clipping and epsilon hang together."""
+    """The update. Defaults are the paper's: its loss normalization, clipping and epsilon hang together."""
 
     name: str = "adadelta"  # the rule of the update
     learning_rate: float = 1.0  # the peak, where there is a schedule
@@ -116,7 +116,7 @@ class OptimizerConfig:
     beta1: float = 0.9  # Adam's decay of gradients
     beta2: float = 0.98  # that of squared gradients
     clip_norm: float = 1.0  # global norm of the gradient; 0: no clipping
-    loss_scale: str = "sum"  # what the summed loss is divided by
+    loss_normalization: str = "sum"  # what the summed loss is divided by
     label_smoothing: float = 0.0  # share of the target's mass spread over the vocabulary
     ema: float = 0.0  # decay of an average of the weights, used for evaluation; 0: none
     max_nonfinite: int = 20  # non-finite gradients in a row that stop the run
@@ -156,7 +156,7 @@ class DecodingConfig:
     top_k: int = 0  # samples are of so many likeliest words alone; 0: of all
     top_p: float = 1.0  # and of the fewest that have this share of the probability; 1: all
     seed: int = 1  # of sampling
-    products: str = "model"  # precision of matrix products in search
+    compute_dtype: str = "model"  # precision of matrix products in search
     max_source: int = 200  # a longer line is split, its pieces translated and joined
     batch_size: int = 64  # sentences decoded together
 
@@ -231,7 +231,7 @@ def _build(cls, data: Any, path: str):
 
 _AT_LEAST = MappingProxyType(
     {
-        1: "model.embedding_size model.hidden_size model.alignment_size model.maxout_size "
+        1: "model.embedding_size model.hidden_size model.alignment_size model.readout_size "
         "data.batch_size data.pool_batches data.shapes data.encodings training.keep_checkpoints "
         "optimizer.max_nonfinite training.accumulate decoding.beam_size decoding.max_source "
         "decoding.batch_size training.log_every",

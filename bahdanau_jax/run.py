@@ -56,7 +56,7 @@ def prepare(
         prepared = _prepared(config, workdir, stage)[1]
         _remark(config, workdir)
         plan = _plan(config, prepared)
-        batches = {"steps": plan.steps(), "shapes": plan.cells, "padding": plan.padding()}
+        batches = {"steps": plan.steps(), "shapes": plan.shapes, "padding": plan.padding()}
         return prepared.statistics | batches
 
 

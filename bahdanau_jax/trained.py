@@ -229,7 +229,7 @@ class Run:
                 found[row] = [hypothesis.EMPTY]
         return found if n_best else [hypotheses[0] for hypotheses in found]
 
-    def force(
+    def score(
         self,
         sources: Sequence[str],
         targets: Sequence[str | Hypothesis],
@@ -243,11 +243,11 @@ class Run:
         tokenised first, which need not give the tokens back that a translation was written with; a
         hypothesis is scored in its own tokens. `advance` is told of the pairs of each batch.
 
-        >>> run.force(["The man sleeps ."], ["L' homme dort ."], coverage=0.2)[0].score
-        >>> run.force(lines, run.translate(lines))  # the same scores again
+        >>> run.score(["The man sleeps ."], ["L' homme dort ."], coverage=0.2)[0].score
+        >>> run.score(lines, run.translate(lines))  # the same scores again
         """
         searching = self.searching(**settings)
-        return decoding.force(*self._models(), self.codecs, searching, sources, targets, advance)
+        return decoding.score(*self._models(), self.codecs, searching, sources, targets, advance)
 
     def encode(self, lines: Sequence[str]) -> list[decoding.Encoded]:
         """What the encoder makes of each line: annotations [S, C], s_0 [H] and the S tokens.
@@ -276,8 +276,8 @@ class Run:
 
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
         """
-        force = functools.partial(self.force, advance=advance)
-        return aligner.align(force, self.codecs, sources, targets, level)
+        score = functools.partial(self.score, advance=advance)
+        return aligner.align(score, self.codecs, sources, targets, level)
 
     def evaluate(
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None

@@ -23,14 +23,14 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "model.readout": model.READOUTS,
         "model.init": model.INITS,
         "model.gradients": model.GRADIENTS,
-        "model.products": model.PRODUCTS,
+        "model.compute_dtype": model.COMPUTE_DTYPES,
         "data.unicode": data.UNICODE,
         "data.tokenizer": data.TOKENIZERS,
         "data.vocabulary": data.VOCABULARIES,
         "data.subwords": data.SAMPLERS,
         "data.plan": data.PLANS,
         "decoding.method": decoding.METHODS,
-        "decoding.products": decoding.PRODUCTS,
+        "decoding.compute_dtype": decoding.COMPUTE_DTYPES,
         "decoding.length_normalization": decoding.NORMALIZATIONS,
     }
 )

@@ -115,7 +115,7 @@ class Train:
     torch_python: Path | None = None  # the Python of an environment with torch, NumPy and joeynmt
     lengths: str = ""  # S = T instead of those of the size, as 30,50
     batches: str = ""  # sentences in a batch instead of those of the size, as 80,320,1280
-    products: str = "float32"  # of ours; beside bfloat16, PyTorch may round by autocast
+    compute_dtype: str = "float32"  # of ours; beside bfloat16, PyTorch may round by autocast
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "python -m benchmarks train",
@@ -132,7 +132,7 @@ def _train(arguments: Sequence[str]) -> dict:
 
     peers = [name.strip() for name in asked.peers.split(",") if name.strip()]
     return train.run(
-        asked.size, peers, asked.rounds, asked.torch_python, lengths, asked.products, batches
+        asked.size, peers, asked.rounds, asked.torch_python, lengths, asked.compute_dtype, batches
     )
 
 

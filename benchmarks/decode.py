@@ -181,13 +181,13 @@ def _rates(rounds: Sequence[Round], text: Text) -> dict[str, Any]:
     }
 
 
-def _ours(run: Run, text: Text, batch_sizes: Sequence[int], products: str = "float32") -> Side:
+def _ours(run: Run, text: Text, batch_sizes: Sequence[int], compute_dtype: str = "float32") -> Side:
     """The same work as JoeyNMT's: what is read and written are tokens."""
     words = [recipe.to_words(run.codecs[0], line) for line in text.sources]
     target = run.codecs[1]
 
     def translate(beam: int, settings: Settings) -> Round:
-        found, spent = _timed(numbered, words, beam, {**settings, "products": products})
+        found, spent = _timed(numbered, words, beam, {**settings, "compute_dtype": compute_dtype})
         ids = [recipe.to_ids(best.text) for best in found]
         return Round(*spent, [target.decode([*line, EOS]) for line in ids], sum(map(len, ids)))
 
@@ -196,8 +196,8 @@ def _ours(run: Run, text: Text, batch_sizes: Sequence[int], products: str = "flo
         "Run.translate: tokens in, batches, search with the alignment and the probability of every "
         "token, tokens out; cutting text into tokens and joining them is not counted"
     )
-    if products != "float32":
-        counted = f"as ours, the factors of products rounded to {products}"
+    if compute_dtype != "float32":
+        counted = f"as ours, the factors of products rounded to {compute_dtype}"
     return Side(translate, {"batch_size": batch_sizes}, counted)
 
 

@@ -42,9 +42,9 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
         found: dict[str, Any] = {
             "machine": machine.describe(PACKAGES),
             "device": machine.device(),
-            "products": config.model.products,
+            "compute_dtype": config.model.compute_dtype,
             "steps": steps,
-            "shapes": plan.cells,
+            "shapes": plan.shapes,
             "padding": round(plan.padding(), 4),
             "compile_seconds": round(time.perf_counter() - start, 2),
         }

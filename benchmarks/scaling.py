@@ -2,7 +2,7 @@
 
 Every equation is linear in B, in T and in V; only the energies and the contexts of the attention
 are made for each pair of positions, S·T, and only products of units with units, n², grow faster
-(`sizes.products`).
+(`sizes.compute_dtype`).
 """
 
 import statistics

@@ -25,7 +25,7 @@ from benchmarks.peers.process import Failure, Peer
 from benchmarks.sizes import Size
 
 PROGRAMS = Path(__file__).parent / "peers"
-MATRIX, PRODUCTS = 4096, 2  # rows of the large matrices, and products in a round;
+MATRIX, COMPUTE_DTYPES = 4096, 2  # rows of the large matrices, and products in a round;
 ON_ACCELERATORS = 8192, 20  # the same where the first are over before they are well begun
 SECONDS = 2.0  # that a round takes at least
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
@@ -40,10 +40,10 @@ class Contestant(NamedTuple):
     choices: Mapping[str, Sequence[Any]]
     flops: Callable[[Size], int] = sizes.flops  # of the products of an update
 
-    def making(self, products: str) -> "Contestant":
+    def making(self, compute_dtype: str) -> "Contestant":
         """With such products where it is ours; beside them PyTorch may choose to round as well."""
-        autocast = (False,) if products == "float32" else (True, False)
-        ways = {"products": (products,), "autocast": autocast}
+        autocast = (False,) if compute_dtype == "float32" else (True, False)
+        ways = {"compute_dtype": (compute_dtype,), "autocast": autocast}
         return self._replace(choices={n: ways.get(n, v) for n, v in self.choices.items()})
 
 
@@ -66,15 +66,15 @@ def _threads() -> tuple[int, ...]:
     return tuple(sorted({data.cores(), 1}, reverse=True))
 
 
-_PRODUCTS = {"products": ("float32",)}
+_COMPUTE_DTYPE = {"compute_dtype": ("float32",)}
 _EAGER = {"compile": (False,), "compile_update": (False,)}
 _ALLOCATOR = {"autocast": (False,), "threads": _threads(), "keep_memory": (True, False)}
 OURS_NAME = "ours"
-OURS = Contestant("the project's train_step", _here, _PRODUCTS)
+OURS = Contestant("the project's train_step", _here, _COMPUTE_DTYPE)
 PEERS: Mapping[str, Contestant] = MappingProxyType(
     {
         "jax": Contestant("plain JAX: scan, autodiff, all logits at once", _here, {}),
-        "bfloat16": Contestant("ours with model.products=bfloat16", _here, {}),
+        "bfloat16": Contestant("ours with model.compute_dtype=bfloat16", _here, {}),
         "torch": Contestant(
             "hand-written PyTorch, eager",
             _there("torch_step.py"),
@@ -98,7 +98,9 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             sizes.joeynmt,
         ),
         "summed-in-loops": Contestant(
-            "ours with weight gradients added up in every step of a recurrence", _here, _PRODUCTS
+            "ours with weight gradients added up in every step of a recurrence",
+            _here,
+            _COMPUTE_DTYPE,
         ),
     }
 )
@@ -115,19 +117,18 @@ def run(
     rounds: int = 5,
     torch_python: Path | None = None,
     lengths: Sequence[int] = (),
-    products: str = "float32",
+    compute_dtype: str = "float32",
     batches: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Measure ours and each peer in the named size; `lengths` instead of its own S = T, and each
     of `batches` instead of its own B.
 
-    `products` are those of ours; with bfloat16, PyTorch may round by autocast where it is faster.
-    A peer that fails is left at that, and has `failed` with its last words.
-    Raises ValueError for unknown names, and where ours fails.
+    `compute_dtype` is that of ours; with bfloat16, PyTorch may round by autocast where it is
+    faster. A peer that fails is not measured further, and has `failed` with its last words. Raises ValueError for unknown names, and where ours fails.
     """
     chosen = choose(sizes.SIZES, size, "size")
-    choose(model.PRODUCTS, products, "products")
-    contestants = {name: choose(PEERS, name, "peer").making(products) for name in peers}
+    choose(model.COMPUTE_DTYPES, compute_dtype, "compute_dtype")
+    contestants = {name: choose(PEERS, name, "peer").making(compute_dtype) for name in peers}
     for name, peer in contestants.items():
         peer.command(name, torch_python)  # what is missing is said before any work
     if lengths:
@@ -136,9 +137,9 @@ def run(
     return {
         "machine": machine.describe(PACKAGES),
         "rounds": rounds,
-        "products": products,
+        "compute_dtype": compute_dtype,
         "sizes": [
-            _measure(one, OURS.making(products), contestants, rounds, torch_python)
+            _measure(one, OURS.making(compute_dtype), contestants, rounds, torch_python)
             for one in chosen
         ],
     }
@@ -166,7 +167,7 @@ def _measure(
     found["peers"], every = {}, []
     for name, peer in contestants.items():
         try:
-            take = functools.partial(turn, count=count, products=settings["products"])
+            take = functools.partial(turn, count=count, compute_dtype=settings["compute_dtype"])
             beside, beside_it = _beside(peer, name, size, python, begin, take, rounds)
         except Failure as error:
             if error.name == OURS_NAME:
@@ -178,7 +179,7 @@ def _measure(
         every += beside_it
     if not every:
         with begin() as ours:
-            every = [turn(ours, count, settings["products"]) for _ in range(rounds)]
+            every = [turn(ours, count, settings["compute_dtype"]) for _ in range(rounds)]
     found["ours"] |= rates(every, size, mine.flops(size))
     programs = [one for one in (found["ours"], *found["peers"].values()) if "failed" not in one]
     limit = found["limit_gflops"] = max(one["matrix_gflops"] for one in programs)
@@ -235,11 +236,11 @@ def rates(rounds: Sequence[Round], size: Size, flops: int) -> dict[str, Any]:
     }
 
 
-def turn(program: Peer, count: int, products: str) -> Round:
+def turn(program: Peer, count: int, compute_dtype: str) -> Round:
     seconds = program.ask(do="step", count=count)["seconds"] / count
     on_cpu = program.greeting["device"] == "cpu"
-    rows, repeats = (MATRIX, PRODUCTS) if on_cpu else ON_ACCELERATORS
-    matrix = program.ask(do="matrix", size=rows, repeats=repeats, products=products)
+    rows, repeats = (MATRIX, COMPUTE_DTYPES) if on_cpu else ON_ACCELERATORS
+    matrix = program.ask(do="matrix", size=rows, repeats=repeats, compute_dtype=compute_dtype)
     return Round(seconds, matrix["flops_per_second"])
 
 

@@ -38,7 +38,7 @@ class Program(NamedTuple):
 def architecture(size: Size, **changes: Any) -> ModelConfig:
     """The default model in this size."""
     sizes = {"source_vocabulary": size.V, "target_vocabulary": size.V, "embedding_size": size.m}
-    layers = {"hidden_size": size.n, "alignment_size": size.a, "maxout_size": size.l}
+    layers = {"hidden_size": size.n, "alignment_size": size.a, "readout_size": size.l}
     return ModelConfig(**{**sizes, **layers, **changes})
 
 
@@ -61,7 +61,7 @@ def simple(config: ModelConfig, params: Any) -> Program:
 
 def rounded(config: ModelConfig, params: Any) -> Program:
     """Ours with bfloat16 factors in every matrix product."""
-    return ours(dataclasses.replace(config, products="bfloat16"), params)
+    return ours(dataclasses.replace(config, compute_dtype="bfloat16"), params)
 
 
 def summed_in_loops(config: ModelConfig, params: Any) -> Program:
@@ -137,8 +137,8 @@ def main(given: dict[str, Any]) -> None:
         held[0], result = compiled(held[0], batch)
         return float(loss(result))
 
-    def matrix(size: int, repeats: int, products: str) -> dict[str, float]:
-        a, b = jax.random.normal(jax.random.key(0), (2, size, size)).astype(products)
+    def matrix(size: int, repeats: int, compute_dtype: str) -> dict[str, float]:
+        a, b = jax.random.normal(jax.random.key(0), (2, size, size)).astype(compute_dtype)
         product = jax.jit(functools.partial(jnp.matmul, preferred_element_type=jnp.float32))
         return serving.matrix_rate(lambda: product(a, b), jax.block_until_ready, size, repeats)
 

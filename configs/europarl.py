@@ -26,7 +26,7 @@ config = Config(
         embedding_size=256,
         hidden_size=256,
         alignment_size=256,
-        maxout_size=256,
+        readout_size=256,
         init="glorot",
         readout_dropout=0.1,
     ),
@@ -50,7 +50,7 @@ config = Config(
         schedule="cosine",
         warmup_steps=200,
         epsilon=1e-8,
-        loss_scale="token",
+        loss_normalization="token",
         ema=0.999,
     ),
     training=TrainingConfig(

@@ -14,7 +14,7 @@ from bahdanau_jax.config import (
 )
 
 config = Config(
-    model=ModelConfig(embedding_size=32, hidden_size=128, alignment_size=128, maxout_size=64),
+    model=ModelConfig(embedding_size=32, hidden_size=128, alignment_size=128, readout_size=64),
     data=DataConfig(
         train="builtin:primes/train?pairs=64000",
         dev="builtin:primes/dev?pairs=500",
@@ -29,7 +29,7 @@ config = Config(
         schedule="cosine",
         warmup_steps=100,
         epsilon=1e-8,
-        loss_scale="token",
+        loss_normalization="token",
     ),
     training=TrainingConfig(
         steps=2000, log_every=100, evaluate_every=1000, checkpoint_every=1000, dev_metric="exact"

@@ -15,7 +15,7 @@ from bahdanau_jax.config import (
 
 config = Config(
     model=ModelConfig(
-        embedding_size=128, hidden_size=192, alignment_size=128, maxout_size=128, init="glorot"
+        embedding_size=128, hidden_size=192, alignment_size=128, readout_size=128, init="glorot"
     ),
     data=DataConfig(
         train="builtin:en-fr/train?pairs=60000",
@@ -32,7 +32,7 @@ config = Config(
         learning_rate=3e-3,
         schedule="cosine",
         warmup_steps=100,
-        loss_scale="token",
+        loss_normalization="token",
         epsilon=1e-8,
     ),
     training=TrainingConfig(steps=1100, evaluate_every=550, checkpoint_every=550),

@@ -15,7 +15,7 @@ from bahdanau_jax.config import (
 
 config = Config(
     model=ModelConfig(
-        embedding_size=32, hidden_size=64, alignment_size=64, maxout_size=32, init="glorot"
+        embedding_size=32, hidden_size=64, alignment_size=64, readout_size=32, init="glorot"
     ),
     data=DataConfig(
         train="builtin:reverse/train?pairs=64000",
@@ -31,7 +31,7 @@ config = Config(
         schedule="cosine",
         warmup_steps=100,
         epsilon=1e-8,
-        loss_scale="token",
+        loss_normalization="token",
     ),
     training=TrainingConfig(
         steps=2000, log_every=100, evaluate_every=500, checkpoint_every=500, dev_metric="exact"

@@ -20,7 +20,7 @@ FILE = Path(__file__).resolve()
 ROOT = FILE.parents[1]
 
 config = Config(
-    model=ModelConfig(embedding_size=11, hidden_size=17, alignment_size=13, maxout_size=7),
+    model=ModelConfig(embedding_size=11, hidden_size=17, alignment_size=13, readout_size=7),
     data=DataConfig(
         train="builtin:en-fr/train?pairs=300&max=6",
         dev="builtin:en-fr/dev?pairs=12&max=6",
@@ -29,7 +29,7 @@ config = Config(
         shapes=1,
     ),
     optimizer=OptimizerConfig(
-        name="adam", learning_rate=1e-2, warmup_steps=5, loss_scale="token", epsilon=1e-8
+        name="adam", learning_rate=1e-2, warmup_steps=5, loss_normalization="token", epsilon=1e-8
     ),
     training=TrainingConfig(steps=30, log_every=4, evaluate_every=10, checkpoint_every=7),
     decoding=DecodingConfig(beam_size=3, batch_size=12),

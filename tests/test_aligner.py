@@ -19,7 +19,7 @@ CODECS = codec.learn(CONFIG, [TEXT])
 asked = []
 
 
-def force(sources, targets):
+def score(sources, targets):
     """Unit i of a target looks at unit i of its source most, a little at all others."""
     found = []
     for source, target in zip(sources, targets, strict=True):
@@ -34,7 +34,7 @@ def force(sources, targets):
 
 def align(sources, targets, level="word"):
     asked.clear()
-    return aligner.align(force, CODECS, sources, targets, level)
+    return aligner.align(score, CODECS, sources, targets, level)
 
 
 @pytest.mark.parametrize("level", data.LEVELS)

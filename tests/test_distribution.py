@@ -105,7 +105,7 @@ def test_rounded_rows_add_up_to_the_bias(values):
     np.testing.assert_allclose(rows.sum(0), np.asarray(bias, np.float64), rtol=0, atol=2.0**-125)
 
 
-@pytest.mark.parametrize("name", list(matrix_products.PRODUCTS))
+@pytest.mark.parametrize("name", list(matrix_products.COMPUTE_DTYPES))
 def test_a_product_with_its_bias_is_the_product_and_the_bias(name):
     x, weight = (jnp.asarray(_logits(*shape), jnp.float32) for shape in ((2, 6, 50), (50, 33)))
     bias = jnp.asarray(_logits(33, seed=3), jnp.float32).at[4].set(-jnp.inf)

@@ -164,7 +164,7 @@ PAIRS = """\
 
 CHINESE = bj.Config(
     model=bj.ModelConfig(
-        embedding_size=24, hidden_size=32, alignment_size=24, maxout_size=24, attention="general"
+        embedding_size=24, hidden_size=32, alignment_size=24, readout_size=24, attention="general"
     ),
     data=bj.DataConfig(
         train="text:a.zh,a.en",
@@ -177,7 +177,7 @@ CHINESE = bj.Config(
         batch_size=11,
         shapes=1,
     ),
-    optimizer=bj.OptimizerConfig(name="adam", learning_rate=1e-2, loss_scale="token"),
+    optimizer=bj.OptimizerConfig(name="adam", learning_rate=1e-2, loss_normalization="token"),
     training=bj.TrainingConfig(steps=250, log_every=50, checkpoint_every=0),
     decoding=bj.DecodingConfig(beam_size=2, max_ratio=10.0),
 )

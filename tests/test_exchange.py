@@ -131,7 +131,7 @@ def test_groundhogs_weights_become_a_run(tmp_path):
     assert (source, target) == ([2, 9, 1, 21, 0], [3, 27, 2, 0])
     log_p = oracles.groundhog_log_probabilities(weights, theirs(source, VS), theirs(target, VT))
     expected = log_p[np.arange(4), theirs(target, VT)].sum()
-    (forced,) = run.force(["s2 s9 strange s21"], ["t3 t27 t2"])
+    (forced,) = run.score(["s2 s9 strange s21"], ["t3 t27 t2"])
     assert forced.score == pytest.approx(expected, rel=1e-5)
 
 

@@ -44,14 +44,14 @@ def test_a_run_translates_forces_and_evaluates(run, tmp_path):
     ranked = run.translate(LINES, n_best=3)
     assert [row[0] for row in ranked] == best
     assert [len(row) for row in ranked] == [3, 1, 3]  # the blank line has one
-    forced = run.force(LINES, [h.text for h in best])
+    forced = run.score(LINES, [h.text for h in best])
     assert [h.text for h in forced] == [h.text for h in best]
     scores = run.evaluate(LINES, ["Nous dormons."] * 3, tmp_path / "out")
     assert scores["sentences"] == 3 and 0 <= scores["BLEU"] <= 100
     lines = (tmp_path / "out" / "translations.txt").read_text().split("\n")
     assert lines == [*(h.text for h in best), ""]
     with pytest.raises(ValueError, match="3 sources but 1 targets"):
-        run.force(LINES, ["one"])
+        run.score(LINES, ["one"])
     with pytest.raises(ValueError, match="beam of 3: set the beam size to at least 5"):
         run.translate(LINES, n_best=5)
 

@@ -143,8 +143,8 @@ def test_lines_are_encoded_as_they_are_attended_to(run, trained):
 def test_forced_scores_are_on_the_scale_that_is_asked_for(run):
     lines = [line for line in LINES if line]
     short = ["No."] * len(lines)
-    plain = run.force(lines, short, length_normalization="none")
-    scaled = run.force(lines, short, length_normalization="average", coverage=0.3)
+    plain = run.score(lines, short, length_normalization="none")
+    scaled = run.score(lines, short, length_normalization="average", coverage=0.3)
     for ours, theirs in zip(plain, scaled, strict=True):
         assert math.isclose(ours.score, sum(ours.log_probabilities), abs_tol=1e-4)
         missed = np.log(np.clip(theirs.alpha[:, :-1].sum(0), 1e-6, 1)).sum()
@@ -158,7 +158,7 @@ def test_an_ensemble_scores_as_it_translates(run, trained):
     # A model that has hardly learned would end at once.
     found = both.translate(LINES, min_ratio=0.5)
     assert sum(len(h.tokens) > 1 for h in found) == 5
-    _alike(found, both.force(LINES, found))
+    _alike(found, both.score(LINES, found))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_hypotheses_are_forced_in_their_own_tokens(run, how):
     if "method" in how:
         assert not all(h.finished for h in found)
         assert any(run.codecs[1].units(h.text)[: len(h.tokens)] != h.tokens for h in found)
-    _alike(found, run.force([line for line, _ in pairs], found, **how))
+    _alike(found, run.score([line for line, _ in pairs], found, **how))
 
 
 def _alike(found, forced):

@@ -8,7 +8,7 @@ compares the names of both.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-PRODUCTS = {
+COMPUTE_DTYPES = {
     "float32": "factors as they are",
     "bfloat16": "factors rounded to bfloat16, products added up in float32",
 }
@@ -58,7 +58,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "deferred": "one product for all steps: faster, reverse mode only",
             "autodiff": "JAX's own, step by step",
         },
-        "model.products": PRODUCTS,
+        "model.compute_dtype": COMPUTE_DTYPES,
         "data.train": {
             "text:FILE,FILE": "two files with a sentence a line, also .gz and .xz",
             "tsv:FILE": "a table: source and target are columns 1 and 2",
@@ -99,7 +99,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "inverse_sqrt": "it falls as 1 / sqrt(step)",
             "linear": "it falls to 0 on a line, at the last step",
         },
-        "optimizer.loss_scale": {
+        "optimizer.loss_normalization": {
             "sum": "nothing: the sum over the batch, the paper's",
             "sentence": "the number of sentences",
             "token": "the number of target tokens",
@@ -128,7 +128,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "average": "that sum divided by the length",
             "wu": "that sum divided by ((5 + length) / 6)^alpha (arXiv 1609.08144)",
         },
-        "decoding.products": {"model": "as model.products", **PRODUCTS},
+        "decoding.compute_dtype": {"model": "as model.compute_dtype", **COMPUTE_DTYPES},
         "translate.format": {
             "text": "a line a translation",
             "jsonl": "an object a translation: text, score, tokens, weights of attention",

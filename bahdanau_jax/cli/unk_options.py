@@ -68,7 +68,7 @@ class Known:
             [decoding.replace_unknown(h, self._run.codecs, line, self._lexicon) for h in each]
             for line, each in zip(sources, ranked, strict=True)
         ]
-        if decoding.METHODS[self._asked.settings.method].by_chance:
+        if decoding.METHODS[self._asked.settings.method].stochastic:
             return found
         return [decoding.distinct(each) for each in found]
 

@@ -5,25 +5,25 @@ from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.encoder_states import Encoded, encode
 from bahdanau_jax.decoding.long_lines import LONGEST
 from bahdanau_jax.decoding.ranking import NORMALIZATIONS
-from bahdanau_jax.decoding.scoring import below, force
+from bahdanau_jax.decoding.scoring import below, score
 from bahdanau_jax.decoding.search_program import METHODS
-from bahdanau_jax.decoding.translation import PRODUCTS, distinct, translate
+from bahdanau_jax.decoding.translation import COMPUTE_DTYPES, distinct, translate
 from bahdanau_jax.decoding.unk_replacement import LexiconCounts, read_lexicon, replace_unknown
 
 __all__ = [
+    "COMPUTE_DTYPES",
     "LONGEST",
     "METHODS",
     "NORMALIZATIONS",
-    "PRODUCTS",
     "Encoded",
     "LexiconCounts",
     "Rules",
     "below",
     "distinct",
     "encode",
-    "force",
     "read_lexicon",
     "replace_unknown",
+    "score",
     "search_program",
     "translate",
 ]

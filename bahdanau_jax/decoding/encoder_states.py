@@ -41,7 +41,10 @@ def encode(
 
     A blank line has one annotation, that of EOS.
     """
-    ((config,), (params,)), size = members(config, params, decoding.products), decoding.batch_size
+    ((config,), (params,)), size = (
+        members(config, params, decoding.compute_dtype),
+        decoding.batch_size,
+    )
     ids = [codec.encode(line) for line in lines]
     found: dict[int, Encoded] = {}
     for rows, length in grouped([len(each) for each in ids], size):

@@ -19,13 +19,13 @@ from bahdanau_jax.decoding.search_program import Configs, Weights, mean
 from bahdanau_jax.decoding.search_shapes import grouped, height
 from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.model import Params, forced
+from bahdanau_jax.model import Params, teacher_forced
 from bahdanau_jax.reporting import ignore
 
-forcing = jax.jit(forced, static_argnums=0)
+teacher_forcing = jax.jit(teacher_forced, static_argnums=0)
 
 
-def force(
+def score(
     config: ModelConfig | Configs,
     params: Params | Weights,
     codecs: tuple[Codec, Codec],
@@ -45,7 +45,7 @@ def force(
         raise ValueError(f"{len(sources)} sources but {len(targets)} targets: one each, please")
     x = [codecs[0].encode(line) for line in sources]
     y = [_ids(codecs[1], target) for target in targets]
-    many, ranking = members(config, params, decoding.products), Ranking.of(decoding)
+    many, ranking = members(config, params, decoding.compute_dtype), Ranking.of(decoding)
     hypotheses: dict[int, Hypothesis] = {}
     longer = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
     batches = [*grouped(longer, decoding.batch_size)]
@@ -57,7 +57,7 @@ def force(
         source = pad([*(x[row] for row in rows), *fillers], length)
         target = pad([*(y[row] for row in rows), *fillers], length)
         batch = Batch(*source, *target, np.ones(size, np.float32))
-        made = [forcing(*member, batch) for member in zip(*many, strict=True)]
+        made = [teacher_forcing(*member, batch) for member in zip(*many, strict=True)]
         log_p, alpha = mean([one.log_p for one in made]), mean([one.alpha for one in made])
         return np.asarray(log_p), np.asarray(alpha)
 

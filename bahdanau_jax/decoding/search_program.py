@@ -90,7 +90,7 @@ class Method(NamedTuple):
 
     find: Callable[..., Found]
     width: Callable[[DecodingConfig, int], int]  # hypotheses it extends at once to find n
-    by_chance: bool  # whether what it found might have ended after all
+    stochastic: bool  # whether what it found might have ended after all
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -101,7 +101,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 )
 
 # Settings that enter a search as arrays or not at all: programs that differ in these alone are one.
-OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "products", "seed", "ban_unk")
+OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "compute_dtype", "seed", "ban_unk")
 
 
 def search(
@@ -131,11 +131,11 @@ def _search(configs, weights, inputs, steps, decoding, n_best) -> Found:
     method = METHODS[decoding.method]
     # One hypothesis has about as many words as its source: only several repay the folding.
     several = method.width(decoding, n_best) > 1
-    stepping, state = together(configs, weights, inputs.source, inputs.mask, folded=several)
+    stepping, state = combined(configs, weights, inputs.source, inputs.mask, folded=several)
     return method.find(stepping, state, inputs, steps, decoding, n_best)
 
 
-def together(
+def combined(
     configs: Configs,
     weights: Weights,
     source: Int[Array, "B S"],

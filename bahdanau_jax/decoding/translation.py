@@ -26,25 +26,25 @@ from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import Params
 from bahdanau_jax.reporting import ignore
 
-# Values of `decoding.products` -> the model with these products.
-PRODUCTS: Mapping[str, Callable[[ModelConfig], ModelConfig]] = MappingProxyType(
+# Values of `decoding.compute_dtype` -> the model with these products.
+COMPUTE_DTYPES: Mapping[str, Callable[[ModelConfig], ModelConfig]] = MappingProxyType(
     {
         "model": lambda config: config,
         **{
-            name: lambda config, name=name: dataclasses.replace(config, products=name)
-            for name in model.PRODUCTS
+            name: lambda config, name=name: dataclasses.replace(config, compute_dtype=name)
+            for name in model.COMPUTE_DTYPES
         },
     }
 )
 
 
 def members(
-    config: ModelConfig | Configs, params: Params | Weights, products: str
+    config: ModelConfig | Configs, params: Params | Weights, compute_dtype: str
 ) -> tuple[Configs, Weights]:
     """One model, or the several of an ensemble, as several, with such products."""
     if isinstance(config, ModelConfig):
-        return members((config,), (params,), products)  # pyright: ignore
-    return tuple(map(PRODUCTS[products], config)), params  # pyright: ignore
+        return members((config,), (params,), compute_dtype)  # pyright: ignore
+    return tuple(map(COMPUTE_DTYPES[compute_dtype], config)), params  # pyright: ignore
 
 
 def translate(
@@ -92,7 +92,7 @@ def translate(
     found: list[list[Hypothesis]] = [[] for _ in pieces]
     line_of = [number for number, each in enumerate(parts) for _ in each]
     missing = [len(each) for each in parts]  # pieces of each line
-    many = members(config, params, decoding.products)
+    many = members(config, params, decoding.compute_dtype)
     for rows, hypotheses in _searched(many, codecs[1], decoding, pieces, n_best):
         for row, ranked in zip(rows, hypotheses, strict=True):
             found[row] = ranked
@@ -115,7 +115,7 @@ def _answer(parts: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hyp
             join([ranked[min(rank, len(ranked) - 1)] for ranked in parts], ranking)
             for rank in range(max(map(len, parts)))
         ]
-    if METHODS[decoding.method].by_chance:
+    if METHODS[decoding.method].stochastic:
         return found
     return distinct(found)
 
@@ -146,7 +146,7 @@ def _searched(
 
         found = searched(inputs)
         ended = found.finished[: len(rows), 0]
-        if decoding.ban_unk and not (METHODS[decoding.method].by_chance or ended.all()):
+        if decoding.ban_unk and not (METHODS[decoding.method].stochastic or ended.all()):
             free = inputs.rules._replace(ban_unk=np.zeros(len(inputs.source), bool))
             found = _either(found, searched(inputs._replace(rules=free)))
         return found

@@ -11,11 +11,11 @@ from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, fold, predictor, start
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.initialization import count, init, shapes
-from bahdanau_jax.model.matrix_products import PRODUCTS
+from bahdanau_jax.model.matrix_products import COMPUTE_DTYPES
 from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.score_contract import check_score
-from bahdanau_jax.model.teacher_forcing import Forced, forced
+from bahdanau_jax.model.teacher_forcing import TeacherForced, teacher_forced
 
 if TYPE_CHECKING:
     from bahdanau_jax.model.seq2seq import Seq2Seq as Seq2Seq
@@ -34,16 +34,16 @@ if fault := compiler_faults.present():
 
 __all__ = [
     "CELLS",
+    "COMPUTE_DTYPES",
     "DIRECTIONS",
     "GRADIENTS",
     "INITIAL_STATES",
     "INITS",
     "ORDERS",
-    "PRODUCTS",
     "READOUTS",
-    "Forced",
     "Params",
     "Seq2Seq",
+    "TeacherForced",
     "attention",
     "check_score",
     "count",
@@ -51,7 +51,6 @@ __all__ = [
     "draw",
     "encode",
     "fold",
-    "forced",
     "groundhog",
     "init",
     "loss",
@@ -60,4 +59,5 @@ __all__ = [
     "score_named",
     "shapes",
     "start",
+    "teacher_forced",
 ]

@@ -145,7 +145,7 @@ def additive(activation: Callable[[Array], Array]) -> Score:
     return Score(
         init=init_additive,
         keys=lambda config, params, annotations, mask: matmul(
-            config.products, annotations, params["U_a"]
+            config.compute_dtype, annotations, params["U_a"]
         ),
         query=lambda params: params["W_a"],
         score=functools.partial(additive_score, activation),
@@ -207,7 +207,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(
         "general": Score(
             init=init_general,
             keys=lambda config, params, annotations, mask: matmul(
-                config.products, annotations, params["W"].T
+                config.compute_dtype, annotations, params["W"].T
             ),
             query=state_itself,
             score=dot_score,

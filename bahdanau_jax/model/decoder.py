@@ -108,7 +108,7 @@ def init_decoder(key: Array, config: ModelConfig) -> dict[str, Array]:
 
 def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
     """U_o, V_o, C_o and b_o, each as wide as the readout's t̃."""
-    weight, size = INITS[config.init].weight, config.maxout_size * READOUTS[config.readout].width
+    weight, size = INITS[config.init].weight, config.readout_size * READOUTS[config.readout].width
     return draw(
         key,
         {
@@ -122,7 +122,7 @@ def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
 
 def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
     """W_o [L, V] and b_w [V]; with `output_size`, W_1 before W_o and no bias between."""
-    weight, size = INITS[config.init].weight, config.maxout_size
+    weight, size = INITS[config.init].weight, config.readout_size
     shapes: dict[str, Any] = {}
     if config.output_size:
         shapes["W_1"] = (weight, (size, config.output_size))
@@ -191,7 +191,7 @@ def readout(
 def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
     """The linear layer between readout and vocabulary, where there is one."""
     W_1 = params["output"].get("W_1")
-    return t if W_1 is None else matmul(config.products, t, W_1)
+    return t if W_1 is None else matmul(config.compute_dtype, t, W_1)
 
 
 def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
@@ -201,7 +201,7 @@ def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
     """
     C, C_o = CELLS[config.cell].inputs(params["decoder"], "C"), params["readout"]["C_o"]
     both = jnp.concatenate([C, C_o], axis=-1)
-    seen = matmul(config.products, memory.annotations, both)
+    seen = matmul(config.compute_dtype, memory.annotations, both)
     return Folded(seen, memory.keys, memory.mask, memory.initial)
 
 
@@ -225,7 +225,7 @@ def teacher_force(
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
     y = dropout(keys, 2, config.embedding_dropout, embed(params["target_embedding"], before))
     weights, rest = _given(config, params, memory)
-    dot = recurrence.times(_factors(config, params), config.products)
+    dot = recurrence.times(_factors(config, params), config.compute_dtype)
     states, alpha = recurrence.scan(
         _step(config, "W_a" in weights),
         weights,
@@ -233,7 +233,7 @@ def teacher_force(
         start(memory),
         _inputs(config, dot, params, y, before),
         config.gradients,
-        config.products,
+        config.compute_dtype,
     )
     t = readout(config, dot, params, states, y)
     t = dropout(keys, 3, config.readout_dropout, t)
@@ -270,9 +270,9 @@ def predictor(config: ModelConfig, params: Params, memory: Memory | Folded) -> P
     """`stepper` for a search that takes a few words of each distribution: faster."""
     (weights, rest), output = _given(config, params, memory), params["output"]
     move = _step(config, "W_a" in weights)
-    W_o = with_bias(config.products, output["W_o"], output["b_w"])
+    W_o = with_bias(config.compute_dtype, output["W_o"], output["b_w"])
     factors = {**weights, **_factors(config, params), "W_o": W_o}
-    dot = recurrence.times(rounded(config.products, factors), config.products)
+    dot = recurrence.times(rounded(config.compute_dtype, factors), config.compute_dtype)
     if isinstance(memory, Folded):
         dot = _unfolding(dot, weights["C"].shape[-1])
 

@@ -57,8 +57,8 @@ def _step(cell_step: Callable[..., Array]) -> recurrence.Step:
     """A step of the cell that carries the state through padding unchanged."""
 
     def step(dot, _, h, inputs):
-        products, real = inputs
-        return jnp.where(real, cell_step(dot, h, jnp.stack(products)), h), ()
+        compute_dtype, real = inputs
+        return jnp.where(real, cell_step(dot, h, jnp.stack(compute_dtype)), h), ()
 
     return step
 
@@ -78,14 +78,20 @@ def bidirectional(
     cells = [params[direction] for direction in DIRECTIONS[config.encoder_directions]]
     turns = [lambda x: x, lambda x: jnp.flip(x, 0)][: len(cells)]
     inputs = [
-        add_bias(matmul(config.products, turn(x), cell.inputs(p, "W")), cell.bias(p))
+        add_bias(matmul(config.compute_dtype, turn(x), cell.inputs(p, "W")), cell.bias(p))
         for turn, p in zip(turns, cells, strict=True)
     ]
     real = jnp.stack([turn(mask) for turn in turns], axis=1)[..., None]
     weights = jax.tree.map(lambda *w: jnp.stack(w), *[cell.weights(p) for p in cells])
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
     h, _ = recurrence.scan(
-        _STEPS[config.cell], weights, None, start, (inputs, real), config.gradients, config.products
+        _STEPS[config.cell],
+        weights,
+        None,
+        start,
+        (inputs, real),
+        config.gradients,
+        config.compute_dtype,
     )
     last = h[-1]
     h = jnp.concatenate([turn(h[:, i]) for i, turn in enumerate(turns)], axis=-1)
@@ -113,7 +119,7 @@ def encode(
     else:
         p = params["initial_state"]
         end = last[DIRECTIONS[config.encoder_directions].index(start)]
-        initial = jnp.tanh(add_bias(matmul(config.products, end, p["W_s"]), p["b_s"]))
+        initial = jnp.tanh(add_bias(matmul(config.compute_dtype, end, p["W_s"]), p["b_s"]))
     annotations = jnp.swapaxes(dropout(keys, 1, config.annotation_dropout, h), 0, 1)
     score = score_named(config.attention)
     return Memory(

@@ -80,7 +80,7 @@ SIZES: Mapping[str, tuple[str, int]] = MappingProxyType(
         "embedding_size": ("W_0_enc_approx_embdr", 1),
         "hidden_size": ("W_enc_transition_0", 0),
         "alignment_size": ("A_dec_transition_0", 1),
-        "maxout_size": ("W1_dec_deep_softmax", 0),
+        "readout_size": ("W1_dec_deep_softmax", 0),
         "output_size": ("W1_dec_deep_softmax", 1),
     }
 )

@@ -53,9 +53,11 @@ class _Words(NamedTuple):
         return _Words(*(jnp.sum(each * weight) for each in self))
 
 
-def _words(smoothing, products, t, W_o, b_w, target) -> tuple[_Words, Array]:
+def _words(smoothing, compute_dtype, t, W_o, b_w, target) -> tuple[_Words, Array]:
     """Those of one chunk, and the probabilities [R V]."""
-    logits = add_bias(matmul(products, t, W_o), b_w).astype(jnp.promote_types(t.dtype, jnp.float32))
+    logits = add_bias(matmul(compute_dtype, t, W_o), b_w).astype(
+        jnp.promote_types(t.dtype, jnp.float32)
+    )
     top = jnp.max(logits, axis=-1)
     exp = jnp.exp(logits - top[..., None])
     total = jnp.sum(exp, axis=-1)
@@ -91,7 +93,7 @@ def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
 
 def plain_cross_entropy(
     smoothing: float,
-    products: str,
+    compute_dtype: str,
     t: Float[Array, "T B M"],
     W_o: Float[Array, "M V"],
     b_w: Float[Array, " V"],
@@ -107,7 +109,7 @@ def plain_cross_entropy(
     @jax.checkpoint
     def body(sums, chunk):
         t, target, weight = chunk
-        words, _ = _words(smoothing, products, t, W_o, b_w, target)
+        words, _ = _words(smoothing, compute_dtype, t, W_o, b_w, target)
         return jax.tree.map(jnp.add, sums, words.sums(weight)), None
 
     sums, _ = lax.scan(body, _nothing(weight), _chunks(t, target, weight, W_o.shape[-1]))
@@ -116,37 +118,43 @@ def plain_cross_entropy(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def cross_entropy(
-    smoothing: float, products: str, t: Array, W_o: Array, b_w: Array, target: Array, weight: Array
+    smoothing: float,
+    compute_dtype: str,
+    t: Array,
+    W_o: Array,
+    b_w: Array,
+    target: Array,
+    weight: Array,
 ) -> tuple[Array, Array, Array]:
     """`plain_cross_entropy`, with gradients that its forward pass makes; reverse mode alone.
 
     Where ε > 0, nll has gradients of w, but none of t, W_o and b_w.
     """
-    W_o = rounded(products, {"W_o": W_o})["W_o"]  # once, not for each chunk
-    return plain_cross_entropy(smoothing, products, t, W_o, b_w, target, weight)
+    W_o = rounded(compute_dtype, {"W_o": W_o})["W_o"]  # once, not for each chunk
+    return plain_cross_entropy(smoothing, compute_dtype, t, W_o, b_w, target, weight)
 
 
 def _nothing(weight: Array) -> _Words:
     return _Words(*(jnp.zeros((), weight.dtype) for _ in _Words._fields))
 
 
-def _forward(smoothing, products, t, W_o, b_w, target, weight):
+def _forward(smoothing, compute_dtype, t, W_o, b_w, target, weight):
     """The form of each line is what XLA makes fast on a CPU: docs/decisions.md."""
     vocabulary = W_o.shape[-1]
     rows, *others = _chunks(t, target, weight, vocabulary)
-    W_o = rounded(products, {"W_o": W_o})["W_o"]
+    W_o = rounded(compute_dtype, {"W_o": W_o})["W_o"]
 
     def body(carry, chunk):
         sums, d_W, d_b = carry
         t, turned, target, weight = chunk
-        words, p = _words(smoothing, products, t, W_o, b_w, target)
+        words, p = _words(smoothing, compute_dtype, t, W_o, b_w, target)
         hit = lax.broadcasted_iota(target.dtype, p.shape, 1) == target[:, None]
         d = (p - jnp.where(hit, 1 - smoothing, 0.0) - smoothing / vocabulary) * weight[:, None]
         d = d.astype(t.dtype)
-        d_W = d_W + matmul(products, turned, d)
+        d_W = d_W + matmul(compute_dtype, turned, d)
         d_b = d_b + jnp.matmul(jnp.ones_like(d[:, 0]), d, precision="highest")  # sum over rows
         sums = jax.tree.map(jnp.add, sums, words.sums(weight))
-        return (sums, d_W, d_b), (einsum(products, "rv,mv->rm", d, W_o), words)
+        return (sums, d_W, d_b), (einsum(compute_dtype, "rv,mv->rm", d, W_o), words)
 
     start = (_nothing(weight), jnp.zeros(W_o.shape, t.dtype), jnp.zeros_like(b_w))
     chunks = (rows, jnp.swapaxes(rows, 1, 2), *others)
@@ -156,7 +164,7 @@ def _forward(smoothing, products, t, W_o, b_w, target, weight):
     return tuple(sums), ((d_t, d_W, d_b), words)
 
 
-def _backward(smoothing, products, residuals, cotangent):
+def _backward(smoothing, compute_dtype, residuals, cotangent):
     gradients, words = residuals
     scale = cotangent[0] if smoothing else cotangent[0] + cotangent[1]  # then the two are one
     d_weight = sum(c * each for c, each in zip(cotangent, words, strict=True))
@@ -193,7 +201,7 @@ def sums(
     output = params["output"]
     target = batch.target.T
     loss, nll, correct = CROSS_ENTROPIES[config.gradients](
-        smoothing, config.products, t, output["W_o"], output["b_w"], target, weight
+        smoothing, config.compute_dtype, t, output["W_o"], output["b_w"], target, weight
     )
     return Sums(
         loss=loss,

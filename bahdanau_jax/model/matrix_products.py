@@ -1,4 +1,4 @@
-"""Matrix products, in the precision that the configuration asks for.
+"""Matrix products in the compute dtype of the configuration.
 
 With `bfloat16` both factors are rounded to it, and what they add up to is float32: parameters,
 states, softmax, loss and gradients stay as they are. Backward likewise.
@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Values of `model.products` -> what the factors are rounded to; None: they stay what they are.
-PRODUCTS: Mapping[str, Any] = MappingProxyType({"float32": None, "bfloat16": jnp.bfloat16})
+# Values of `model.compute_dtype` -> what the factors are rounded to; None: they stay what they are.
+COMPUTE_DTYPES: Mapping[str, Any] = MappingProxyType({"float32": None, "bfloat16": jnp.bfloat16})
 
 
-def einsum(products: str, subscripts: str, a: Array, b: Array) -> Array:
+def einsum(compute_dtype: str, subscripts: str, a: Array, b: Array) -> Array:
     """`jnp.einsum` of two arrays of one type, whose type the result has too."""
-    rounded = PRODUCTS[products]
+    rounded = COMPUTE_DTYPES[compute_dtype]
     if rounded is None:
         return jnp.einsum(subscripts, a, b)
     return jnp.einsum(
@@ -27,9 +27,9 @@ def einsum(products: str, subscripts: str, a: Array, b: Array) -> Array:
     )
 
 
-def rounded(products: str, factors: Mapping[str, Array]) -> dict[str, Array]:
-    """The factors as products round them, once for all the products of a loop."""
-    dtype = PRODUCTS[products]
+def rounded(compute_dtype: str, factors: Mapping[str, Array]) -> dict[str, Array]:
+    """The factors rounded to the compute dtype, once for all the products of a loop."""
+    dtype = COMPUTE_DTYPES[compute_dtype]
     return {n: x if dtype is None else x.astype(dtype) for n, x in factors.items()}
 
 
@@ -37,14 +37,14 @@ EVEN = 32  # terms that bfloat16 products on a CPU sum at once; other numbers of
 
 
 def with_bias(
-    products: str, weight: Float[Array, "I O"], bias: Float[Array, " O"]
+    compute_dtype: str, weight: Float[Array, "I O"], bias: Float[Array, " O"]
 ) -> Float[Array, "J O"]:
     """[weight; bias; 0], whose product with `with_ones` of x is x @ weight + bias.
 
     Adding a bias is a pass through all of a product; here it costs nothing. Rounded factors lose
     none of it: three rows of bfloat16 add up to a float32.
     """
-    dtype, rows = PRODUCTS[products] or bias.dtype, []
+    dtype, rows = COMPUTE_DTYPES[compute_dtype] or bias.dtype, []
     for _ in range(1 if dtype == bias.dtype else 3):
         rows.append(bias.astype(dtype).astype(bias.dtype))
         bias = jnp.where(jnp.isfinite(rows[-1]), bias - rows[-1], 0)
@@ -59,30 +59,34 @@ def with_ones(x: Float[Array, "*X I"], size: int) -> Float[Array, "*X J"]:
 
 
 def matmul(
-    products: str, x: Float[Array, "*X I"], weight: Float[Array, "*W I O"]
+    compute_dtype: str, x: Float[Array, "*X I"], weight: Float[Array, "*W I O"]
 ) -> Float[Array, "*X O"]:
     """x @ weight, of x's type. Leading axes of the weight, if any, are batch axes that x has too.
 
-    >>> matmul(config.products, annotations, params["U_a"])
+    >>> matmul(config.compute_dtype, annotations, params["U_a"])
     """
-    return x @ weight if PRODUCTS[products] is None else _matmul(products, x, weight)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _matmul(products: str, x: Array, weight: Array) -> Array:
-    return einsum(
-        products, "...i,io->...o" if weight.ndim == 2 else "...bi,...io->...bo", x, weight
+    return (
+        x @ weight if COMPUTE_DTYPES[compute_dtype] is None else _matmul(compute_dtype, x, weight)
     )
 
 
-def _backward(products: str, factors: tuple[Array, Array], d: Array) -> tuple[Array, Array]:
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _matmul(compute_dtype: str, x: Array, weight: Array) -> Array:
+    return einsum(
+        compute_dtype, "...i,io->...o" if weight.ndim == 2 else "...bi,...io->...bo", x, weight
+    )
+
+
+def _backward(compute_dtype: str, factors: tuple[Array, Array], d: Array) -> tuple[Array, Array]:
     x, weight = factors
-    d_x = matmul(products, d, jnp.swapaxes(weight, -1, -2))
+    d_x = matmul(compute_dtype, d, jnp.swapaxes(weight, -1, -2))
     if weight.ndim > 2:
-        return d_x, einsum(products, "...bi,...bo->...io", x, d)
+        return d_x, einsum(compute_dtype, "...bi,...bo->...io", x, d)
     # Over two axes at least: XLA on a CPU rounds no product of two axes whose first one it sums.
     rows, columns = (leaf.reshape(-1, *leaf.shape[-2:]) for leaf in (x, d))
-    return d_x, einsum(products, "tri,tro->io", rows, columns)
+    return d_x, einsum(compute_dtype, "tri,tro->io", rows, columns)
 
 
-_matmul.defvjp(lambda products, x, weight: (_matmul(products, x, weight), (x, weight)), _backward)
+_matmul.defvjp(
+    lambda compute_dtype, x, weight: (_matmul(compute_dtype, x, weight), (x, weight)), _backward
+)

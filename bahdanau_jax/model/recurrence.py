@@ -23,9 +23,9 @@ Weights = Mapping[str, Array]  # each [... I O]; leading axes, if any, are batch
 Step = Callable[[Dot, Any, Any, Any], tuple[Any, Any]]  # (dot, rest, carry, input) -> carry, output
 
 
-def times(weights: Weights, products: str) -> Dot:
+def times(weights: Weights, compute_dtype: str) -> Dot:
     """The plain `dot`, for a single step outside a scan."""
-    return lambda name, operand: matmul(products, operand, weights[name])
+    return lambda name, operand: matmul(compute_dtype, operand, weights[name])
 
 
 def scan(
@@ -35,18 +35,18 @@ def scan(
     carry: Any,
     inputs: Any,
     gradients: str,
-    products: str = "float32",
+    compute_dtype: str = "float32",
 ):
     """Run `step` over the leading axis of `inputs`: the carry after every step, and the outputs.
 
     `step` may not close over arrays: what it needs besides `weights` comes through `rest`.
-    `gradients` is a name of `GRADIENTS`, `products` of `PRODUCTS`.
+    `gradients` is a name of `GRADIENTS`, `compute_dtype` of `COMPUTE_DTYPES`.
     """
-    return GRADIENTS[gradients](step, products, weights, rest, carry, inputs)
+    return GRADIENTS[gradients](step, compute_dtype, weights, rest, carry, inputs)
 
 
-def _autodiff(step: Step, products: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
-    dot = times(weights, products)
+def _autodiff(step: Step, compute_dtype: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
+    dot = times(weights, compute_dtype)
 
     def body(carry, x):
         carry, output = step(dot, rest, carry, x)
@@ -58,8 +58,8 @@ def _autodiff(step: Step, products: str, weights: Weights, rest: Any, carry: Any
 _deferred = jax.custom_vjp(_autodiff, nondiff_argnums=(0, 1))
 
 
-def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
-    multiply = times(rounded(products, dict(weights)), products)
+def _forward(step: Step, compute_dtype: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
+    multiply = times(rounded(compute_dtype, dict(weights)), compute_dtype)
 
     def body(carry, x):
         results = {}
@@ -76,23 +76,23 @@ def _forward(step: Step, products: str, weights: Weights, rest: Any, carry: Any,
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _known(products: str, operand: Array, turned: Array, result: Array) -> Array:
+def _known(compute_dtype: str, operand: Array, turned: Array, result: Array) -> Array:
     """operand @ turnedᵀ, where the result is known already; the weight has no gradient."""
     return result
 
 
 _known.defvjp(
-    lambda products, operand, turned, result: (result, turned),
-    lambda products, turned, d: (matmul(products, d, turned), jnp.zeros_like(turned), d),
+    lambda compute_dtype, operand, turned, result: (result, turned),
+    lambda compute_dtype, turned, d: (matmul(compute_dtype, d, turned), jnp.zeros_like(turned), d),
 )
 
 
-def _backward(step: Step, products: str, residuals, cotangent):
+def _backward(step: Step, compute_dtype: str, residuals, cotangent):
     weights, rest, start, inputs, carries, results = residuals
     steps = len(jax.tree.leaves(carries)[0])
     (rest, fixed), (inputs, flags) = _parted(rest), _parted(inputs)
     # Turned and rounded here, once for all steps.
-    turned = rounded(products, {name: jnp.swapaxes(w, -1, -2) for name, w in weights.items()})
+    turned = rounded(compute_dtype, {name: jnp.swapaxes(w, -1, -2) for name, w in weights.items()})
     same: dict[str, tuple[str, int]] = {}  # operands that are a leaf of the carry before or after
 
     def pull(t, inputs, results, d_after):
@@ -103,7 +103,7 @@ def _backward(step: Step, products: str, residuals, cotangent):
 
             def dot(name: str, operand: Array) -> Array:
                 operands[name] = operand
-                return _known(products, operand, turned[name], results[name])  # pyright: ignore
+                return _known(compute_dtype, operand, turned[name], results[name])  # pyright: ignore
 
             after = step(dot, _joined(rest, fixed), carry, _joined(x, _at(flags, t)))
             places = {id(leaf): ("after", i) for i, leaf in enumerate(jax.tree.leaves(after[0]))}
@@ -143,7 +143,7 @@ def _backward(step: Step, products: str, residuals, cotangent):
     operands |= {name: history[side][leaf] for name, (side, leaf) in same.items()}
 
     d_weights = {
-        name: einsum(products, "t...bi,t...bo->...io", operand, d_results[name])
+        name: einsum(compute_dtype, "t...bi,t...bo->...io", operand, d_results[name])
         for name, operand in operands.items()
     }
     return d_weights, d_rest, d_start, d_inputs

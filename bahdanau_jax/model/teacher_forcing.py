@@ -18,7 +18,7 @@ from bahdanau_jax.model.matrix_products import matmul
 from bahdanau_jax.model.parameters import Params, add_bias
 
 
-class Forced(NamedTuple):
+class TeacherForced(NamedTuple):
     """Of every target word, given the ones before it; padded positions hold what came out."""
 
     log_p: Float[Array, "B T"]  # of the word itself, in nats
@@ -27,10 +27,10 @@ class Forced(NamedTuple):
     alpha: Float[Array, "B T S"]  # what was attended to before the word was written
 
 
-def forced(config: ModelConfig, params: Params, batch: Batch) -> Forced:
+def teacher_forced(config: ModelConfig, params: Params, batch: Batch) -> TeacherForced:
     """Teacher forcing; the distributions [B, V] are made and reduced a time step at a time.
 
-    >>> jax.jit(forced, static_argnums=0)(config.model, params, batch).alpha
+    >>> jax.jit(teacher_forced, static_argnums=0)(config.model, params, batch).alpha
     """
     memory = encode(config, params, batch.source, batch.source_mask)
     t, alpha = teacher_force(config, params, memory, batch.target)
@@ -38,11 +38,11 @@ def forced(config: ModelConfig, params: Params, batch: Batch) -> Forced:
 
     def reduce(step):
         t, target = step
-        logits = add_bias(matmul(config.products, t, output["W_o"]), output["b_w"])
+        logits = add_bias(matmul(config.compute_dtype, t, output["W_o"]), output["b_w"])
         log_p = jax.nn.log_softmax(logits.astype(jnp.promote_types(logits.dtype, jnp.float32)))
         own = jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
         return own, jnp.exp(log_p.max(axis=-1)), log_p.argmax(axis=-1) == target
 
     of_words = lax.map(reduce, (t, jnp.asarray(batch.target).T))
     log_p, confidence, correct = (value.T for value in of_words)
-    return Forced(log_p, confidence, correct, jnp.swapaxes(alpha, 0, 1))
+    return TeacherForced(log_p, confidence, correct, jnp.swapaxes(alpha, 0, 1))

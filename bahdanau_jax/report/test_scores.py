@@ -97,7 +97,7 @@ def evaluate(
     systems |= {"baseline": baseline.texts} if baseline else {}
     words = {name: [tokenize(line).split() for line in side] for name, side in systems.items()}
     scoring = reporter.stage("scoring the references", len(sources), "lines")
-    forced = token_predictions.force(run, sources, references, scoring.advance)
+    predicted = token_predictions.predict(run, sources, references, scoring.advance)
     reporter.stage("computing scores and intervals")
     parts = {
         "intervals": _intervals(ours, settings),
@@ -106,8 +106,8 @@ def evaluate(
         "no-UNK": _no_unk(run, sources, references, found, settings, reporter),
         "lengths": _lengths(words),
         "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
-        "coverage": _coverage(found, forced),
-        "calibration": _calibration(forced),
+        "coverage": _coverage(found, predicted),
+        "calibration": _calibration(predicted),
         "settings": dataclasses.asdict(settings),
         "search": dataclasses.asdict(_decoding(run, settings)),
         "checkpoint": run.chosen.to_json() if run.chosen else None,
@@ -126,7 +126,7 @@ def evaluate(
         "tokenized-signature": ours["BLEU-tokenized"].signature,
     }
     table |= {name: part for name, part in parts.items() if part is not None}
-    return Evaluated(sources, references, found, baseline, table, forced.alphas)
+    return Evaluated(sources, references, found, baseline, table, predicted.alphas)
 
 
 def check(
@@ -249,27 +249,29 @@ def _faults(run: Run, found: Sequence[Hypothesis]) -> dict[str, float]:
     }
 
 
-def _coverage(found: Sequence[Hypothesis], forced: token_predictions.Predictions) -> dict[str, Any]:
+def _coverage(
+    found: Sequence[Hypothesis], predicted: token_predictions.Predictions
+) -> dict[str, Any]:
     totals = [behaviour.attention_totals(best.alpha) for best in found if best.tokens]
     return {
         "output": behaviour.coverage(totals),
-        "reference": behaviour.coverage([forced.attention]),
+        "reference": behaviour.coverage([predicted.attention]),
     }
 
 
-def _calibration(forced: token_predictions.Predictions) -> dict[str, Any]:
-    words = len(forced.log_p)
+def _calibration(predicted: token_predictions.Predictions) -> dict[str, Any]:
+    words = len(predicted.log_p)
     bins = {
-        name: calibration.reliability(forced.confidence, forced.correct, binning=name)
+        name: calibration.reliability(predicted.confidence, predicted.correct, binning=name)
         for name in calibration.BINNINGS
     }
     error = {name: calibration.expected_calibration_error(some) for name, some in bins.items()}
     return {
         "words": words,
-        "left-out": forced.left_out,
-        "perplexity": _exp(-forced.log_p.mean()) if words else math.nan,
-        "accuracy": float(forced.correct.mean()) if words else math.nan,
-        "confidence": float(forced.confidence.mean()) if words else math.nan,
+        "left-out": predicted.left_out,
+        "perplexity": _exp(-predicted.log_p.mean()) if words else math.nan,
+        "accuracy": float(predicted.correct.mean()) if words else math.nan,
+        "confidence": float(predicted.confidence.mean()) if words else math.nan,
         "ECE": error["equal-width"],
         "ECE-equal-mass": error["equal-mass"],
         "bins": {name: [one._asdict() for one in some] for name, some in bins.items()},

@@ -1,7 +1,6 @@
 """A test set under teacher forcing: how sure the model was of each word, and how often right."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -24,10 +23,10 @@ class Predictions(NamedTuple):
     left_out: int  # sentences with an empty side, or above decoding.max_source tokens
 
 
-forced = partial(jax.jit, static_argnums=0)(model.forced)
+teacher_forced = jax.jit(model.teacher_forced, static_argnums=0)
 
 
-def force(
+def predict(
     run: Run,
     sources: Sequence[str],
     references: Sequence[str],
@@ -49,7 +48,7 @@ def force(
     alphas: list[np.ndarray | None] = [None] * len(sources)
     for planned in data.dev_plan(pairs, run.config.data):
         batch = data.lay_out(pairs, planned)
-        values = jax.device_get(forced(run.config.model, run.params, batch))
+        values = jax.device_get(teacher_forced(run.config.model, run.params, batch))
         found.append(_real(batch, values))
         for i, row in enumerate(planned.rows.tolist()):
             width, height = pairs.lengths[row]
@@ -67,7 +66,7 @@ def force(
     )
 
 
-def _real(batch, values: model.Forced) -> tuple[np.ndarray, ...]:
+def _real(batch, values: model.TeacherForced) -> tuple[np.ndarray, ...]:
     """Of each value what is no padding; of the source, words alone."""
     target = np.asarray(batch.target_mask) & (np.asarray(batch.weight) > 0)[:, None]
     source = np.asarray(batch.source_mask) & (np.asarray(batch.weight) > 0)[:, None]

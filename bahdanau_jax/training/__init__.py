@@ -13,8 +13,8 @@ from bahdanau_jax.training.telemetry import Telemetry
 from bahdanau_jax.training.trainer import Evaluator, Trainer, train_and_evaluate
 
 __all__ = [
-    "Ahead",
     "DEV_METRICS",
+    "Ahead",
     "Diverged",
     "Evaluator",
     "Interrupted",

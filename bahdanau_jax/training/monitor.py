@@ -22,7 +22,7 @@ from bahdanau_jax.training.precompilation import Program
 from bahdanau_jax.training.tensorboard import Board
 
 # Fields of a line that no two runs share.
-TIMES = ("seconds", "tokens_per_second", "first_step_seconds", "first_program_seconds")
+TIMES = ("seconds", "words_per_second", "first_step_seconds", "first_program_seconds")
 
 
 def ratio(numerator: float, denominator: float) -> float | None:
@@ -192,8 +192,8 @@ class Monitor:
             "gradient_norm": ratio(total("gradient_norm"), total("updates")),
             "clipped_share": ratio(total("clipped"), total("updates")),
             "skipped": int(total("skipped")),
-            "padding_share": ratio(total("cells") - total("tokens"), total("cells")),
-            "tokens_per_second": ratio(total("words"), total("seconds")),
+            "padding_share": ratio(total("positions") - total("tokens"), total("positions")),
+            "words_per_second": ratio(total("words"), total("seconds")),
         }
 
     def evaluation(self, step: int, found: Mapping[str, Any]) -> None:
@@ -223,7 +223,7 @@ class Monitor:
             self._board.flush()
 
     def _say(self, step: int, line: Mapping[str, Any]) -> None:
-        rate = line["tokens_per_second"]
+        rate = line["words_per_second"]
         text = f"loss {_short(line['loss'])}/word, {_short(rate)} words/s"
         self._stage.describe(text)
         if self._reporter.live:

@@ -8,7 +8,7 @@ from bahdanau_jax import distributed
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import choose, is_code
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, optimizer_named
-from bahdanau_jax.training.step import LOSS_SCALES
+from bahdanau_jax.training.step import LOSS_NORMALIZATIONS
 
 # What selects the best checkpoint: from dev scores to a number that is the higher, the better.
 DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
@@ -25,7 +25,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "optimizer.name": OPTIMIZERS,
         "optimizer.schedule": SCHEDULES,
-        "optimizer.loss_scale": LOSS_SCALES,
+        "optimizer.loss_normalization": LOSS_NORMALIZATIONS,
         "training.dev_metric": DEV_METRICS,
         "training.parallel": distributed.BACKENDS,
         "training.shard": distributed.SHARDINGS,

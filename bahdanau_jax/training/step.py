@@ -57,12 +57,12 @@ class StepSums(NamedTuple):
     gradient_norm: Float[Array, ""]  # before clipping
     clipped: Float[Array, ""]  # 1 where it was above the limit
     tokens: Float[Array, ""]  # real positions of both sides
-    cells: Float[Array, ""]  # positions of both sides, padding included
+    positions: Float[Array, ""]  # positions of both sides, padding included
     skipped: Float[Array, ""]  # 1 where loss or gradient were not finite
     nonfinite: Float[Array, ""]  # skipped in a row, up to and with this update
 
 
-LOSS_SCALES: Mapping[str, Callable[[Any], Array]] = MappingProxyType(
+LOSS_NORMALIZATIONS: Mapping[str, Callable[[Any], Array]] = MappingProxyType(
     {
         "sum": lambda sums: jnp.ones((), jnp.result_type(sums.loss)),
         "sentence": lambda sums: jnp.maximum(sums.sentences, 1),
@@ -90,7 +90,7 @@ class Totals(NamedTuple):
     gradient: Any  # of the summed loss
     sums: Any  # of the model
     tokens: Float[Array, ""]  # real positions of both sides
-    cells: Float[Array, ""]  # positions of both sides, padding included
+    positions: Float[Array, ""]  # positions of both sides, padding included
 
 
 def totals(loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
@@ -180,7 +180,7 @@ def _measure(totals: Totals, norm, finite, clip_norm: float, nonfinite) -> StepS
         gradient_norm=counted(norm),
         clipped=counted(norm > clip_norm if clip_norm else 0.0),
         tokens=totals.tokens,
-        cells=totals.cells,
+        positions=totals.positions,
         skipped=jnp.where(finite, 0, 1).astype(jnp.float32),
         nonfinite=nonfinite.astype(jnp.float32),
     )
@@ -205,7 +205,7 @@ def train_step(
     >>> step = train_step(loss_fn, tx, config.optimizer, backend)
     >>> state, sums = step(backend.place(state), backend.feed(batch))
     """
-    scale = choose(LOSS_SCALES, config.loss_scale, "optimizer.loss_scale")
+    scale = choose(LOSS_NORMALIZATIONS, config.loss_normalization, "optimizer.loss_normalization")
     devices = backend or Jit(mesh(jax.local_devices()[:1]))
     block = devices.block if elementwise else 0
 

@@ -101,8 +101,10 @@ class Telemetry:
             return None
         if rms * FAR >= root or clipped >= 0.5:
             return None
-        scale = self.config.loss_scale
-        undivided = "" if scale == "sum" else f"optimizer.loss_scale to sum (it is {scale}), or "
+        scale = self.config.loss_normalization
+        undivided = (
+            "" if scale == "sum" else f"optimizer.loss_normalization to sum (it is {scale}), or "
+        )
         return (
             f"warning: √E[g²] is {rms:.1e}, far below √ε = {root:.1e} of Adadelta, and clipping "
             f"acts on {clipped:.0%} of the updates: each is no more than the gradient itself; set "

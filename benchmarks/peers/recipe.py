@@ -71,7 +71,7 @@ def unequal(config: Config) -> str:
     theirs = config.model.hidden_size
     ours = {
         f"--model.{name.replace('_', '-')}": getattr(config.model, name)
-        for name in ("alignment_size", "maxout_size")
+        for name in ("alignment_size", "readout_size")
     }
     options = " ".join(f"{name} {theirs}" for name, size in ours.items() if size != theirs)
     return options and f"JoeyNMT's sizes differ from ours; for equal ones: {options}\n"

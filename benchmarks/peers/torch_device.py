@@ -24,8 +24,8 @@ def prepare(settings: Mapping[str, Any]) -> Any:
     return torch.autocast(DEVICE, torch.bfloat16, enabled=settings["autocast"])
 
 
-def matrix(size: int, repeats: int, products: str) -> dict[str, float]:
-    a, b = torch.randn(2, size, size, device=DEVICE).to(getattr(torch, products))
+def matrix(size: int, repeats: int, compute_dtype: str) -> dict[str, float]:
+    a, b = torch.randn(2, size, size, device=DEVICE).to(getattr(torch, compute_dtype))
 
     def wait(_: torch.Tensor) -> None:
         if DEVICE == "cuda":

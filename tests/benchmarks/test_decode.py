@@ -166,7 +166,7 @@ def found():
         embedding_size=8,
         hidden_size=8,
         alignment_size=8,
-        maxout_size=8,
+        readout_size=8,
     )
     return memory.memory(
         memory.Case(model, rows=8, length=100, decoding=DecodingConfig(beam_size=6))

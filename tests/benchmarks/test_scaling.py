@@ -63,7 +63,7 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monk
         "--model.hidden-size": 17,
         "--model.embedding-size": 11,
         "--model.alignment-size": 13,
-        "--model.maxout-size": 7,
+        "--model.readout-size": 7,
     }
     made = []
 

@@ -120,12 +120,12 @@ def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path, mo
 
 @pytest.mark.slow
 def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
-    options = ["--rounds", "1", "--peers", "jax", "--products", "bfloat16", "--batches", "4"]
+    options = ["--rounds", "1", "--peers", "jax", "--compute_dtype", "bfloat16", "--batches", "4"]
     assert main(["train", "--size", "tiny", *options]) == 0
     found = json.loads(capfd.readouterr().out)
     assert [one["size"]["B"] for one in found["sizes"]] == [4]
     ours, plain = found["sizes"][0]["ours"], found["sizes"][0]["peers"]["jax"]
-    assert found["products"] == "bfloat16" and ours["first_loss"] != plain["first_loss"]
+    assert found["compute_dtype"] == "bfloat16" and ours["first_loss"] != plain["first_loss"]
     assert ours["first_loss"] == pytest.approx(plain["first_loss"], rel=1e-3)
 
 
@@ -136,8 +136,12 @@ def test_only_beside_rounded_products_may_pytorch_choose_to_round():
         assert alone.get("autocast") == ((False,) if theirs else None)
         assert beside.get("autocast") == ((True, False) if theirs else None)
         ours = name == "summed-in-loops"
-        assert (beside.get("products") == ("bfloat16",)) == ours
-        assert {**beside, "autocast": 0, "products": 0} == {**alone, "autocast": 0, "products": 0}
+        assert (beside.get("compute_dtype") == ("bfloat16",)) == ours
+        assert {**beside, "autocast": 0, "compute_dtype": 0} == {
+            **alone,
+            "autocast": 0,
+            "compute_dtype": 0,
+        }
 
 
 def test_pytorch_rounds_by_autocast(torch_python):
@@ -191,7 +195,7 @@ def test_the_share_of_the_limit_is_of_medians():
         (["--size", "smal"], "no size 'smal'"),
         (["--peers", "jaxx"], "no peer 'jaxx'"),
         (["--peers", "jax,torch"], "the peer torch needs --torch-python"),
-        (["--products", "float16"], "no products 'float16'; known: bfloat16, float32"),
+        (["--compute_dtype", "float16"], "no products 'float16'; known: bfloat16, float32"),
         (["--rounds", "0"], "--rounds is 0, but at least 1 is needed"),
         (["--lengths", "30,x"], "--lengths is '30,x', but should be like"),
         (["--batches", "0"], "--batches is '0', but should be like"),

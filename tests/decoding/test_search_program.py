@@ -38,7 +38,7 @@ def taught(config, params, pairs):
     """(log p [B, T], α [B, T, S]) of teacher forcing."""
     source, target = pad([x for x, _ in pairs], 7), pad([y for _, y in pairs], 8)
     batch = Batch(*source, *target, np.ones(len(pairs), np.float32))
-    found = worlds.compiled(model.forced, static_argnums=0)(config, params, batch)
+    found = worlds.compiled(model.teacher_forced, static_argnums=0)(config, params, batch)
     return found.log_p, found.alpha
 
 
@@ -119,7 +119,7 @@ MODEL = ModelConfig(
     embedding_size=3,
     hidden_size=37,
     alignment_size=43,
-    maxout_size=11,
+    readout_size=11,
 )
 
 
@@ -160,7 +160,7 @@ def loops(jaxpr):
 
 def test_weights_are_rounded_before_the_loop_and_states_within():
     """Whatever a loop rounds is as tall as its hypotheses; matrices side by side are not either."""
-    config = dataclasses.replace(MODEL, products="bfloat16")
+    config = dataclasses.replace(MODEL, compute_dtype="bfloat16")
     params, inputs = search_program.abstract(config, ROWS, LENGTH)
     traced = jax.make_jaxpr(search, static_argnums=(0, 3, 4, 5))(
         (config,), (params,), inputs, STEPS, DecodingConfig(beam_size=BEAM), 1

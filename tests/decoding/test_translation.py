@@ -15,9 +15,9 @@ from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.decoding import (
     below,
-    force,
     long_lines,
     replace_unknown,
+    score,
     search_program,
     translate,
 )
@@ -126,7 +126,7 @@ def test_forced_decoding_gives_the_same_score_and_alignment(world):
         kept = [h for h in hypotheses if h.finished]
         sources, found = sources + [line] * len(kept), found + kept
     assert len(found) > 3
-    forced = force(*world, CODECS, DECODING, sources, [h.text for h in found])
+    forced = score(*world, CODECS, DECODING, sources, [h.text for h in found])
     for ours, theirs in zip(found, forced, strict=True):
         assert ours.tokens == theirs.tokens and ours.source_tokens == theirs.source_tokens
         assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
@@ -138,14 +138,14 @@ def test_rounded_products_are_searched_and_forced_alike():
     """Greedily; a beam folds the memory, and so rounds other factors."""
     world = MODELS["paper"], weights(MODELS["paper"])
     exact = [one for (one,) in translated(*world, LINES, 1, beam_size=1)]
-    found = [one for (one,) in translated(*world, LINES, 1, beam_size=1, products="bfloat16")]
+    found = [one for (one,) in translated(*world, LINES, 1, beam_size=1, compute_dtype="bfloat16")]
     ended = [row for row, h in enumerate(found) if h.finished]
     assert ended and [h.score for h in found] != [h.score for h in exact]
-    rounded = dataclasses.replace(DECODING, products="bfloat16")
+    rounded = dataclasses.replace(DECODING, compute_dtype="bfloat16")
     lines, texts = [LINES[row] for row in ended], [found[row].text for row in ended]
     forced = {
-        settings.products: np.array(
-            [h.score for h in force(*world, CODECS, settings, lines, texts)]
+        settings.compute_dtype: np.array(
+            [h.score for h in score(*world, CODECS, settings, lines, texts)]
         )
         for settings in (rounded, DECODING)
     }
@@ -167,7 +167,7 @@ def test_scores_of_every_scale_are_those_of_forced_decoding(world, settings):
     pairs = [(x, h) for x, each in zip(LINES, found, strict=True) for h in each if h.finished]
     scale = dataclasses.replace(DECODING, **settings)
     texts = [h.text for _, h in pairs]
-    forced = force(*world, CODECS, scale, [x for x, _ in pairs], texts)
+    forced = score(*world, CODECS, scale, [x for x, _ in pairs], texts)
     assert forced
     for (_, ours), theirs in zip(pairs, forced, strict=True):
         assert ours.tokens == theirs.tokens
@@ -276,7 +276,7 @@ def everything(config, params, line, limit):
     ids = CODECS[0].encode(line)
     source = pad([ids] * len(targets), len(ids))
     batch = Batch(*source, *pad(targets, limit), np.ones(len(targets), np.float32))
-    log_p = jax.jit(model.forced, static_argnums=0)(config, params, batch).log_p
+    log_p = jax.jit(model.teacher_forced, static_argnums=0)(config, params, batch).log_p
     scores = np.where(batch.target_mask, log_p, 0).sum(1)
     return sorted(zip(scores.tolist(), map(tuple, targets), strict=True), reverse=True)
 

@@ -29,7 +29,7 @@ CONFIG = ModelConfig(
     embedding_size=12,
     hidden_size=14,
     alignment_size=10,
-    maxout_size=6,
+    readout_size=6,
     init="glorot",
     embedding_dropout=0.2,
     annotation_dropout=0.3,
@@ -79,7 +79,7 @@ def host(tree):
 
 
 def run(dtype, backend, accumulate: int, steps: int, scale: str) -> dict:
-    config = OptimizerConfig(loss_scale=scale)
+    config = OptimizerConfig(loss_normalization=scale)
     tx = recorded(make(config, steps))
     params = NETWORK.init(jax.random.key(0), jax.tree.map(jnp.asarray, batch(0)))["params"]
     rng = np.random.default_rng(0)  # what begins at zero would leave other gradients at zero

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from bahdanau_jax.batch import START, Batch
-from bahdanau_jax.model import Seq2Seq, forced, start
+from bahdanau_jax.model import Seq2Seq, start, teacher_forced
 from bahdanau_jax.model.attention import masked_softmax
 from bahdanau_jax.model.decoder import maxout, stepper
 from bahdanau_jax.model.loss import loss
@@ -150,7 +150,7 @@ def test_gradient_to_future_target_words_is_exactly_zero(name):
     )
 
     def at_step(params, b, i):
-        return jnp.sum(jnp.take(forced(config, params, b).log_p, i, axis=1))
+        return jnp.sum(jnp.take(teacher_forced(config, params, b).log_p, i, axis=1))
 
     with jax.enable_x64(True):
         params, gradient = parameters(config, np.float64), compiled(jax.grad(at_step))
@@ -308,7 +308,7 @@ def test_rnnencdec_is_the_same_code_without_the_parameters_of_attention():
             part for part in params if params[part]
         }
         looking = {**params, "attention": parameters(attending, np.float64)["attention"]}
-        run = compiled(forced, static_argnums=0)
+        run = compiled(teacher_forced, static_argnums=0)
         for a, e in zip(run(config, params, b), run(attending, looking, b), strict=True):
             assert np.array_equal(a, e)
 

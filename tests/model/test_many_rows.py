@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.batch import START, Batch
-from bahdanau_jax.model import encode, fold, forced, start
+from bahdanau_jax.model import encode, fold, start, teacher_forced
 from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.loss import sums
 from tests.model.worlds import CONFIGS, compiled, parameters
@@ -33,7 +33,7 @@ def rows_of(name: str):
         first = jnp.full(len(b.source), START)
         folded = fold(config, params, memory)
         log_p, state, alpha = stepper(config, params, folded)(first, start(folded))
-        return memory, tuple(forced(config, params, b)), log_p, state.s, alpha
+        return memory, tuple(teacher_forced(config, params, b)), log_p, state.s, alpha
 
     def gradient(params, b: Batch):
         """Its sum over rows, so that parts add up."""

@@ -60,7 +60,7 @@ def dots(jaxpr):
 @pytest.mark.parametrize("name", ["default", "groundhog"])
 @pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
 def test_every_product_of_an_update_is_rounded_but_the_energies(name, gradients):
-    config = dataclasses.replace(CONFIGS[name], products="bfloat16", gradients=gradients)
+    config = dataclasses.replace(CONFIGS[name], compute_dtype="bfloat16", gradients=gradients)
     params = jax.tree.map(jnp.asarray, parameters(config))
     b = on_device(batch(pairs()))
     program = jax.make_jaxpr(jax.grad(lambda p: sums(config, p, b).loss))(params)
@@ -81,12 +81,12 @@ def canonical(equation) -> bool:
 
 
 def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients():
-    config = dataclasses.replace(CONFIGS["default"], products="bfloat16")
+    config = dataclasses.replace(CONFIGS["default"], compute_dtype="bfloat16")
     params = jax.tree.map(jnp.asarray, parameters(config))
     b = on_device(batch(pairs()))
     program = jax.make_jaxpr(jax.grad(lambda p: sums(config, p, b).loss))(params).jaxpr
 
-    def products(jaxpr):
+    def compute_dtype(jaxpr):
         for equation in equations(jaxpr):
             a = equation.invars[0].aval if equation.primitive.name == "dot_general" else None
             if a is not None and a.dtype == jnp.bfloat16:
@@ -94,7 +94,7 @@ def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients():
 
     loops = [e for e in equations(program) if e.primitive.name in ("scan", "while")]
     bodies = [body for loop in loops for body in jaxprs_in_params(loop.params)]
-    inside = [equation for body in bodies for equation in products(body)]
+    inside = [equation for body in bodies for equation in compute_dtype(body)]
     # Less one: d of the logits times W_oᵀ is as fast with float32 products, and needs no copy.
     words = config.target_vocabulary
     read_twice = lambda e: [v.aval.shape[-1] for v in e.invars] == [words, words]  # noqa: E731
@@ -108,12 +108,12 @@ def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients():
         for e in equations(body)
         if e.primitive.name == "transpose" and e.invars[0].aval.ndim == 2
     ]
-    firsts = [e for e in products(program) if e.params["dimension_numbers"][0][0] == (0,)]
+    firsts = [e for e in compute_dtype(program) if e.params["dimension_numbers"][0][0] == (0,)]
     assert not wrong and all(e.invars[0].aval.ndim > 2 for e in firsts), (wrong, firsts)
 
 
 def test_no_weight_is_rounded_again_in_every_turn_of_a_loop():
-    config = dataclasses.replace(CONFIGS["default"], products="bfloat16")
+    config = dataclasses.replace(CONFIGS["default"], compute_dtype="bfloat16")
     params = jax.tree.map(jnp.asarray, parameters(config))
     b = on_device(batch(pairs(count=31)))  # a number that no size of the model is
     program = jax.make_jaxpr(jax.grad(lambda p: sums(config, p, b).loss))(params).jaxpr
@@ -141,8 +141,10 @@ def test_loss_and_gradients_are_near_and_keep_their_type(name):
     b = on_device(batch(pairs(), 2, 1, fillers=1))
     params = jax.tree.map(jnp.asarray, parameters(CONFIGS[name]))
 
-    def measured(products, gradients):
-        config = dataclasses.replace(CONFIGS[name], products=products, gradients=gradients)
+    def measured(compute_dtype, gradients):
+        config = dataclasses.replace(
+            CONFIGS[name], compute_dtype=compute_dtype, gradients=gradients
+        )
         return compiled(jax.value_and_grad(lambda p: sums(config, p, b).loss))(params)
 
     loss, gradient = measured("float32", "deferred")

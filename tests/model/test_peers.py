@@ -115,7 +115,7 @@ def column_free_run(p, annotations, steps):
 def test_column_vector_model():
     steps = 9
     config = ModelConfig(
-        **SIZES | {"maxout_size": SIZE, "target_vocabulary": steps},
+        **SIZES | {"readout_size": SIZE, "target_vocabulary": steps},
         cell="tanh",
         readout="linear",
         initial_state="zero",

@@ -74,7 +74,7 @@ LARGE = dict(
     embedding_size=101,
     hidden_size=103,
     alignment_size=107,
-    maxout_size=109,
+    readout_size=109,
 )
 
 

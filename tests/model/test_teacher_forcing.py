@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.batch import START
-from bahdanau_jax.model import encode, fold, forced, start
+from bahdanau_jax.model import encode, fold, start, teacher_forced
 from bahdanau_jax.model.decoder import stepper
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
@@ -13,7 +13,7 @@ PAIRS = pairs(seed=3, count=31)
 
 
 def walk(config, folded, params, b):
-    """The same as `forced`, by the step function of search."""
+    """The same as `teacher_forced`, by the step function of search."""
     memory = encode(config, params, b.source, b.source_mask)
     if folded:
         memory = fold(config, params, memory)
@@ -29,10 +29,10 @@ def walk(config, folded, params, b):
 
 @pytest.mark.parametrize("folded", [False, True])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_forced_equals_a_walk(name, folded):
+def test_teacher_forced_equals_a_walk(name, folded):
     config, params = CONFIGS[name], parameters(CONFIGS[name])
     b = on_device(batch(PAIRS, extra_source=1, extra_target=2, fillers=1))
-    found = compiled(forced, static_argnums=0)(config, params, b)
+    found = compiled(teacher_forced, static_argnums=0)(config, params, b)
     expected = compiled(walk, static_argnums=(0, 1))(config, folded, params, b)
     real = np.asarray(b.target_mask)
     for ours, theirs in zip(found, expected, strict=True):

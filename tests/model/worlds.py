@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from bahdanau_jax.batch import EOS, Batch, pad
 from bahdanau_jax.config import PRESETS, ModelConfig
-from bahdanau_jax.model import Seq2Seq, encode, forced
+from bahdanau_jax.model import Seq2Seq, encode, teacher_forced
 from bahdanau_jax.model.attention import Memory
 from bahdanau_jax.model.loss import Sums, sums
 
@@ -33,7 +33,7 @@ SIZES = dict(
     embedding_size=3,
     hidden_size=5,
     alignment_size=7,
-    maxout_size=11,
+    readout_size=11,
 )
 
 
@@ -126,7 +126,7 @@ class Everything(NamedTuple):
 @functools.partial(compiled, static_argnums=(0, 3))
 def everything(config: ModelConfig, params, batch: Batch, gradients: tuple[str, ...] = ()):
     """One program for many tests; the batches of one shape share it."""
-    words = forced(config, params, batch)
+    words = teacher_forced(config, params, batch)
 
     def gradient(way):
         changed = dataclasses.replace(config, gradients=way)

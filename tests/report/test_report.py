@@ -69,7 +69,7 @@ def test_the_parts_agree_with_the_whole(reported, trained):
     known = [all(1 not in c.encode(t) for c, t in zip(run.codecs, p, strict=True)) for p in pairs]
     assert part["sentences"] == sum(known) and 0 < sum(known) < 12
     assert part["banned"] and part["share"] == sum(known) / 12
-    forced = run.force(*zip(*pairs, strict=True))
+    forced = run.score(*zip(*pairs, strict=True))
     words = np.concatenate([h.log_probabilities for h in forced])
     assert table["calibration"]["words"] == len(words)
     assert table["perplexity"] == pytest.approx(np.exp(-words.mean()), rel=1e-5)
@@ -212,12 +212,12 @@ def test_no_error_rate_where_tokens_are_no_words(trained):
     gold = report._gold(run)
     pairs = list(runs.data.pairs(run.config.data.test, run.config.data))
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    alphas = token_predictions.force(run, sources, targets).alphas
+    alphas = token_predictions.predict(run, sources, targets).alphas
     assert "AER" in report._alignment_scores(alphas, gold)
-    for alpha, forced in zip(alphas, run.force(sources, targets), strict=True):
+    for alpha, forced in zip(alphas, run.score(sources, targets), strict=True):
         np.testing.assert_allclose(alpha, forced.alpha, atol=1e-5)
     longer = [f"{line} ." for line in sources]
     assert (
-        report._alignment_scores(token_predictions.force(run, longer, targets).alphas, gold) == {}
+        report._alignment_scores(token_predictions.predict(run, longer, targets).alphas, gold) == {}
     )
     assert report._alignment_scores([None, *alphas[1:]], gold) == {}

@@ -72,9 +72,9 @@ def test_lines_of_a_run(step, unbroken):
     assert found[1]["gradient_norm"] == total["gradient_norm"] / 5
     assert found[1]["clipped_share"] == 1.0
     assert found[1]["epoch"] == pytest.approx(5 / 6)
-    cells = 5 * 2 * toy.ROWS * toy.LENGTH
+    positions = 5 * 2 * toy.ROWS * toy.LENGTH
     real = sum(b.source_mask.sum() + b.target_mask.sum() for b in map(toy.batch, range(5)))
-    assert found[1]["padding_share"] == pytest.approx((cells - real) / cells)
+    assert found[1]["padding_share"] == pytest.approx((positions - real) / positions)
 
 
 @pytest.mark.parametrize("at", range(1, toy.CONFIG.steps + 1))

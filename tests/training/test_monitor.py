@@ -23,7 +23,7 @@ SUMS = {
     "gradient_norm": 5.0,
     "clipped": 1.0,
     "tokens": 20.0,
-    "cells": 25.0,
+    "positions": 25.0,
     "skipped": 0.0,
 }
 
@@ -51,7 +51,7 @@ def test_sums_are_divided_once(monitor, tmp_path):
     assert line["loss"] == 32 / 16 and line["nll"] == 48 / 16 and line["accuracy"] == 6 / 16
     assert line["gradient_norm"] == 2.5 and line["clipped_share"] == 0.5
     assert line["padding_share"] == pytest.approx(0.2) and line["skipped"] == 0
-    assert line["tokens_per_second"] > 0 and line["seconds"] > 0
+    assert line["words_per_second"] > 0 and line["seconds"] > 0
 
 
 def test_what_is_not_finite_is_null(monitor, tmp_path):

@@ -175,7 +175,7 @@ def test_an_optimizer_of_ones_own_moves_by_its_rule_and_the_configured_rate():
 )
 def test_an_optimizer_of_ones_own_that_cannot_train_is_refused_in_one_line(name, problem):
     config = Config(optimizer=OptimizerConfig(name=f"{__name__}:{name}"))
-    small = ModelConfig(embedding_size=3, hidden_size=5, alignment_size=7, maxout_size=2)
+    small = ModelConfig(embedding_size=3, hidden_size=5, alignment_size=7, readout_size=2)
     with pytest.raises(
         ValueError, match=f"^optimizer.name is '{__name__}:{name}', {problem}"
     ) as no:

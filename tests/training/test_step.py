@@ -31,11 +31,11 @@ def filled(step: int) -> Batch:
     return Batch(batch.source, masks[0], batch.target, masks[1], real.astype(np.float32))
 
 
-@pytest.mark.parametrize("scale", stepping.LOSS_SCALES)
+@pytest.mark.parametrize("scale", stepping.LOSS_NORMALIZATIONS)
 @pytest.mark.parametrize("limit", [0.0, 0.7])
 def test_loss_scale(scale, limit):
     """Plain gradient descent shows the gradient: it is the sum's, divided and clipped."""
-    tx, config = optax.sgd(1.0), OptimizerConfig(loss_scale=scale, clip_norm=limit)
+    tx, config = optax.sgd(1.0), OptimizerConfig(loss_normalization=scale, clip_norm=limit)
     batch, state = (
         filled(0),
         init_state(toy.init(), optax.sgd(1.0), jax.random.key(3), config),
@@ -163,12 +163,12 @@ def test_counts():
     _, sums = step(state, batch)
     assert float(sums.words) == batch.target_mask.sum()
     assert float(sums.tokens) == batch.source_mask.sum() + batch.target_mask.sum()
-    assert float(sums.cells) == batch.source.size + batch.target.size
+    assert float(sums.positions) == batch.source.size + batch.target.size
 
 
 def test_unknown_loss_scale():
-    config = dataclasses.replace(toy.OPTIMIZER, loss_scale="mean")
+    config = dataclasses.replace(toy.OPTIMIZER, loss_normalization="mean")
     with pytest.raises(
-        ValueError, match="no optimizer.loss_scale 'mean'; known: sentence, sum, token"
+        ValueError, match="no optimizer.loss_normalization 'mean'; known: sentence, sum, token"
     ):
         train_step(toy.loss_fn, optax.sgd(1.0), config)

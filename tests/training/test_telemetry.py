@@ -80,10 +80,18 @@ LINE = {"gradient_rms": 1e-5, "clipped_share": 0.02}
 @pytest.mark.parametrize(
     ("change", "line", "warns"),
     [
-        ({"loss_scale": "token"}, {}, True),
-        ({"loss_scale": "token"}, {"clipped_share": 1.0}, False),  # as in the paper's recipe
-        ({"loss_scale": "token"}, {"gradient_rms": 1e-3}, False),  # E[g²] is not far below ε
-        ({"loss_scale": "token", "epsilon": 1e-12}, {}, False),
+        ({"loss_normalization": "token"}, {}, True),
+        (
+            {"loss_normalization": "token"},
+            {"clipped_share": 1.0},
+            False,
+        ),  # as in the paper's recipe
+        (
+            {"loss_normalization": "token"},
+            {"gradient_rms": 1e-3},
+            False,
+        ),  # E[g²] is not far below ε
+        ({"loss_normalization": "token", "epsilon": 1e-12}, {}, False),
         ({"name": "adam"}, {}, False),
         ({}, {"gradient_rms": None}, False),
         ({}, {"clipped_share": None}, False),

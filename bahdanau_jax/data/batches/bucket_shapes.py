@@ -9,14 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-Cell = tuple[int, int]  # padded lengths (S, T), EOS counted
+BucketShape = tuple[int, int]  # padded lengths (S, T), EOS counted
 Extents = Int[np.ndarray, "N 2"]  # positions that a source and a target need
 
 MOST_LEVELS = 64  # different lengths a side, told apart when cells are chosen
 MOST_ROUNDS = 8  # of exchanging every cell for a better one
 
 
-def choose(extents: Extents, most: int, largest: Cell | None = None) -> tuple[Cell, ...]:
+def choose(
+    extents: Extents, most: int, largest: BucketShape | None = None
+) -> tuple[BucketShape, ...]:
     """At most `most` cells with few positions S + T in all when each extent gets its cheapest one.
 
     The last cell holds everything: it is `largest`, or else as large as the extents need. Cells are
@@ -34,10 +36,10 @@ def choose(extents: Extents, most: int, largest: Cell | None = None) -> tuple[Ce
     saved = _Savings(points, counts, _corners(points))
     chosen = [top]
     while len(chosen) < most:
-        cell, gain = saved.best(chosen)
+        shape, gain = saved.best(chosen)
         if gain <= 0:
             break
-        chosen.append(cell)
+        chosen.append(shape)
     for _ in range(MOST_ROUNDS):
         before = list(chosen)
         for i in range(1, len(chosen)):  # the first holds everything, and stays
@@ -45,16 +47,16 @@ def choose(extents: Extents, most: int, largest: Cell | None = None) -> tuple[Ce
             chosen[i] = saved.best(others)[0]
         if chosen == before:
             break
-    return tuple(sorted(dict.fromkeys(chosen), key=lambda cell: (sum(cell), cell)))
+    return tuple(sorted(dict.fromkeys(chosen), key=lambda shape: (sum(shape), shape)))
 
 
-def longest(extents: Extents) -> Cell:
+def longest(extents: Extents) -> BucketShape:
     """The smallest cell that holds all of them, at least one."""
     source, target = extents.max(0)
     return int(source), int(target)
 
 
-def place(extents: Extents, cells: Sequence[Cell]) -> Int[np.ndarray, " N"]:
+def place(extents: Extents, shapes: Sequence[BucketShape]) -> Int[np.ndarray, " N"]:
     """For each extent the index of the cheapest cell that holds it; cells by rising cost.
 
     Raises ValueError where none does.
@@ -62,14 +64,16 @@ def place(extents: Extents, cells: Sequence[Cell]) -> Int[np.ndarray, " N"]:
     fits = np.zeros(len(extents), bool)
     found = np.zeros(len(extents), np.int64)
     for i in reversed(
-        range(len(cells))
+        range(len(shapes))
     ):  # by rising cost, so that the last to write is the cheapest
-        here = (extents <= np.array(cells[i])).all(1)
+        here = (extents <= np.array(shapes[i])).all(1)
         found[here] = i
         fits |= here
     if not fits.all():
         source, target = extents[~fits][0]
-        raise ValueError(f"no shape of {list(cells)} holds {source} source, {target} target tokens")
+        raise ValueError(
+            f"no shape of {list(shapes)} holds {source} source, {target} target tokens"
+        )
     return found
 
 
@@ -107,12 +111,12 @@ class _Savings:
         holds = (points[:, None] <= grid[None]).all(2)
         self._counts = np.where(holds, counts[:, None], 0).astype(np.float32)
 
-    def best(self, chosen: Sequence[Cell]) -> tuple[Cell, float]:
+    def best(self, chosen: Sequence[BucketShape]) -> tuple[BucketShape, float]:
         """The candidate that saves most beside the chosen cells, and what it saves."""
         costs = np.full(len(self._points), np.inf, np.float32)
-        for cell in chosen:
-            here = (self._points <= np.array(cell)).all(1)
-            costs[here] = np.minimum(costs[here], sum(cell))
+        for shape in chosen:
+            here = (self._points <= np.array(shape)).all(1)
+            costs[here] = np.minimum(costs[here], sum(shape))
         gains = np.maximum(costs[:, None] - self._sums, 0)
         gains *= self._counts
         total = gains.sum(0)

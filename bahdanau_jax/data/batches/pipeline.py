@@ -22,15 +22,15 @@ def lay_out(pairs: Pairs, planned: Planned, process: int = 0, processes: int = 1
     The shares of all processes, one below the other, are the batch. They are equally high where
     `processes` divides its height.
     """
-    rows, cell, height = planned
+    rows, shape, height = planned
     start, end = (height * i // processes for i in (process, process + 1))
     rows, height = rows[start:end], end - start
     weight = np.zeros(height, np.float32)
     weight[: len(rows)] = 1
     source, target = pairs.sides
     return Batch(
-        *_rectangle(source, rows, height, cell[0]),
-        *_rectangle(target, rows, height, cell[1]),
+        *_rectangle(source, rows, height, shape[0]),
+        *_rectangle(target, rows, height, shape[1]),
         weight,
     )
 
@@ -115,6 +115,6 @@ def dev_plan(pairs: Pairs, config: DataConfig) -> list[Planned]:
     size = config.batch_size
     batches = np.split(by_length, range(size, len(by_length), size)) if len(pairs) else []
     extents = np.array([pairs.lengths[rows].max(0) for rows in batches]).reshape(-1, 2)
-    cells = bucket_shapes.choose(extents, min(config.shapes, DEV_SHAPES))
-    places = bucket_shapes.place(extents, cells) if batches else ()
-    return [Planned(rows, cells[i], size) for rows, i in zip(batches, places, strict=True)]
+    shapes = bucket_shapes.choose(extents, min(config.shapes, DEV_SHAPES))
+    places = bucket_shapes.place(extents, shapes) if batches else ()
+    return [Planned(rows, shapes[i], size) for rows, i in zip(batches, places, strict=True)]

@@ -14,7 +14,7 @@ from jaxtyping import Int
 
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.batches import bucket_shapes
-from bahdanau_jax.data.batches.bucket_shapes import Cell
+from bahdanau_jax.data.batches.bucket_shapes import BucketShape
 from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.store.store import Store
 
@@ -28,7 +28,7 @@ class Planned(NamedTuple):
     """One batch before its ids are looked up."""
 
     rows: Rows  # at most `height`; the rest is filler
-    cell: Cell
+    shape: BucketShape
     height: int
 
 
@@ -83,9 +83,9 @@ class Plan:
         self._cached = functools.lru_cache(maxsize=2)(self.epoch)
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
+    def shapes(self) -> tuple[BucketShape, ...]:
         """The padded shapes of all batches, the largest last."""
-        return self._batching.cells
+        return self._batching.shapes
 
     @property
     def heights(self) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ class Plan:
     def padding(self, epoch: int = 0) -> float:
         """Padded positions of both sides over all positions of an epoch."""
         planned = self.epoch(epoch)
-        positions = sum(sum(batch.cell) * batch.height for batch in planned)
+        positions = sum(sum(batch.shape) * batch.height for batch in planned)
         return 1 - sum(int(self._lengths[batch.rows].sum()) for batch in planned) / positions
 
 
@@ -167,17 +167,17 @@ class _Pools:
         # The cells are the best ones for the batches of a trial epoch.
         trial = self._sorted(np.random.default_rng([0, 0]), rows)
         largest = bucket_shapes.longest(lengths) if len(lengths) else None
-        self.cells = bucket_shapes.choose(_extents(lengths, trial), config.shapes, largest)
-        self.heights = (config.batch_size,) * len(self.cells)
+        self.shapes = bucket_shapes.choose(_extents(lengths, trial), config.shapes, largest)
+        self.heights = (config.batch_size,) * len(self.shapes)
 
     def steps(self, rows: Rows) -> int:
         return -(-len(rows) // self._config.batch_size)
 
     def cut(self, rng: np.random.Generator, rows: Rows) -> list[Planned]:
         batches = self._sorted(rng, rows)
-        places = bucket_shapes.place(_extents(self._lengths, batches), self.cells)
+        places = bucket_shapes.place(_extents(self._lengths, batches), self.shapes)
         return [
-            Planned(batch, self.cells[i], self._config.batch_size)
+            Planned(batch, self.shapes[i], self._config.batch_size)
             for batch, i in zip(batches, places, strict=True)
         ]
 
@@ -200,19 +200,19 @@ class _Buckets:
 
     def __init__(self, lengths: Lengths, config: DataConfig, rows: Rows):
         del rows  # every epoch draws from the same lengths
-        self.cells = bucket_shapes.choose(lengths, config.shapes)
-        self.heights = tuple(_height(config, cell) for cell in self.cells)
-        self._cell = bucket_shapes.place(lengths, self.cells)
+        self.shapes = bucket_shapes.choose(lengths, config.shapes)
+        self.heights = tuple(_height(config, shape) for shape in self.shapes)
+        self._shape = bucket_shapes.place(lengths, self.shapes)
         self._larger = [
             next(
-                (j for j in range(i + 1, len(self.cells)) if _inside(cell, self.cells[j])),
+                (j for j in range(i + 1, len(self.shapes)) if _inside(shape, self.shapes[j])),
                 None,
             )
-            for i, cell in enumerate(self.cells)
+            for i, shape in enumerate(self.shapes)
         ]
 
     def steps(self, rows: Rows) -> int:
-        waiting = np.bincount(self._cell[rows], minlength=len(self.cells))
+        waiting = np.bincount(self._shape[rows], minlength=len(self.shapes))
         steps = 0
         for i, (height, larger) in enumerate(zip(self.heights, self._larger, strict=True)):
             full, rest = divmod(int(waiting[i]), height)
@@ -223,8 +223,8 @@ class _Buckets:
 
     def cut(self, rng: np.random.Generator, rows: Rows) -> list[Planned]:
         rows = rows[rng.permutation(len(rows))]
-        cell = self._cell[rows]
-        waiting = [rows[cell == i] for i in range(len(self.cells))]
+        shape = self._shape[rows]
+        waiting = [rows[shape == i] for i in range(len(self.shapes))]
         batches = []
         for i, (height, larger) in enumerate(zip(self.heights, self._larger, strict=True)):
             mine = waiting[i]
@@ -233,19 +233,19 @@ class _Buckets:
                 waiting[larger] = np.concatenate([mine[keep:], waiting[larger]])
                 mine = mine[:keep]
             parts = np.split(mine, range(height, len(mine), height)) if len(mine) else []
-            batches += [Planned(part, self.cells[i], height) for part in parts]
+            batches += [Planned(part, self.shapes[i], height) for part in parts]
         return batches
 
 
-def _height(config: DataConfig, cell: Cell) -> int:
+def _height(config: DataConfig, shape: BucketShape) -> int:
     if not config.batch_words:
         return config.batch_size
-    rows = config.batch_words // max(cell)
+    rows = config.batch_words // max(shape)
     return max(1, rows if rows < ROW_MULTIPLE else rows // ROW_MULTIPLE * ROW_MULTIPLE)
 
 
-def _inside(cell: Cell, other: Cell) -> bool:
-    return cell[0] <= other[0] and cell[1] <= other[1]
+def _inside(shape: BucketShape, other: BucketShape) -> bool:
+    return shape[0] <= other[0] and shape[1] <= other[1]
 
 
 def _extents(lengths: Lengths, batches: Sequence[Rows]) -> Int[np.ndarray, "batches 2"]:

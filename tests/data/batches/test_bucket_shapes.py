@@ -13,34 +13,34 @@ any_extents = st.lists(
 ).map(np.array)
 
 
-def cost(extents, cells):
+def cost(extents, shapes):
     """Positions when each extent gets its cheapest cell: the oracle, a loop."""
     return sum(
-        min(s + t for s, t in cells if source <= s and target <= t) for source, target in extents
+        min(s + t for s, t in shapes if source <= s and target <= t) for source, target in extents
     )
 
 
 @given(extents=any_extents, most=st.integers(1, 9))
 @quick
 def test_cells_are_few_and_the_last_holds_everything(extents, most):
-    cells = choose(extents, most)
-    assert 1 <= len(cells) <= most
-    assert len(set(cells)) == len(cells)
-    assert cells[-1] == tuple(extents.max(0))
-    assert [sum(cell) for cell in cells] == sorted(sum(cell) for cell in cells)
-    assert choose(extents, most) == cells
+    shapes = choose(extents, most)
+    assert 1 <= len(shapes) <= most
+    assert len(set(shapes)) == len(shapes)
+    assert shapes[-1] == tuple(extents.max(0))
+    assert [sum(shape) for shape in shapes] == sorted(sum(shape) for shape in shapes)
+    assert choose(extents, most) == shapes
 
 
 @given(extents=any_extents, most=st.integers(1, 6))
 @quick
 def test_no_exchange_of_one_cell_is_better(extents, most):
-    cells = choose(extents, most)
+    shapes = choose(extents, most)
     corners = list(itertools.product(*(sorted(set(side.tolist())) for side in extents.T)))
-    least = cost(extents, cells)
-    for i in range(len(cells) - 1):
+    least = cost(extents, shapes)
+    for i in range(len(shapes) - 1):
         for other in corners:
-            assert cost(extents, [*cells[:i], other, *cells[i + 1 :]]) >= least
-    if len(cells) < most:
+            assert cost(extents, [*shapes[:i], other, *shapes[i + 1 :]]) >= least
+    if len(shapes) < most:
         assert least == extents.sum()
 
 
@@ -74,15 +74,15 @@ def test_more_cells_pad_less():
 
 def test_one_very_long_pair_costs_one_cell():
     extents = np.vstack([np.random.default_rng(0).integers(1, 30, (2_000, 2)), [[9_000, 4]]])
-    cells = choose(extents, 8)
-    assert [cell for cell in cells if cell[0] > 30] == [(9_000, 29)]
+    shapes = choose(extents, 8)
+    assert [shape for shape in shapes if shape[0] > 30] == [(9_000, 29)]
 
 
 def test_many_different_lengths_are_rounded_up():
     extents = np.random.default_rng(0).integers(1, 3_000, (4_000, 2))
-    cells = choose(extents, 12)
-    assert cells[-1] == tuple(extents.max(0))
-    assert (extents <= np.array(cells)[place(extents, cells)]).all()
+    shapes = choose(extents, 12)
+    assert shapes[-1] == tuple(extents.max(0))
+    assert (extents <= np.array(shapes)[place(extents, shapes)]).all()
 
 
 def test_a_larger_last_cell():
@@ -92,11 +92,11 @@ def test_a_larger_last_cell():
 @given(extents=any_extents, most=st.integers(1, 9))
 @quick
 def test_each_gets_its_cheapest_cell(extents, most):
-    cells = choose(extents, most)
-    for (source, target), i in zip(extents.tolist(), place(extents, cells), strict=True):
-        fitting = [sum(c) for c in cells if source <= c[0] and target <= c[1]]
-        assert source <= cells[i][0] and target <= cells[i][1]
-        assert sum(cells[i]) == min(fitting)
+    shapes = choose(extents, most)
+    for (source, target), i in zip(extents.tolist(), place(extents, shapes), strict=True):
+        fitting = [sum(c) for c in shapes if source <= c[0] and target <= c[1]]
+        assert source <= shapes[i][0] and target <= shapes[i][1]
+        assert sum(shapes[i]) == min(fitting)
 
 
 def test_nothing_to_hold():

@@ -40,16 +40,16 @@ def rows_of(batches):
 @quick
 def test_an_epoch_has_every_pair_once_in_cells_that_hold_it(lengths, config, seed, epoch):
     plan = Plan(lengths, config, seed)
-    assert 1 <= len(plan.cells) <= config.shapes
-    assert plan.cells[-1] == tuple(lengths.max(0))
+    assert 1 <= len(plan.shapes) <= config.shapes
+    assert plan.shapes[-1] == tuple(lengths.max(0))
     batches = plan.epoch(epoch)
     assert len(batches) == plan.steps(epoch) == plan.steps(0)
     assert sorted(rows_of(batches)) == list(range(len(lengths)))
     assert sum(len(batch.rows) < batch.height for batch in batches) <= 1
-    heights = dict(zip(plan.cells, plan.heights, strict=True))
+    heights = dict(zip(plan.shapes, plan.heights, strict=True))
     for batch in batches:
-        assert 0 < len(batch.rows) <= batch.height == heights[batch.cell]
-        assert (lengths[batch.rows] <= batch.cell).all()
+        assert 0 < len(batch.rows) <= batch.height == heights[batch.shape]
+        assert (lengths[batch.rows] <= batch.shape).all()
 
 
 @given(lengths=any_lengths, config=configs, seed=numbers, step=st.integers(0, 200))
@@ -58,7 +58,7 @@ def test_a_step_is_a_place_in_its_epoch(lengths, config, seed, step):
     plan, other = (Plan(lengths, config, seed) for _ in range(2))
     epoch, place = divmod(step, plan.steps())
     expected, found = plan.epoch(epoch)[place], other.at(step)
-    assert found.cell == expected.cell and found.height == expected.height
+    assert found.shape == expected.shape and found.height == expected.height
     assert (found.rows == expected.rows).all()
 
 
@@ -101,9 +101,9 @@ def test_buckets_put_each_pair_into_its_cheapest_cell():
     dearer = 0
     for batch in plan.epoch(0):
         for row in batch.rows:
-            fitting = [sum(cell) for cell in plan.cells if (lengths[row] <= cell).all()]
-            dearer += sum(batch.cell) > min(fitting)
-    assert dearer <= 9 * (len(plan.cells) - 1) * 2
+            fitting = [sum(shape) for shape in plan.shapes if (lengths[row] <= shape).all()]
+            dearer += sum(batch.shape) > min(fitting)
+    assert dearer <= 9 * (len(plan.shapes) - 1) * 2
 
 
 def test_buckets_pad_less_than_pools_and_more_shapes_less_than_few():
@@ -120,7 +120,7 @@ def test_padding_is_what_the_batches_have():
     lengths = random_lengths(333)
     plan = Plan(lengths, DataConfig(batch_size=10), 1)
     filled = lengths.sum()
-    positions = sum(10 * (cell[0] + cell[1]) for _, cell, _ in plan.epoch(0))
+    positions = sum(10 * (shape[0] + shape[1]) for _, shape, _ in plan.epoch(0))
     assert plan.padding() == pytest.approx(1 - filled / positions, abs=1e-12)
 
 
@@ -129,11 +129,11 @@ def test_padding_is_what_the_batches_have():
 def test_batches_measured_in_words(lengths, words):
     config = DataConfig(plan="buckets", batch_words=words, shapes=5)
     plan = Plan(lengths, config, 1)
-    for cell, height in zip(plan.cells, plan.heights, strict=True):
-        assert height * max(cell) <= words or height == 1
+    for shape, height in zip(plan.shapes, plan.heights, strict=True):
+        assert height * max(shape) <= words or height == 1
         assert height < ROW_MULTIPLE or height % ROW_MULTIPLE == 0
         more = height + (1 if height < ROW_MULTIPLE - 1 else ROW_MULTIPLE - height % ROW_MULTIPLE)
-        assert more * max(cell) > words
+        assert more * max(shape) > words
 
 
 @given(
@@ -183,12 +183,12 @@ def test_steps_where_epochs_differ_in_length(config, seed, step):
     plan = Plan(lengths, config, seed, corpora)
     everything = [batch for epoch in range(step + 1) for batch in plan.epoch(epoch)]
     found = Plan(lengths, config, seed, corpora).at(step)
-    assert (found.rows == everything[step].rows).all() and found.cell == everything[step].cell
+    assert (found.rows == everything[step].rows).all() and found.shape == everything[step].shape
 
 
 def test_no_pairs():
     plan = Plan(np.zeros((0, 2), int), DataConfig(), 0)
-    assert plan.cells == () and plan.epoch(0) == [] and plan.steps() == 0
+    assert plan.shapes == () and plan.epoch(0) == [] and plan.steps() == 0
 
 
 @given(
