@@ -105,7 +105,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The update. Defaults are the paper's: its loss normalization, clipping and epsilon hang together."""
+    """The update. The defaults are the paper's: its loss is summed, clipped and not divided."""
 
     name: str = "adadelta"  # the rule of the update
     learning_rate: float = 1.0  # the peak, where there is a schedule

@@ -124,7 +124,8 @@ def run(
     of `batches` instead of its own B.
 
     `compute_dtype` is that of ours; with bfloat16, PyTorch may round by autocast where it is
-    faster. A peer that fails is not measured further, and has `failed` with its last words. Raises ValueError for unknown names, and where ours fails.
+    faster. A peer that fails is not measured further, and has `failed` with its last words. Raises
+    ValueError for unknown names, and where ours fails.
     """
     chosen = choose(sizes.SIZES, size, "size")
     choose(model.COMPUTE_DTYPES, compute_dtype, "compute_dtype")

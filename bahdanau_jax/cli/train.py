@@ -56,26 +56,23 @@ def main(arguments: Sequence[str]) -> int | None:
 
         run.check(options.settings)
         with distributed.connected(options.coordinator, options.processes, options.process_id):
-            first, reporter = (
-                distributed.is_main_process(),
-                reporter if distributed.is_main_process() else SILENT,
-            )
+            is_main, is_distributed = distributed.is_main_process(), distributed.is_distributed()
+            reporter = reporter if is_main else SILENT
             try:
                 trained = run.train(
                     options.settings, options.workdir, options.profile, BEGAN, reporter
                 )
             except training.Interrupted as interrupted:  # whoever stopped it waits for no report
-                if first:
+                if is_main:
                     say(f"bahdanau: {interrupted}")
                 return 128 + signal.SIGTERM  # whoever counts 0 as done would not go on
-            together = distributed.is_distributed()
-        if together or not first:
+        if is_distributed or not is_main:
             found = None
         else:
             from bahdanau_jax.report import report
 
             found = report.write(trained, reporter)
-    if together and first:
+    if is_distributed and is_main:
         _go_on_alone(arguments)
     if found is not None:
         print(found)

@@ -44,7 +44,7 @@ class Run:
 
 @pytest.fixture
 def run(monkeypatch):
-    """Stands in for bahdanau_jax.run, trained and experiments.report; `run.model` is its Run."""
+    """Stands in for bahdanau_jax.run, trained and report; `run.model` is its Run."""
     stub = types.ModuleType("bahdanau_jax.run")
     stub.model, stub.calls, stub.loaded = Run(), [], []
     stub.load = lambda folder, **how: stub.loaded.append((folder, how)) or stub.model
@@ -60,8 +60,8 @@ def run(monkeypatch):
     }
     report = types.ModuleType("bahdanau_jax.report")
     report.report = types.ModuleType("bahdanau_jax.report.report")
-    report.report.write = lambda workdir, reporter, trust_code: (
-        f"BLEU 93.1\n{workdir}/report/alignment.png"
+    report.report.write = lambda trained, reporter: (
+        f"BLEU 93.1\n{stub.calls[-1][2]}/report/alignment.png"
     )
     report.corpus_report = types.ModuleType("bahdanau_jax.report.corpus_report")
     report.corpus_report.write = lambda statistics, workdir: f"pairs read {statistics['read']}"
