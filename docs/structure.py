@@ -46,7 +46,7 @@ def imports(path: Path, known: set[str]) -> set[str]:
 
 
 def rooms(root: Path) -> tuple[list[str], Counter, Counter]:
-    """Rooms in an order in which most imports go backwards, their files, (room, room) -> imports."""
+    """Rooms in an order in which imports go backwards, their files, and imports of each pair."""
     files = modules(root)
     edges = {name: imports(path, set(files)) for name, path in files.items() if name}
     base: set[str] = {n for n in edges if "." not in n and files[n].name != "__init__.py"}
