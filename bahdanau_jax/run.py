@@ -16,7 +16,7 @@ import jax
 
 from bahdanau_jax import data, dev_scores, model, training
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.config import Config, TrainingConfig
+from bahdanau_jax.config import Config, OptimizerConfig, TrainingConfig
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.resuming import same_data, same_experiment, updates_made
@@ -169,13 +169,7 @@ def _optimize(
         reporter=reporter,
     )
     monitor.watch_programs()
-
-    @jax.jit
-    def begin(seed):
-        # Only the parameters are asked for, so the network itself is not traced.
-        params = network.init(seed, method=lambda network: network.parts)["params"]
-        return training.init_state(params, optimizer, key, config.optimizer)
-
+    begin = _first_state(network, optimizer, key, config.optimizer)
     update = training.train_step(
         loss_fn, optimizer, config.optimizer, backend, settings.accumulate, elementwise=built_in
     )
@@ -218,6 +212,18 @@ def _optimize(
             profile=profile,
             ready=training.once_a_shape(lambda batch: ahead.program(backend.feed(batch))),
         )[1]
+
+
+def _first_state(network: model.Seq2Seq, optimizer, key, config: OptimizerConfig) -> Callable:
+    """One program from the seed to the state before the first update."""
+
+    @jax.jit
+    def begin(seed) -> training.TrainState:
+        # Only the parameters are asked for, so the network itself is not traced.
+        params = network.init(seed, method=lambda network: network.parts)["params"]
+        return training.init_state(params, optimizer, key, config)
+
+    return begin
 
 
 def _plans_ahead(settings: TrainingConfig) -> bool:
