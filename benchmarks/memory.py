@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from bahdanau_jax import decoding
+from bahdanau_jax import decoding, model
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import search_program
 from benchmarks import machine
@@ -88,8 +88,8 @@ def _resident(case: Case) -> dict[str, int]:
 
 def main() -> None:
     """What `_resident` starts: a few steps with random parameters."""
-    model, rows, length, settings = json.loads(sys.argv[1])
-    case = Case(ModelConfig(**model), rows, length, DecodingConfig(**settings))
+    network, rows, length, settings = json.loads(sys.argv[1])
+    case = Case(ModelConfig(**network), rows, length, DecodingConfig(**settings))
     params = model.init(case.model, jax.random.key(0))
     jax.block_until_ready(params)
     with machine.PeakMemory() as before:

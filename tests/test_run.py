@@ -154,7 +154,7 @@ def test_config_json_is_replaced_whole(tmp_path, monkeypatch):
     small.config.save(path)
     assert bj.Config.load(path) == small.config
     before = path.read_bytes()
-    monkeypatch.setattr(type(path), "replace", lambda *_: pytest.fail("killed"))
+    monkeypatch.setattr("os.replace", lambda *_: pytest.fail("killed"))
     with pytest.raises(pytest.fail.Exception):
         bj.Config().save(path)
     assert path.read_bytes() == before
