@@ -36,7 +36,7 @@ OWN = {
     "nothing": (DOT._replace(score=lambda *given: None), SCORE + " returns None; expected floats"),
     "broken": (
         DOT._replace(score=failing),
-        SCORE + r" fails with ValueError: .*test_contract.py:18",
+        SCORE + r" fails with ValueError: .*test_score_contract.py:19",
     ),
     "keys_of_sentences": (
         DOT._replace(keys=lambda config, params, annotations, mask: annotations.sum(1)),
