@@ -69,9 +69,11 @@ class Ranking:
         """
         return jnp.maximum(*(self.normalization(total, length) for length in (shortest, longest)))
 
-    def covered(self, seen: Float[Array, "*X S"], words: Bool[Array, "*X S"]) -> Float[Array, "*X"]:
-        """Return β Σ_j log min(seen_j, 1) over the words of the source."""
-        return self.coverage * coverage(seen, words)
+    def covered(
+        self, attended: Float[Array, "*X S"], words: Bool[Array, "*X S"]
+    ) -> Float[Array, "*X"]:
+        """Return β Σ_j log min(attended_j, 1) over the words of the source."""
+        return self.coverage * coverage(attended, words)
 
     def score(self, log_p: Float[np.ndarray, " T"], alpha: Float[np.ndarray, "T S"]) -> float:
         """Return the score of one hypothesis; the last column of alpha is the source's EOS."""
@@ -89,13 +91,13 @@ PLAIN = Ranking()  # the sum of log-probabilities
 UNSEEN = 1e-6
 
 
-def coverage(seen: Float[Array, "*X S"], words: Bool[Array, "*X S"]) -> Float[Array, "*X"]:
-    """Return Σ_j log min(seen_j, 1), with seen_j = Σ_t α_tj over all steps, EOS's included.
+def coverage(attended: Float[Array, "*X S"], words: Bool[Array, "*X S"]) -> Float[Array, "*X"]:
+    """Return Σ_j log min(attended_j, 1), with attended_j = Σ_t α_tj over all steps, EOS's included.
 
     `words` is True at the words of the source, without padding and without EOS, which needs no
     translation.
     """
-    return jnp.sum(jnp.where(words, jnp.log(jnp.clip(seen, UNSEEN, 1)), 0), -1)
+    return jnp.sum(jnp.where(words, jnp.log(jnp.clip(attended, UNSEEN, 1)), 0), -1)
 
 
 def source_words(mask: Bool[Array, "B S"]) -> Bool[Array, "B S"]:

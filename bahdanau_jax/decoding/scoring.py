@@ -36,7 +36,7 @@ def score(
 ) -> list[Hypothesis]:
     """Return each target as a hypothesis with its probabilities, its alignment and its score.
 
-    Scores have the scale of the search `decoding` and compare with its results. A target that is
+    The scores can be compared with those of a search with the settings `decoding`. A target that is
     text is tokenised and ends with EOS; a hypothesis keeps its tokens. Nothing is split or cut.
     `advance` gets the number of pairs of each batch. Raises ValueError for unequal numbers of
     sources and targets.

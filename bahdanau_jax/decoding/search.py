@@ -33,7 +33,9 @@ class _Search(NamedTuple):
 
     time: Int[Array, ""]  # int32 number of finished steps
     state: State
-    seen: Any  # [B, K, S] α of each live hypothesis, summed over its steps; () without a penalty
+    attended: (
+        Any  # [B, K, S] α of each live hypothesis, summed over its steps; () without a penalty
+    )
     width: Int[Array, " B"]  # int32 current size of the beam
     live: Tips  # [B, K] best first, none ends in EOS
     finished: Tips  # [B, N] best first, all end in EOS
@@ -76,7 +78,7 @@ def beam(
         step: (tokens [B, K], state) -> (log-probabilities [B, K, V], state, aux). The first tokens
             are START, [B, 1]. A `Distribution` in place of log-probabilities is faster.
         state: arrays [B, 1, ...], before the first word.
-        rules: the constraints of each sentence. Limits count up to max_length; 0 gives fillers.
+        rules: the constraints of each sentence. max_length also limits it; limit 0 gives fillers.
         max_length: T, a Python int, the size of the buffers.
         beam_size: K.
         n_best: N, at most K; by default K.
@@ -107,7 +109,7 @@ def beam(
         of_rows = jax.tree.map(lambda leaf, rows=rows: leaf[rows], (rules, words))
         end = _until(fewer, settings, narrow(rows), *of_rows, _select(end, chosen))  # pyright: ignore
         result = jax.tree.map(
-            lambda all, some, rows=rows: all.at[rows].set(some), result, _read(end, ranking)
+            lambda all, part, rows=rows: all.at[rows].set(part), result, _read(end, ranking)
         )
     return result
 
@@ -131,15 +133,15 @@ def _advance(settings: _Settings, step: Step, rules: Rules, words: Any, search: 
     allowed = constrain(rules, search.time, next_word.logits)
     if allowed is not next_word.logits:
         next_word = next_word.changed(allowed, reserved=rules.prefix is None)
-    seen, covered = search.seen, jnp.zeros_like(search.live.total)
+    attended, covered = search.attended, jnp.zeros_like(search.live.total)
     if ranking.coverage != 0:
-        seen = seen + aux.astype(jnp.float32)
-        covered = ranking.covered(seen, words[:, None])
+        attended = attended + aux.astype(jnp.float32)
+        covered = ranking.covered(attended, words[:, None])
     live, finished, width = _extend(search, next_word, covered, settings)
     new = Record(live.token, live.log_probability, live.parent, aux)
     record = backpointers.write(search.record, search.time, new)
-    state, seen = pick((state, seen), live.parent)
-    search = _Search(search.time + 1, state, seen, width, live, finished, record, search.done)
+    state, attended = pick((state, attended), live.parent)
+    search = _Search(search.time + 1, state, attended, width, live, finished, record, search.done)
     return search._replace(done=search.done | _is_over(search, rules, ranking))
 
 
@@ -192,7 +194,7 @@ def _start(
     return _Search(
         time=jnp.int32(0),
         state=state,
-        seen=jnp.zeros(aux.shape, jnp.float32) if settings.ranking.coverage != 0 else (),
+        attended=jnp.zeros(aux.shape, jnp.float32) if settings.ranking.coverage != 0 else (),
         width=jnp.full(rows, K, jnp.int32),
         live=live._replace(total=jnp.zeros_like(live.total)),
         finished=fillers(n_best),

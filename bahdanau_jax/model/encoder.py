@@ -1,6 +1,6 @@
 """The bidirectional encoder: it turns source sentences into the memory that the decoder reads.
 
-B sentences, S source positions, E embedding, H units a direction, D directions, C = D·H.
+B sentences, S source positions, E embedding, H units of a direction, D directions, C = D·H.
 Source: arXiv 1409.0473, section 3.2 and appendix A.2.1.
 """
 

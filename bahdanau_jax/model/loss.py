@@ -42,7 +42,7 @@ class Sums(NamedTuple):
 
 
 class CrossEntropy(NamedTuple):
-    """The first three of each word [...], or their weighted sums []; fields as in `Sums`."""
+    """Fields of `Sums` for each word of a chunk, or their weighted sums over words."""
 
     loss: Array
     nll: Array

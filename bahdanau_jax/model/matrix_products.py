@@ -80,7 +80,8 @@ def _backward(compute_dtype: str, factors: tuple[Array, Array], d: Array) -> tup
     d_x = matmul(compute_dtype, d, jnp.swapaxes(weight, -1, -2))
     if weight.ndim > 2:
         return d_x, einsum(compute_dtype, "...bi,...bo->...io", x, d)
-    # Over two axes at least: XLA on a CPU rounds no product of two axes whose first one it sums.
+    # With three axes, since XLA on a CPU does not round the factors of a matrix product over the
+    # first axes.
     rows, columns = (leaf.reshape(-1, *leaf.shape[-2:]) for leaf in (x, d))
     return d_x, einsum(compute_dtype, "tri,tro->io", rows, columns)
 

@@ -19,7 +19,7 @@ from bahdanau_jax.model.parameters import Params, add_bias
 
 
 class TeacherForced(NamedTuple):
-    """The predictions of every target word from the words before it; padding has no meaning."""
+    """The prediction of each target word from the words before it; arbitrary at padding."""
 
     log_p: Float[Array, "B T"]  # log-probability of the word, in nats
     confidence: Float[Array, "B T"]  # probability of the likeliest word
