@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 
 class Fault(NamedTuple):
-    """A fault of one version of jaxlib, which one option of XLA_FLAGS avoids."""
+    """A fault of one version of jaxlib, and the option of XLA_FLAGS that avoids it."""
 
-    what: str  # the consequence, for people
-    source: str  # where it is reported
+    what: str  # the consequence, in words
+    source: str  # the address of its report
     option: str  # the name of the option
     value: str  # the value that avoids the fault
 
 
-# By version of jaxlib. A version without a known fault has no entry.
+# Version of jaxlib -> its fault.
 FAULTS: Mapping[str, Fault] = MappingProxyType(
     {
         "0.10.2": Fault(
@@ -36,9 +36,9 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
 
 
 def present(environment: Mapping[str, str] = os.environ) -> Fault | None:
-    """The fault of the installed jaxlib that XLA_FLAGS of `environment` leave as it is.
+    """Return the fault of the installed jaxlib, or None where XLA_FLAGS name its option.
 
-    A user's own value of the option counts as a decision, whatever it is.
+    A user's own value of the option is never overridden.
     """
     try:
         fault = FAULTS.get(metadata.version("jaxlib"))
@@ -57,7 +57,7 @@ def avoid(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 def advice(fault: Fault) -> str:
-    """One line for the log: the consequence, its source and how to avoid it."""
+    """Return one line for the log: the consequence, its source and how to avoid it."""
     return (
         f"{fault.what} ({fault.source}); set XLA_FLAGS=--{fault.option}={fault.value} before the "
         "first use of JAX"

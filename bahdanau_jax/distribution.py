@@ -1,4 +1,4 @@
-"""What a model says of the next word, as search reads it: few words of many.
+"""Distributions over the next word, in a form from which search reads a few words cheaply.
 
 V words, W windows of them.
 """
@@ -17,25 +17,25 @@ WINDOW = 64  # words
 class Distribution(NamedTuple):
     """log p(word) = (logit − top) − log_total; the sum of p is 1, or less where words are banned.
 
-    The two are kept apart because their sum would round log p to steps of a logit's rounding.
-    Search subtracts them from the words that it takes: over all words it would be a pass through
-    memory, and so would another search for the highest.
+    `top` and `log_total` are separate, since their sum would lose digits of log p. Search subtracts
+    them only from the words that it takes, and finds these by the maxima of windows. Both save a
+    pass through all the logits in memory.
     """
 
     logits: Float[Array, "*X V"]
-    top: Float[Array, "*X"]  # the highest logit; of log-probabilities 0
-    log_total: Float[Array, "*X"]  # log Σ exp(logit − top); of log-probabilities 0
-    highest: Float[Array, "*X W"]  # logit of each WINDOW words; the last window may have fewer
+    top: Float[Array, "*X"]  # the highest logit; 0 where the logits are log-probabilities
+    log_total: Float[Array, "*X"]  # log Σ exp(logit − top); 0 where they are log-probabilities
+    highest: Float[Array, "*X W"]  # the maximum of each WINDOW logits; the last may have fewer
 
     @property
     def log_p(self) -> Float[Array, "*X V"]:
-        """Natural logarithms of the probabilities."""
+        """Return the natural logarithms of the probabilities."""
         return (self.logits - self.top[..., None]) - self.log_total[..., None]
 
     def changed(self, logits: Float[Array, "*X V"], reserved: bool = False) -> "Distribution":
-        """Other logits with the same normalisation: what is left where words are banned.
+        """Replace the logits and keep the normalisation, where words are banned.
 
-        `reserved`: only those of EOS and UNK differ, and no other window is read again.
+        `reserved`: only the logits of EOS and UNK differ, so only the first window is read again.
         """
         if reserved:
             highest = self.highest.at[..., 0].set(logits[..., :WINDOW].max(-1))
@@ -45,7 +45,7 @@ class Distribution(NamedTuple):
 
 
 def softmax(logits: Float[Array, "*X V"]) -> Distribution:
-    """The distribution that a model's last layer stands for, in float32 at least.
+    """Return the softmax of the logits of a model's last layer, in float32 or wider.
 
     >>> softmax(t @ W_o + b_w).log_p
     """
@@ -56,22 +56,22 @@ def softmax(logits: Float[Array, "*X V"]) -> Distribution:
     return Distribution(logits, top, jnp.log(total), highest)
 
 
-def given(log_p: "Float[Array, '*X V'] | Distribution") -> Distribution:
-    """Log-probabilities as a distribution, which may be one already."""
+def as_distribution(log_p: "Float[Array, '*X V'] | Distribution") -> Distribution:
+    """Turn log-probabilities into a Distribution; one that is a Distribution stays as it is."""
     if isinstance(log_p, Distribution):
         return log_p
-    nothing = jnp.zeros(log_p.shape[:-1], log_p.dtype)
-    return Distribution(log_p, nothing, nothing, _highest(log_p))
+    zeros = jnp.zeros(log_p.shape[:-1], log_p.dtype)
+    return Distribution(log_p, zeros, zeros, _highest(log_p))
 
 
-def mean(several: Sequence[Distribution]) -> Distribution:
-    """The geometric mean of the probabilities, whose sum is at most 1."""
-    if len(several) == 1:
-        return several[0]
-    below = [each.logits - each.top[..., None] for each in several]
+def mean(distributions: Sequence[Distribution]) -> Distribution:
+    """Return the geometric mean of the probabilities, whose sum is at most 1."""
+    if len(distributions) == 1:
+        return distributions[0]
+    shifted = [d.logits - d.top[..., None] for d in distributions]
     logits, log_total = (
-        reduce(jnp.add, leaves) / len(several)
-        for leaves in (below, [each.log_total for each in several])
+        reduce(jnp.add, leaves) / len(distributions)
+        for leaves in (shifted, [d.log_total for d in distributions])
     )
     return Distribution(logits, jnp.zeros_like(log_total), log_total, _highest(logits))
 

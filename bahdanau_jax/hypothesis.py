@@ -1,4 +1,4 @@
-"""A translation with all that is known of it: text, probabilities and where the model looked."""
+"""A translation with its probabilities and its attention weights; JSON in and out."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,20 +21,20 @@ class Hypothesis:
     text: str  # ordinary text, detokenised
     tokens: tuple[str, ...]  # T output tokens; the last is the EOS symbol where `finished`
     log_probabilities: tuple[float, ...]  # T natural logarithms of p(token | tokens before, source)
-    score: float  # what search ranked by: the sum of log_probabilities, normalised if so configured
-    finished: bool  # False where the length limit came before EOS
+    score: float  # the score of the search: the sum of log_probabilities, normalised as configured
+    finished: bool  # False where the search reached its length limit before EOS
     source_tokens: tuple[str, ...]  # S source tokens, EOS last
-    alpha: Float[np.ndarray, "T S"] = field(compare=False)  # float32; row i is where token i looked
-    original: str | None = None  # the text before UNK were replaced, where any were
+    alpha: Float[np.ndarray, "T S"] = field(compare=False)  # float32; attention weights of token i
+    original: str | None = None  # the text before UNK replacement, if that changed it
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists, numbers and strings; alpha as rows; `original` where there is one."""
+        """Return lists, numbers and strings; alpha as rows, `original` only where it is set."""
         return {**self._without_alpha(), "alpha": [*self._rows()]}
 
     def json_pieces(self, **more: Any) -> Iterator[str]:
-        """The text of `more` and `to_json` as one JSON object, in pieces: alpha row by row.
+        """Yield the text of one JSON object with `more` and `to_json`, alpha row by row.
 
-        Of 10,000 tokens a side, alpha as lists takes 3 GB.
+        With 10,000 tokens on each side, all of alpha as lists would take 3 GB.
         """
         head = json.dumps({**more, **self._without_alpha()}, ensure_ascii=False)
         yield f'{head[:-1]}, "alpha": ['
@@ -59,7 +59,7 @@ class Hypothesis:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_json`; alpha comes back to six digits."""
+        """Return the inverse of `to_json`; alpha has six digits."""
         tokens, source = tuple(data["tokens"]), tuple(data["source_tokens"])
         return cls(
             text=data["text"],
@@ -73,23 +73,23 @@ class Hypothesis:
         )
 
 
-# The translation of a blank line: nothing was read, and nothing written.
+# The translation of a blank line.
 EMPTY = Hypothesis("", (), (), 0.0, True, (), np.zeros((0, 0), np.float32))
 
-# The translation of a line above decoding.LONGEST tokens: it was not read, so it did not end.
+# The translation of a line above decoding.LONGEST tokens, which is not decoded.
 TOO_LONG = Hypothesis("", (), (), 0.0, False, (), np.zeros((0, 0), np.float32))
 
 
 def write_lines(path: Path, hypotheses: Sequence[Hypothesis]) -> None:
-    """One JSON object a line."""
+    """Write one JSON object on each line."""
     with path.open("w", encoding="utf-8") as file:
-        for each in hypotheses:
-            file.writelines(each.json_pieces())
+        for hypothesis in hypotheses:
+            file.writelines(hypothesis.json_pieces())
             file.write("\n")
 
 
 def write(folder: Path, hypotheses: Sequence[Hypothesis]) -> None:
-    """translations.txt and translations.jsonl in a folder, one line a hypothesis."""
+    """Write translations.txt and translations.jsonl in a folder, one line for each hypothesis."""
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(" ".join(h.text.split()) + "\n" for h in hypotheses)
     (folder / "translations.txt").write_text(text, encoding="utf-8")

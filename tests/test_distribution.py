@@ -75,10 +75,10 @@ def test_the_gradient_is_that_of_log_softmax():
 
 def test_log_probabilities_and_distributions_are_both_distributions():
     log_p = jnp.asarray(_logits(2, 3, 70), jnp.float32)
-    found = distribution.given(log_p)
+    found = distribution.as_distribution(log_p)
     np.testing.assert_array_equal(found.log_p, log_p)
     np.testing.assert_array_equal(found.highest[..., 0], log_p[..., :WINDOW].max(-1))
-    assert distribution.given(found) is found
+    assert distribution.as_distribution(found) is found
 
 
 def test_what_is_changed_has_the_highest_of_the_new_logits():

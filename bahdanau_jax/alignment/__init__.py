@@ -1,4 +1,4 @@
-"""From attention weights to links between words, and their error rate: NumPy alone."""
+"""Word alignment in NumPy: links from attention weights, gold links and error rates."""
 
 from bahdanau_jax.alignment import gold
 from bahdanau_jax.alignment.cooccurrence import Dice, merge_scores, strongest

@@ -1,8 +1,8 @@
-"""Links from nothing but which words occur together: the Dice coefficient, a baseline.
+"""The Dice coefficient, a baseline that links words by their co-occurrence alone.
 
     dice(x, y) = 2 C(x, y) / (C(x) + C(y))
 
-with C the number of sentence pairs that contain a word, or both words. Source: Och and Ney 2003,
+C is the number of sentence pairs that contain a word, or both words. Source: Och and Ney 2003,
 section 2.2.
 """
 
@@ -14,14 +14,14 @@ from jaxtyping import Bool, Float
 from bahdanau_jax.alignment.linking import Links, matrix
 
 Words = Sequence[str]
-CHUNK = 1 << 21  # occurrences of pairs counted at once
+CHUNK = 1 << 21  # co-occurrences that are counted at once
 
 
 class Dice:
-    """Coefficients of the word pairs of some sentences, counted in a training text.
+    """The Dice coefficients of the word pairs of `sentences`, counted in a training text.
 
-    Memory grows with the different word pairs of `sentences`, the ones to align, and not with the
-    training text, which is read once.
+    Memory grows with the number of different word pairs in `sentences`, the pairs to align. The
+    training text is read once and not kept.
 
     >>> dice = Dice([(["a", "b"], ["x"])], training=[(["a"], ["x"]), (["b", "a"], ["x", "y"])])
     >>> dice.scores(["a", "b"], ["x"])
@@ -33,33 +33,33 @@ class Dice:
     ):
         self._source: dict[str, int] = {}
         self._target: dict[str, int] = {}
-        wanted: set[tuple[int, int]] = set()
+        pairs: set[tuple[int, int]] = set()
         for source, target in sentences:
             x = [self._source.setdefault(word, len(self._source)) for word in source]
             y = [self._target.setdefault(word, len(self._target)) for word in target]
-            wanted.update((i, j) for i in x for j in y)
+            pairs.update((i, j) for i in x for j in y)
         width = max(len(self._target), 1)
-        self._keys = np.array(sorted(i * width + j for i, j in wanted), np.int64)
+        self._keys = np.array(sorted(i * width + j for i, j in pairs), np.int64)
         self._together = np.zeros(len(self._keys), np.int64)
         self._of_source = np.zeros(len(self._source), np.int64)
         self._of_target = np.zeros(len(self._target), np.int64)
         self._count(training)
 
     def scores(self, source: Words, target: Words) -> Float[np.ndarray, "T S"]:
-        """Of every target word with every source word; 0 for words never seen together.
+        """Return the coefficient of every target word with every source word, 0 to 1.
 
-        Raises ValueError for words that were not among the sentences to align.
+        Raises ValueError for words that are not in the sentences to align.
         """
         try:
             x = np.array([self._source[word] for word in source], np.int64)
             y = np.array([self._target[word] for word in target], np.int64)
         except KeyError as error:
-            raise ValueError(f"{error} is no word of the sentences that were counted for") from None
+            raise ValueError(f"{error} is not a word of the sentences to align") from None
         if not len(x) or not len(y):
             return np.zeros((len(y), len(x)))
         places = np.searchsorted(self._keys, x[None] * max(len(self._target), 1) + y[:, None])
-        alone = self._of_source[x][None] + self._of_target[y][:, None]
-        return 2 * self._together[places] / np.maximum(alone, 1)
+        counts = self._of_source[x][None] + self._of_target[y][:, None]
+        return 2 * self._together[places] / np.maximum(counts, 1)
 
     def _count(self, training: Iterable[tuple[Words, Words]]) -> None:
         pending: list[np.ndarray] = []
@@ -83,13 +83,15 @@ class Dice:
             return
         keys, counts = np.unique(np.concatenate(pending), return_counts=True)
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        known = self._keys[places] == keys
-        self._together[places[known]] += counts[known]
+        counted = self._keys[places] == keys
+        self._together[places[counted]] += counts[counted]
 
 
 def strongest(scores: Float[np.ndarray, "T S"]) -> Links:
-    """Each target word linked to the source word of its best score; of equals, the one nearest
-    to the diagonal, so that words of which nothing is known are linked as `diagonal` links them.
+    """Link each target word to the source word of its best score.
+
+    Ties go to the word nearest to the diagonal, so words without counts have the links of
+    `diagonal`.
 
     >>> sorted(strongest(np.array([[0.1, 0.9], [0.0, 0.0]])))
     [(1, 0), (1, 1)]
@@ -99,9 +101,10 @@ def strongest(scores: Float[np.ndarray, "T S"]) -> Links:
     if not width:
         return frozenset()
     rows, columns = 2 * np.arange(height)[:, None] + 1, 2 * np.arange(width)[None] + 1
-    away = np.abs(columns * height - rows * width)
-    away = np.where(scores == scores.max(axis=1, keepdims=True), away, np.iinfo(np.int64).max)
-    chosen = width - 1 - away[:, ::-1].argmin(axis=1)  # of two at one distance, the later
+    distance = np.abs(columns * height - rows * width)
+    is_best = scores == scores.max(axis=1, keepdims=True)
+    distance = np.where(is_best, distance, np.iinfo(np.int64).max)
+    chosen = width - 1 - distance[:, ::-1].argmin(axis=1)  # of two at one distance, the later
     return frozenset((int(source), target) for target, source in enumerate(chosen))
 
 
@@ -110,14 +113,16 @@ def merge_scores(
     source_words: Bool[np.ndarray, "W S"],
     target_words: Bool[np.ndarray, "V T"],
 ) -> Float[np.ndarray, "V W"]:
-    """Of words that consist of tokens, the best score of any two; the rows of `source_words` and
-    `target_words` mark the tokens of each word. 0 for a word without tokens.
+    """Return the scores of words that consist of tokens: the best score of any two of their tokens.
+
+    The rows of `source_words` and `target_words` mark the tokens of each word. Words without tokens
+    have the score 0.
 
     >>> one = np.ones((1, 2), bool)
     >>> merge_scores(np.array([[0.1, 0.4], [0.2, 0.3]]), one, one)
     array([[0.4]])
     """
     rows = [scores[tokens].max(axis=0, initial=0) for tokens in target_words]
-    whole = np.array(rows).reshape(len(target_words), scores.shape[1])
-    columns = [whole[:, tokens].max(axis=1, initial=0) for tokens in source_words]
+    of_targets = np.array(rows).reshape(len(target_words), scores.shape[1])
+    columns = [of_targets[:, tokens].max(axis=1, initial=0) for tokens in source_words]
     return np.array(columns).reshape(len(source_words), len(target_words)).T

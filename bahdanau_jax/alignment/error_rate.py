@@ -1,4 +1,4 @@
-"""How well links agree with gold ones: alignment error rate, precision and recall."""
+"""Alignment error rate, precision and recall of links against gold links."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
@@ -8,11 +8,11 @@ from bahdanau_jax.alignment.linking import Link
 
 
 class AlignmentScores(NamedTuple):
-    """Over all links of all sentences, 0 to 1."""
+    """Scores from 0 to 1 over the links of all sentences."""
 
-    aer: float  # alignment error rate; 0 is perfect
+    aer: float  # alignment error rate; 0 is the best
     precision: float  # share of the predicted links that are possible
-    recall: float  # share of the sure links that were predicted
+    recall: float  # share of the sure links that are predicted
 
 
 def alignment_scores(
@@ -22,17 +22,17 @@ def alignment_scores(
 ) -> AlignmentScores:
     """AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), with A predicted, S sure, P possible or sure.
 
-    Source: Och and Ney 2003. One set a sentence; sizes are summed over sentences before dividing.
-    What divides by nothing is perfect: no links where none are sure has AER 0. Raises ValueError
-    for no sentences or unequal counts.
+    Source: Och and Ney 2003. The sequences have one set for each sentence; sizes are summed over
+    sentences before the division. A ratio with an empty denominator is 1. Raises ValueError for no
+    sentences and for unequal counts.
 
     >>> alignment_scores([{(0, 0), (1, 1)}], sure=[{(0, 0)}], possible=[{(0, 0), (1, 0)}])
     AlignmentScores(aer=0.33333333333333337, precision=0.5, recall=1.0)
     """
     counts = {"predicted": len(predicted), "sure": len(sure), "possible": len(possible)}
     if len(set(counts.values())) > 1 or not predicted:
-        found = ", ".join(f"{count} {name}" for name, count in counts.items())
-        raise ValueError(f"alignments of as many sentences (at least one) are needed, not {found}")
+        shown = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise ValueError(f"expected links of the same sentences (at least one), not {shown}")
     in_sure = in_possible = of_predicted = of_sure = 0
     for a, s, p in zip(predicted, sure, possible, strict=True):
         in_sure += len(a & s)
@@ -51,7 +51,7 @@ def aer(
     sure: Sequence[AbstractSet[Link]],
     possible: Sequence[AbstractSet[Link]],
 ) -> float:
-    """The error rate of `alignment_scores` alone."""
+    """Return the error rate of `alignment_scores`."""
     return alignment_scores(predicted, sure, possible).aer
 
 

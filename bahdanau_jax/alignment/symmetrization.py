@@ -1,10 +1,10 @@
-"""One alignment from those of two models of opposite directions.
+"""Symmetrisation: one alignment from the alignments of two models of opposite directions.
 
-`forward` are the links of the model from source to target, `backward` those of the other; both are
-(source, target), so links of the backward model are turned round first.
+`forward` are the links of the model from source to target, `backward` those of the other model.
+Both are (source, target): `transposed` turns the backward model's links round.
 
-Source: Och and Ney 2003 (intersection, union, growing); Koehn, Och and Marcu 2003, whose program
-the growing methods follow, order of visits included.
+Source: Och and Ney 2003 (intersection, union, growing); Koehn, Och and Marcu 2003. The growing
+methods follow the program of the latter, with its order of visits.
 """
 
 import heapq
@@ -19,7 +19,7 @@ NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 
 
 
 class _Growing:
-    """A set of links that knows which words it links."""
+    """A growing set of links, with the number of links of each word."""
 
     def __init__(self, links: AbstractSet[Link]):
         self.links = set(links)
@@ -39,7 +39,7 @@ class _Growing:
 
 
 def transposed(links: AbstractSet[Link]) -> Links:
-    """(target, source) for every (source, target)."""
+    """Return (target, source) for every (source, target)."""
     return frozenset((target, source) for source, target in links)
 
 
@@ -52,7 +52,7 @@ def union(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> Links:
 
 
 def grow_diag(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> Links:
-    """The intersection, grown by neighbours from the union that link a word without a link.
+    """Grow the intersection by neighbours in the union that link a word without a link.
 
     >>> sorted(grow_diag({(0, 0), (1, 1)}, {(0, 0), (2, 1), (4, 4)}))
     [(0, 0), (1, 1), (2, 1)]
@@ -61,52 +61,52 @@ def grow_diag(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> Links:
 
 
 def grow_diag_final(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> Links:
-    """Then links of each model where the source word or the target word has none."""
+    """`grow_diag`, then links of each model whose source word or target word has no link."""
     grown = _grow_diag(forward, backward)
     return _final(grown, (forward, backward), grown.reaches_both)
 
 
 def grow_diag_final_and(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> Links:
-    """Then links of each model where neither the source word nor the target word has one."""
+    """`grow_diag`, then links of each model whose source and target word both have no link."""
     grown = _grow_diag(forward, backward)
     return _final(grown, (forward, backward), grown.reaches_one)
 
 
 def _grow_diag(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> _Growing:
-    """Passes over the links by source, then target word, until one adds none.
+    """Pass over the links, sorted by source and target word, until a pass adds none.
 
-    A pass also visits what it adds ahead of itself. No link needs a second visit: a neighbour that
-    was not added is not in the union, or both its words had links and keep them.
+    A pass also visits links that it adds after its current position. No link needs a second visit:
+    a neighbour that was not added is outside the union, or both its words have links already.
     """
     grown, candidates = _Growing(forward & backward), forward | backward
-    coming = sorted(grown.links)
-    while coming:
-        this_pass, coming = coming, []
+    next_pass = sorted(grown.links)
+    while next_pass:
+        this_pass, next_pass = next_pass, []
         heapq.heapify(this_pass)
         while this_pass:
-            here = heapq.heappop(this_pass)
+            link = heapq.heappop(this_pass)
             for down, right in NEIGHBOURS:
-                near = here[0] + down, here[1] + right
-                if near in candidates and not grown.reaches_both(near):
-                    grown.add(near)
-                    if near > here:
-                        heapq.heappush(this_pass, near)
+                neighbour = link[0] + down, link[1] + right
+                if neighbour in candidates and not grown.reaches_both(neighbour):
+                    grown.add(neighbour)
+                    if neighbour > link:
+                        heapq.heappush(this_pass, neighbour)
                     else:
-                        coming.append(near)
+                        next_pass.append(neighbour)
     return grown
 
 
 def _final(
-    grown: _Growing, models: tuple[AbstractSet[Link], ...], settled: Callable[[Link], bool]
+    grown: _Growing, models: tuple[AbstractSet[Link], ...], is_linked: Callable[[Link], bool]
 ) -> Links:
     for links in models:
         for link in sorted(links):
-            if not settled(link):
+            if not is_linked(link):
                 grown.add(link)
     return frozenset(grown.links)
 
 
-# Names of the ways, as Moses has them.
+# The methods, by their names in Moses.
 SYMMETRIZATIONS: Mapping[str, Callable[[AbstractSet[Link], AbstractSet[Link]], Links]] = (
     MappingProxyType(
         {

@@ -1,4 +1,4 @@
-"""Search over any model's step function, and translation of text with it."""
+"""Decoding: beam search and sampling over any model's step function, and translation of text."""
 
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.decoding.constraints import Rules

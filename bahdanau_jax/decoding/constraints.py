@@ -1,4 +1,4 @@
-"""What a translation may be: how long, without which words, and what it begins with.
+"""Constraints on translations: length, banned words and prefixes.
 
 B sentences, K hypotheses, V words, P words of the longest prefix.
 """
@@ -15,15 +15,15 @@ FREE = -1  # in a prefix: any word
 
 
 class Rules(NamedTuple):
-    """The rules of each sentence; None where there is no such rule, which then costs nothing."""
+    """The rules of each sentence. None means no such rule, which then costs no time."""
 
-    limits: Int[Any, " B"]  # int32 steps allowed, EOS counted; 0 for a filler row
-    minimum: Int[Any, " B"] | None = None  # int32 words to be written before EOS may come
+    limits: Int[Any, " B"]  # int32 largest number of steps, EOS counted; 0 for a filler row
+    minimum: Int[Any, " B"] | None = None  # int32 smallest number of words before EOS
     prefix: Int[Any, "B P"] | None = None  # int32 the first words, then FREE; EOS may close it
-    ban_unk: Bool[Any, " B"] | None = None  # True: UNK has no probability
+    ban_unk: Bool[Any, " B"] | None = None  # True: UNK has probability 0
 
     def shortest(self, time: Int[Array, ""]) -> Int[Array, " B"]:
-        """The least length, EOS counted, of what ends after step `time`."""
+        """Return the smallest length, EOS counted, of hypotheses that end after step `time`."""
         soonest = jnp.broadcast_to(time + 1, self.limits.shape)
         return soonest if self.minimum is None else jnp.maximum(soonest, self.minimum + 1)
 
@@ -31,20 +31,21 @@ class Rules(NamedTuple):
 def constrain(
     rules: Rules, time: Int[Array, ""], log_p: Float[Array, "B K V"]
 ) -> Float[Array, "B K V"]:
-    """-inf for words that break a rule; what the prefix asks for is never banned.
+    """Set words that break a rule to -inf; words of the prefix are never banned.
 
-    Logits will do in place of log-probabilities. Without prefixes, only EOS and UNK can change.
+    `log_p` may also be logits. Without prefixes, only the values of EOS and UNK can change.
     """
-    given = log_p
+    unconstrained = log_p
     words = lax.broadcasted_iota(jnp.int32, (1, 1, log_p.shape[2]), 2)
-    if rules.ban_unk is not None:  # a selection becomes part of whatever reads the words
+    if rules.ban_unk is not None:  # XLA fuses a `where` with the next reader of the words
         log_p = jnp.where(rules.ban_unk[:, None, None] & (words == UNK), -jnp.inf, log_p)
     if rules.minimum is not None:
         early = (time < rules.minimum)[:, None]
         log_p = log_p.at[..., EOS].set(jnp.where(early, -jnp.inf, log_p[..., EOS]))
     if rules.prefix is not None:
         width = rules.prefix.shape[1]
-        here = lax.dynamic_index_in_dim(rules.prefix, jnp.minimum(time, width - 1), 1, False)
-        wanted = jnp.where(time < width, here, FREE)[:, None, None]
-        log_p = jnp.where(wanted == FREE, log_p, jnp.where(words == wanted, given, -jnp.inf))
+        word = lax.dynamic_index_in_dim(rules.prefix, jnp.minimum(time, width - 1), 1, False)
+        word = jnp.where(time < width, word, FREE)[:, None, None]
+        forced = jnp.where(words == word, unconstrained, -jnp.inf)
+        log_p = jnp.where(word == FREE, log_p, forced)
     return log_p

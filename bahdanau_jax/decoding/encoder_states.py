@@ -1,4 +1,4 @@
-"""What the encoder makes of lines of text.
+"""The encoder's annotations of lines of text.
 
 B sentences, S source positions, H decoder units, C annotation size.
 """
@@ -20,7 +20,7 @@ from bahdanau_jax.model import Params
 
 
 class Encoded(NamedTuple):
-    """One line, without padding. In NumPy, float32."""
+    """The encoder states of one line, without padding, in NumPy float32."""
 
     tokens: tuple[str, ...]  # S tokens, EOS last
     annotations: Float[np.ndarray, "S C"]  # h_j, a row for each token
@@ -37,21 +37,19 @@ def encode(
     decoding: DecodingConfig,
     lines: Sequence[str],
 ) -> list[Encoded]:
-    """The annotations of each line, whatever lines are with it; none is split or cut.
+    """Encode each line; the other lines do not change the result, and no line is split or cut.
 
     A blank line has one annotation, that of EOS.
     """
-    ((config,), (params,)), size = (
-        members(config, params, decoding.compute_dtype),
-        decoding.batch_size,
-    )
+    (config,), (params,) = members(config, params, decoding.compute_dtype)
+    size = decoding.batch_size
     ids = [codec.encode(line) for line in lines]
-    found: dict[int, Encoded] = {}
-    for rows, length in grouped([len(each) for each in ids], size):
-        fillers = [[]] * (height(len(rows), size) - len(rows))
-        memory = encoding(config, params, *pad([*(ids[row] for row in rows), *fillers], length))
+    states: dict[int, Encoded] = {}
+    for rows, length in grouped([len(line) for line in ids], size):
+        padded = pad([ids[row] for row in rows], length, height(len(rows), size))
+        memory = encoding(config, params, *padded)
         annotations, initial = np.asarray(memory.annotations), np.asarray(memory.initial)
         for i, row in enumerate(rows):
             own = annotations[i, : len(ids[row])].copy()
-            found[row] = Encoded(codec.units(lines[row]), own, initial[i].copy())
-    return [found[row] for row in range(len(lines))]
+            states[row] = Encoded(codec.units(lines[row]), own, initial[i].copy())
+    return [states[row] for row in range(len(lines))]

@@ -1,8 +1,8 @@
-"""Batches searched two at a time: each fills the gaps that the other leaves.
+"""Work on two batches at once, in two threads, so that each uses the cores that the other leaves.
 
-XLA runs what a thread asks for one after the other. A search is a chain of small operations, many
-of which one core computes while others wait; a second search, asked for by another thread, takes
-these. Two threads that need the same program wait for one compilation.
+XLA runs the operations of one thread one after the other. A search is a chain of small operations,
+and many of them use a single core. A second search in another thread uses the other cores. Two
+threads that need the same program wait for one compilation.
 """
 
 import itertools
@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import jax
 
-AT_ONCE = 2  # three were no faster on two cores
+AT_ONCE = 2  # three threads are no faster on two cores
 THREAD = "bahdanau search"
 
-# What a caller may have set for its own thread alone: name -> the context that sets it.
+# Settings of JAX that hold for one thread: name -> the context manager that sets it.
 SETTINGS: Mapping[str, Callable[[Any], AbstractContextManager]] = MappingProxyType(
     {
         "jax_default_device": jax.default_device,
@@ -35,12 +35,12 @@ Result = TypeVar("Result")
 
 
 def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """`work` of every item, in their order; what is ahead of the caller is bounded.
+    """Yield `work(item)` of every item, in order; at most AT_ONCE results wait for the caller.
 
-    JAX's SETTINGS are the caller's in the threads, too. A single item needs no thread. The first
-    error, or Ctrl-C, ends it at once: what is at work then goes on, and nobody reads it.
+    The threads take over the caller's SETTINGS of JAX. A single item runs without a thread. The
+    first error, or Ctrl-C, ends the iteration at once; results of work in progress are dropped.
 
-    >>> for found in side_by_side(lambda batch: jax.block_until_ready(search(batch)), batches): ...
+    >>> for n_best in side_by_side(lambda batch: jax.block_until_ready(search(batch)), batches): ...
     """
     items = iter(items)
     ahead = list(itertools.islice(items, 2))
@@ -65,4 +65,4 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
         while waiting:
             yield waiting.popleft().result()
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)  # none is at work but after an error
+        threads.shutdown(wait=False, cancel_futures=True)  # only after an error work is in progress

@@ -1,4 +1,4 @@
-"""Lines cut into what is searched at once, and the parts of a long line put together again."""
+"""Long lines: cut into pieces before the search, and joined after it."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -11,26 +11,26 @@ from bahdanau_jax.data import EOS_SYMBOL, Codec, unit_spans
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.hypothesis import Hypothesis
 
-LONGEST = 20_000  # tokens of a line that is translated: its weights are a matrix of some GiB
+LONGEST = 20_000  # tokens of a line; the attention weights of such a line take some GiB
 
 
 class Prefix(NamedTuple):
-    """What a translation begins with."""
+    """The words that a translation begins with."""
 
     ids: list[int]
-    tokens: tuple[str, ...]  # of the ids; of an unknown one, the text as it was given
+    tokens: tuple[str, ...]  # one for each id; for UNK, the user's own text
 
     @classmethod
     def of(cls, codec: Codec, text: str) -> Self:
-        if not text:  # of most lines
+        if not text:
             return cls([], ())
         ids = codec.encode(text)[:-1]
-        given = (text[slice(*span)] for span in unit_spans(codec, text))
-        tokens = zip(ids, codec.tokens(ids), given, strict=True)
-        return cls(ids, tuple(word if id == UNK else token for id, token, word in tokens))
+        units = (text[slice(*span)] for span in unit_spans(codec, text))
+        tokens = zip(ids, codec.tokens(ids), units, strict=True)
+        return cls(ids, tuple(unit if id == UNK else token for id, token, unit in tokens))
 
     def written(self, codec: Codec, ids: Sequence[int]) -> tuple[str, tuple[str, ...]]:
-        """(text, tokens) of a translation that begins so, EOS last where it has ended."""
+        """Return (text, tokens) of a translation with this prefix; the tokens include EOS."""
         if UNK not in self.ids:
             return codec.decode(ids), codec.tokens(ids)
         tokens = (*self.tokens[: len(ids)], *codec.tokens(ids[len(self.ids) :]))
@@ -41,18 +41,18 @@ NO_PREFIX = Prefix([], ())
 
 
 class Piece(NamedTuple):
-    """What is searched at once: a line, or a part of one that is too long."""
+    """One row of a search: a line, or a part of a long line."""
 
     ids: list[int]  # source ids, EOS last
-    units: tuple[str, ...]  # the source tokens as they were written, EOS last
+    units: tuple[str, ...]  # the source tokens as written, EOS last
     prefix: Prefix
-    draw: tuple[int, int]  # the number of its line, and of the piece in it
+    draw: tuple[int, int]  # the number of its line, and its own number within the line
 
 
 def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list[Piece]:
-    """The line as pieces of at most `most` tokens, EOS not counted; the prefix is the first's.
+    """Cut a line into pieces of at most `most` tokens, EOS not counted; the first has the prefix.
 
-    A line above LONGEST tokens, or with such a prefix, has no piece.
+    A line above LONGEST tokens, or with a prefix above LONGEST tokens, has no piece.
     """
     tokenised = codec.tokenize(line)
     *words, eos = codec.encode_tokenised(tokenised)
@@ -71,9 +71,9 @@ def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list
 
 
 def join(parts: Sequence[Hypothesis], ranking: Ranking) -> Hypothesis:
-    """The translations of the pieces of a line as one; only the last EOS of each side is kept.
+    """Join the translations of a line's pieces; only the last EOS of each side remains.
 
-    The score is that of what remains, on the scale of `ranking`.
+    The score is that of the joined translation under `ranking`.
     """
     *heads, tail = parts
     rows = [len(h.tokens) - h.finished for h in heads] + [len(tail.tokens)]
@@ -96,7 +96,7 @@ def join(parts: Sequence[Hypothesis], ranking: Ranking) -> Hypothesis:
 
 
 def _heads(sequences, sizes: Sequence[int]) -> Iterator:
-    """The first so many entries of each, one after the other."""
+    """Chain the first entries of the sequences, as many of each as its size."""
     return itertools.chain.from_iterable(
         sequence[:size] for sequence, size in zip(sequences, sizes, strict=True)
     )

@@ -1,4 +1,4 @@
-"""What hypotheses are ranked by: one scale for finished, live and forced ones.
+"""The score that ranks hypotheses, the same for finished, live and teacher-forced ones.
 
 B sentences, K hypotheses, S source positions.
 """
@@ -18,7 +18,7 @@ from bahdanau_jax.config import DecodingConfig
 
 @dataclass(frozen=True)
 class Normalization:
-    """Σ log p / penalty(length, alpha); the penalty is positive and monotone in the length.
+    """Length normalisation, Σ log p / penalty(length, alpha); the penalty is positive and monotone.
 
     >>> dataclasses.replace(NORMALIZATIONS["wu"], alpha=1.0)
     """
@@ -44,10 +44,10 @@ NORMALIZATIONS: Mapping[str, Normalization] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Ranking:
-    """score = normalization(Σ log p, length) + β Σ_j log min(Σ_t α_tj, 1), j the source's words.
+    """score = normalization(Σ log p, length) + β Σ_j log min(Σ_t α_tj, 1), j over source words.
 
-    The second term is Wu et al.'s coverage penalty (arXiv 1609.08144, equation 14): at most 0,
-    and 0 where every word was looked at once in all.
+    The second term is Wu et al.'s coverage penalty (arXiv 1609.08144, equation 14). It is at most
+    0, and 0 where the attention to every word adds up to at least 1.
     """
 
     normalization: Normalization = NORMALIZATIONS["none"]
@@ -55,49 +55,51 @@ class Ranking:
 
     @classmethod
     def of(cls, config: DecodingConfig) -> Self:
-        """As configured."""
-        chosen = NORMALIZATIONS[config.length_normalization]
-        return cls(dataclasses.replace(chosen, alpha=config.alpha), config.coverage)
+        """Return the ranking of this configuration."""
+        normalization = NORMALIZATIONS[config.length_normalization]
+        return cls(dataclasses.replace(normalization, alpha=config.alpha), config.coverage)
 
     def attainable(
         self, total: Float[Array, " B"], shortest: Int[Array, " B"], longest: Int[Array, " B"]
     ) -> Float[Array, " B"]:
-        """The highest score that a live hypothesis may still end with, at a length in that range.
+        """Return an upper bound of the final score of a live hypothesis, at lengths in this range.
 
-        Its total only falls, the penalty is monotone, so one of the two ends is the best; and the
+        The total only falls and the penalty is monotone, so one end of the range is the best. The
         coverage term may rise to 0, its highest value, in a single step.
         """
         return jnp.maximum(*(self.normalization(total, length) for length in (shortest, longest)))
 
-    def covered(self, seen: Float[Array, "*X S"], words: Bool[Array, "*X S"]) -> Float[Array, "*X"]:
-        """β Σ_j log min(seen_j, 1) over the words of the source."""
-        return self.coverage * coverage(seen, words)
+    def covered(
+        self, attended: Float[Array, "*X S"], words: Bool[Array, "*X S"]
+    ) -> Float[Array, "*X"]:
+        """Return β Σ_j log min(attended_j, 1) over the words of the source."""
+        return self.coverage * coverage(attended, words)
 
     def score(self, log_p: Float[np.ndarray, " T"], alpha: Float[np.ndarray, "T S"]) -> float:
-        """What search would rank this hypothesis by; the source's EOS is the last column."""
-        found = self.normalization(jnp.asarray(log_p.sum()), jnp.asarray(len(log_p)))
+        """Return the score of one hypothesis; the last column of alpha is the source's EOS."""
+        score = self.normalization(jnp.asarray(log_p.sum()), jnp.asarray(len(log_p)))
         if self.coverage:
             words = jnp.ones(alpha.shape[1] - 1, bool)
-            found += self.covered(jnp.asarray(alpha[:, :-1].sum(0)), words)
-        return float(found)
+            score += self.covered(jnp.asarray(alpha[:, :-1].sum(0)), words)
+        return float(score)
 
 
 PLAIN = Ranking()  # the sum of log-probabilities
 
-# What a word counts as seen that no step looked at: the logarithm stays finite where windows of
-# attention leave words out. It costs 14 times β.
+# The lowest attention that a word counts with. It keeps the logarithm finite for words that no step
+# attends to; each of them costs 14 β.
 UNSEEN = 1e-6
 
 
-def coverage(seen: Float[Array, "*X S"], words: Bool[Array, "*X S"]) -> Float[Array, "*X"]:
-    """Σ_j log min(seen_j, 1), seen_j = Σ_t α_tj with the step that wrote EOS counted.
+def coverage(attended: Float[Array, "*X S"], words: Bool[Array, "*X S"]) -> Float[Array, "*X"]:
+    """Return Σ_j log min(attended_j, 1), with attended_j = Σ_t α_tj over all steps, EOS's included.
 
-    `words` is True at the words of the source: neither padding, which no step can look at, nor the
-    source's EOS, which has no translation to be missed.
+    `words` is True at the words of the source, without padding and without EOS, which needs no
+    translation.
     """
-    return jnp.sum(jnp.where(words, jnp.log(jnp.clip(seen, UNSEEN, 1)), 0), -1)
+    return jnp.sum(jnp.where(words, jnp.log(jnp.clip(attended, UNSEEN, 1)), 0), -1)
 
 
 def source_words(mask: Bool[Array, "B S"]) -> Bool[Array, "B S"]:
-    """The mask without the last real position of each row, its EOS."""
+    """Return the mask without the last real position of each row, its EOS."""
     return mask & jnp.pad(mask, ((0, 0), (0, 1)))[:, 1:]

@@ -1,4 +1,4 @@
-"""Forced decoding: what a model says of translations that are given.
+"""Scoring of existing translations under teacher forcing.
 
 B sentences, S source and T target positions.
 """
@@ -34,36 +34,36 @@ def score(
     targets: Sequence[str | Hypothesis],
     advance: Callable[[int], object] = ignore,
 ) -> list[Hypothesis]:
-    """Each target as a hypothesis, with its probabilities, its alignment and its score.
+    """Return each target as a hypothesis with its probabilities, its alignment and its score.
 
-    On the scale of the search `decoding`, so that it can be compared with what that finds. A text
-    is tokenised, and ends; a hypothesis is taken token by token. Nothing is split or cut. `advance`
-    is told of the pairs of each batch. Raises ValueError where there are not as many targets as
-    sources.
+    The scores can be compared with those of a search with the settings `decoding`. A target that is
+    text is tokenised and ends with EOS; a hypothesis keeps its tokens. Nothing is split or cut.
+    `advance` gets the number of pairs of each batch. Raises ValueError for unequal numbers of
+    sources and targets.
     """
     if len(sources) != len(targets):
-        raise ValueError(f"{len(sources)} sources but {len(targets)} targets: one each, please")
+        raise ValueError(
+            f"{len(sources)} sources but {len(targets)} targets; there should be as many of each"
+        )
     x = [codecs[0].encode(line) for line in sources]
     y = [_ids(codecs[1], target) for target in targets]
-    many, ranking = members(config, params, decoding.compute_dtype), Ranking.of(decoding)
+    models, ranking = members(config, params, decoding.compute_dtype), Ranking.of(decoding)
     hypotheses: dict[int, Hypothesis] = {}
-    longer = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
-    batches = [*grouped(longer, decoding.batch_size)]
+    lengths = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
+    batches = [*grouped(lengths, decoding.batch_size)]
 
-    def ask(chosen: tuple[list[int], int]) -> tuple[np.ndarray, np.ndarray]:
-        rows, length = chosen
+    def predict(rows_and_length: tuple[list[int], int]) -> tuple[np.ndarray, np.ndarray]:
+        rows, length = rows_and_length
         size = height(len(rows), decoding.batch_size)
-        fillers = [[]] * (size - len(rows))
-        source = pad([*(x[row] for row in rows), *fillers], length)
-        target = pad([*(y[row] for row in rows), *fillers], length)
+        source, target = (pad([side[row] for row in rows], length, size) for side in (x, y))
         batch = Batch(*source, *target, np.ones(size, np.float32))
-        made = [teacher_forcing(*member, batch) for member in zip(*many, strict=True)]
-        log_p, alpha = mean([one.log_p for one in made]), mean([one.alpha for one in made])
+        results = [teacher_forcing(*member, batch) for member in zip(*models, strict=True)]
+        log_p, alpha = mean([r.log_p for r in results]), mean([r.alpha for r in results])
         return np.asarray(log_p), np.asarray(alpha)
 
-    for (rows, _), (log_p, alpha) in zip(batches, side_by_side(ask, batches), strict=True):
+    for (rows, _), (log_p, alpha) in zip(batches, side_by_side(predict, batches), strict=True):
         for i, row in enumerate(rows):
-            hypotheses[row] = _forced(
+            hypotheses[row] = _hypothesis(
                 codecs, sources[row], targets[row], (x[row], y[row]), log_p[i], alpha[i], ranking
             )
         advance(len(rows))
@@ -77,7 +77,7 @@ def _ids(codec: Codec, target: str | Hypothesis) -> list[int]:
     return [*ids[:-1], EOS] if target.finished else ids
 
 
-def _forced(
+def _hypothesis(
     codecs: tuple[Codec, Codec],
     source: str,
     target: str | Hypothesis,
@@ -92,7 +92,7 @@ def _forced(
         target = Hypothesis(target, codecs[1].units(target), (), 0.0, True, (), alpha)
     return replace(
         target,
-        tokens=target.tokens or (EOS_SYMBOL,),  # of a blank line
+        tokens=target.tokens or (EOS_SYMBOL,),  # a blank line has no tokens
         log_probabilities=tuple(log_p.tolist()),
         score=ranking.score(log_p, alpha),
         source_tokens=codecs[0].units(source),
@@ -101,10 +101,10 @@ def _forced(
 
 
 def below(wider: Sequence[Hypothesis], narrower: Sequence[Hypothesis]) -> list[int]:
-    """The sentences for which a wider beam found something worse than a narrower, or greedy search.
+    """Return the sentences where a wider beam has a lower score than a narrower or greedy search.
 
-    It can happen: the narrower one's way may leave the beam before it ends. Both on one scale;
-    where one has not finished, its score says nothing, and the sentence does not count.
+    This is possible: the narrower search's hypothesis may leave the wider beam before it ends. Both
+    scores must have one scale. A sentence counts only where both hypotheses are finished.
 
     >>> len(below(run.translate(lines), run.translate(lines, beam_size=1)))
     """

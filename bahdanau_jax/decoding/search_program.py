@@ -1,6 +1,6 @@
-"""The compiled search: one program for each shape, from source ids to the n-best lists.
+"""The compiled search: one program for each shape, from source ids to n-best lists.
 
-B sentences, S source positions, K hypotheses, N asked for, T steps of the search, V words.
+B sentences, S source positions, K hypotheses, N of the result, T steps of the search, V words.
 """
 
 import dataclasses
@@ -16,15 +16,15 @@ from jaxtyping import Array, Bool, Int
 
 from bahdanau_jax import distribution
 from bahdanau_jax.config import DecodingConfig, ModelConfig
-from bahdanau_jax.decoding.backpointers import Found
+from bahdanau_jax.decoding.backpointers import NBest
 from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.ranking import Ranking, source_words
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import State, Step, beam
 from bahdanau_jax.model import Params, encode, fold, predictor, shapes, start
 
-Configs = tuple[ModelConfig, ...]  # of the members of an ensemble; most have one
-Weights = tuple[Params, ...]  # likewise
+Configs = tuple[ModelConfig, ...]  # one for each member of an ensemble; most have one member
+Weights = tuple[Params, ...]  # the parameters of these members
 
 
 class Inputs(NamedTuple):
@@ -33,16 +33,16 @@ class Inputs(NamedTuple):
     source: Int[Any, "B S"]  # word ids, EOS last, then PAD
     mask: Bool[Any, "B S"]  # True at words and at EOS
     rules: Rules
-    draws: Int[Any, "B 2"]  # int32 line and part of it: what a sentence's samples depend on
-    seed: Int[Any, ""]  # int32 likewise
+    draws: Int[Any, "B 2"]  # int32 number of the line and of its piece; sampling's keys use both
+    seed: Int[Any, ""]  # int32 seed of sampling
 
 
 Stepping = Callable[[Any], Step]  # rows of the batch, or None for all -> their step
 
-# Sentences stop at different times. Those that go on are searched by themselves as soon as they are
-# no more than this share of the batch: each loop more has to be compiled.
+# Once no more than 1/2 of a batch is unfinished, the search goes on with these sentences alone.
+# Each further entry compiles one more loop.
 PARTS = (2,)
-FEWEST = 16  # sentences that this is done for
+FEWEST = 16  # the fewest sentences that are worth a loop of their own
 
 
 def _beam(
@@ -86,11 +86,11 @@ def _sample(
 
 
 class Method(NamedTuple):
-    """A way to find translations."""
+    """A method of decoding."""
 
-    find: Callable[..., Found]
-    width: Callable[[DecodingConfig, int], int]  # hypotheses it extends at once to find n
-    stochastic: bool  # whether what it found might have ended after all
+    find: Callable[..., NBest]
+    width: Callable[[DecodingConfig, int], int]  # (config, n) -> hypotheses extended at once
+    stochastic: bool  # True where another run of the method may end where this one did not
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -100,7 +100,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
     }
 )
 
-# Settings that enter a search as arrays or not at all: programs that differ in these alone are one.
+# Settings that do not change the compiled program: they enter it as arrays or not at all.
 OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "compute_dtype", "seed", "ban_unk")
 
 
@@ -111,27 +111,28 @@ def search(
     steps: int,
     decoding: DecodingConfig,
     n_best: int,
-) -> Found:
-    """The N best translations of each sentence in at most `steps` words; aux is α [B, N, T, S].
+) -> NBest:
+    """Return the N best translations of each sentence in at most `steps` words.
 
-    With several models, p is the geometric mean of theirs, and α the mean.
+    The result's aux is α [B, N, T, S]. An ensemble takes the geometric mean of its members'
+    probabilities and the mean of their α.
     """
     return _search(configs, weights, inputs, steps, inside(decoding), n_best)
 
 
 def inside(decoding: DecodingConfig) -> DecodingConfig:
-    """The settings that shape the program, all others at their defaults."""
+    """Reset the settings that do not change the program to their defaults."""
     return dataclasses.replace(
         decoding, **{name: getattr(DecodingConfig, name) for name in OUTSIDE}
     )
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4, 5))
-def _search(configs, weights, inputs, steps, decoding, n_best) -> Found:
+def _search(configs, weights, inputs, steps, decoding, n_best) -> NBest:
     method = METHODS[decoding.method]
-    # One hypothesis has about as many words as its source: only several repay the folding.
-    several = method.width(decoding, n_best) > 1
-    stepping, state = combined(configs, weights, inputs.source, inputs.mask, folded=several)
+    # A single hypothesis has about as many words as its source, too few to make folding pay.
+    folded = method.width(decoding, n_best) > 1
+    stepping, state = combined(configs, weights, inputs.source, inputs.mask, folded)
     return method.find(stepping, state, inputs, steps, decoding, n_best)
 
 
@@ -142,9 +143,9 @@ def combined(
     mask: Bool[Array, "B S"],
     folded: bool = False,
 ) -> tuple[Stepping, State]:
-    """One step of all models, whose K hypotheses share each model's one memory; and its state.
+    """Return the joint step of all models, and the state before the first word.
 
-    `folded`: the memory is `model.fold`ed, for several hypotheses of each sentence.
+    The K hypotheses of a sentence share one memory of each model; `folded` applies `model.fold`.
     """
     memories = [
         encode(config, params, source, mask)
@@ -154,12 +155,12 @@ def combined(
         memories = [fold(*member) for member in zip(configs, weights, memories, strict=True)]
 
     def stepping(rows: Int[Array, " b"] | None) -> Step:
-        mine = memories if rows is None else jax.tree.map(lambda leaf: leaf[rows], memories)
-        steps = [predictor(*member) for member in zip(configs, weights, mine, strict=True)]
+        chosen = memories if rows is None else jax.tree.map(lambda leaf: leaf[rows], memories)
+        steps = [predictor(*member) for member in zip(configs, weights, chosen, strict=True)]
 
         def step(tokens, states):
-            made = [one(tokens, state) for one, state in zip(steps, states, strict=True)]
-            next_words, states, alpha = zip(*made, strict=True)
+            results = [predict(tokens, state) for predict, state in zip(steps, states, strict=True)]
+            next_words, states, alpha = zip(*results, strict=True)
             return distribution.mean(next_words), states, mean(alpha)
 
         return step
@@ -169,15 +170,15 @@ def combined(
 
 
 def mean(arrays: Sequence[Array]) -> Array:
-    """Over the members of an ensemble."""
+    """Return the mean over the members of an ensemble."""
     return functools.reduce(jnp.add, arrays) / len(arrays)
 
 
 class Memory(NamedTuple):
-    """Bytes of one compiled search, as XLA plans them."""
+    """The memory of one compiled search in bytes, as XLA plans it."""
 
     parameters: int
-    temporary: int  # all that lives during the search, the output's histories among it
+    temporary: int  # buffers of the search, with the histories
     output: int
 
     @property
@@ -186,9 +187,9 @@ class Memory(NamedTuple):
 
 
 def memory(config: ModelConfig, rows: int, length: int, decoding: DecodingConfig) -> Memory:
-    """What a search of `rows` sentences of `length` source tokens takes, N = 1; nothing is run.
+    """Plan the memory of a search of `rows` sentences of `length` source tokens, with N = 1.
 
-    Only shapes are made, no parameters: a model that would not fit can be asked about.
+    The search is compiled from shapes and not run, so the model need not fit into memory.
 
     >>> memory(ModelConfig(30_000, 30_000), 64, 50, DecodingConfig(beam_size=12)).peak
     """
@@ -204,7 +205,7 @@ def memory(config: ModelConfig, rows: int, length: int, decoding: DecodingConfig
 
 
 def abstract(config: ModelConfig, rows: int, length: int) -> tuple[Params, Inputs]:
-    """The shapes of a model's parameters and of a batch."""
+    """Return the shapes of a model's parameters and of a batch."""
 
     def integers(*shape):
         return jax.ShapeDtypeStruct(shape, jnp.int32)

@@ -1,6 +1,6 @@
-"""From lines of text to hypotheses: cut, sort, pad, search, and put together again.
+"""Translation of lines of text: cut, sort, pad, search, and join the pieces of long lines.
 
-B sentences, S source positions, T steps of the search, N hypotheses asked for.
+B sentences, S source positions, T steps of the search, N hypotheses of the result.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from bahdanau_jax import model
 from bahdanau_jax.batch import pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
-from bahdanau_jax.decoding.backpointers import Found
+from bahdanau_jax.decoding.backpointers import NBest
 from bahdanau_jax.decoding.constraints import FREE, Rules
 from bahdanau_jax.decoding.interleaving import side_by_side
 from bahdanau_jax.decoding.long_lines import Piece, Prefix, cut, join
@@ -26,7 +26,7 @@ from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import Params
 from bahdanau_jax.reporting import ignore
 
-# Values of `decoding.compute_dtype` -> the model with these products.
+# Values of `decoding.compute_dtype` -> the model's configuration with this compute dtype.
 COMPUTE_DTYPES: Mapping[str, Callable[[ModelConfig], ModelConfig]] = MappingProxyType(
     {
         "model": lambda config: config,
@@ -41,7 +41,7 @@ COMPUTE_DTYPES: Mapping[str, Callable[[ModelConfig], ModelConfig]] = MappingProx
 def members(
     config: ModelConfig | Configs, params: Params | Weights, compute_dtype: str
 ) -> tuple[Configs, Weights]:
-    """One model, or the several of an ensemble, as several, with such products."""
+    """Return one model, or the members of an ensemble, as tuples with this compute dtype."""
     if isinstance(config, ModelConfig):
         return members((config,), (params,), compute_dtype)  # pyright: ignore
     return tuple(map(COMPUTE_DTYPES[compute_dtype], config)), params  # pyright: ignore
@@ -58,21 +58,21 @@ def translate(
     numbers: Sequence[int] | None = None,
     advance: Callable[[int], object] = ignore,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each line, best first, in the order of the lines.
+    """Return the `n_best` best hypotheses of each line, best first, in the order of the lines.
 
-    Fewer where there are no more, or where several write one text: the best of them stays. A
-    line above `decoding.max_source` tokens is split; its pieces are translated and joined, rank by
-    rank, and scored together. A line above LONGEST tokens, or with such a prefix, is not
-    translated, and has `hypothesis.TOO_LONG` alone. With method `sample`, so many samples, in the
-    order drawn. Several configurations and parameters, as tuples, are an ensemble.
+    A line has fewer where the search finds fewer or where several have one text; the best of these
+    stays. With method `sample`, a line has `n_best` samples in the order of drawing. A line above
+    `decoding.max_source` tokens is split; its pieces are translated, joined rank by rank, and
+    scored together. A line or prefix above LONGEST tokens gives `hypothesis.TOO_LONG` alone. Tuples
+    of configurations and parameters are an ensemble.
 
     Args:
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
-        numbers: of the lines, which sampling's seed goes by; by default 0, 1, 2, ...
-        advance: is told after each batch how many lines were finished with it.
+        numbers: the numbers of the lines, which sampling's keys depend on; by default 0, 1, 2, ...
+        advance: is called after each batch with the number of lines that it completed.
 
-    Raises ValueError where the beam holds fewer than `n_best`, or where there are not as many
-    prefixes as lines.
+    Raises ValueError where `n_best` is above the beam size, and for unequal numbers of prefixes and
+    lines.
     """
     width = METHODS[decoding.method].width(decoding, n_best)
     if n_best > width:
@@ -81,86 +81,88 @@ def translate(
             f"set the beam size to at least {n_best}"
         )
     if prefixes is not None and len(prefixes) != len(lines):
-        raise ValueError(f"{len(lines)} lines but {len(prefixes)} prefixes: one each, please")
-    begun = [Prefix.of(codecs[1], text) for text in prefixes or [""] * len(lines)]
-    numbered = range(len(lines)) if numbers is None else numbers
-    parts = [
+        raise ValueError(
+            f"{len(lines)} lines but {len(prefixes)} prefixes; there should be as many of each"
+        )
+    numbers = range(len(lines)) if numbers is None else numbers
+    begins = [Prefix.of(codecs[1], text) for text in prefixes or [""] * len(lines)]
+    pieces_of_lines = [
         cut(codecs[0], line, decoding.max_source, prefix, number)
-        for line, prefix, number in zip(lines, begun, numbered, strict=True)
+        for line, prefix, number in zip(lines, begins, numbers, strict=True)
     ]
-    pieces = [piece for each in parts for piece in each]
-    found: list[list[Hypothesis]] = [[] for _ in pieces]
-    line_of = [number for number, each in enumerate(parts) for _ in each]
-    missing = [len(each) for each in parts]  # pieces of each line
-    many = members(config, params, decoding.compute_dtype)
-    for rows, hypotheses in _searched(many, codecs[1], decoding, pieces, n_best):
+    pieces = [piece for line in pieces_of_lines for piece in line]
+    line_of = [number for number, line in enumerate(pieces_of_lines) for _ in line]
+    missing = [len(line) for line in pieces_of_lines]  # pieces of each line
+    n_best_lists: list[list[Hypothesis]] = [[] for _ in pieces]
+    models = members(config, params, decoding.compute_dtype)
+    for rows, hypotheses in _search_batches(models, codecs[1], decoding, pieces, n_best):
         for row, ranked in zip(rows, hypotheses, strict=True):
-            found[row] = ranked
+            n_best_lists[row] = ranked
             missing[line_of[row]] -= 1
         advance(sum(not missing[number] for number in {line_of[row] for row in rows}))
-    rest = iter(found)
-    return [_answer([next(rest) for _ in each], decoding) for each in parts]
+    rest = iter(n_best_lists)
+    return [_join_ranks([next(rest) for _ in line], decoding) for line in pieces_of_lines]
 
 
-def _answer(parts: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hypothesis]:
-    """The hypotheses of a line. Of one that was split, the best of all parts joined, then the
-    second of all, and so on; a part that has no more gives its last. Without parts it is too long.
+def _join_ranks(pieces: list[list[Hypothesis]], decoding: DecodingConfig) -> list[Hypothesis]:
+    """Join the n-best lists of a line's pieces: the best of all, the second best of all, and so on.
+
+    A piece with fewer hypotheses repeats its last. A line without pieces is too long.
     """
-    if not parts:
+    if not pieces:
         return [TOO_LONG]
-    found, *others = parts
+    hypotheses, *others = pieces
     if others:
         ranking = Ranking.of(decoding)
-        found = [
-            join([ranked[min(rank, len(ranked) - 1)] for ranked in parts], ranking)
-            for rank in range(max(map(len, parts)))
+        hypotheses = [
+            join([ranked[min(rank, len(ranked) - 1)] for ranked in pieces], ranking)
+            for rank in range(max(map(len, pieces)))
         ]
-    if METHODS[decoding.method].stochastic:
-        return found
-    return distinct(found)
+    return hypotheses if METHODS[decoding.method].stochastic else distinct(hypotheses)
 
 
 def distinct(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """The best first, and of those with one text the best alone."""
+    """Sort the hypotheses, best first, and keep only the best of those with one text."""
     best: dict[str, Hypothesis] = {}
-    for each in sorted(hypotheses, key=lambda each: -each.score):
-        best.setdefault(each.text, each)
+    for hypothesis in sorted(hypotheses, key=lambda hypothesis: -hypothesis.score):
+        best.setdefault(hypothesis.text, hypothesis)
     return [*best.values()]
 
 
-def _searched(
-    many: tuple[Configs, Weights],
+def _search_batches(
+    models: tuple[Configs, Weights],
     codec: Codec,
     decoding: DecodingConfig,
     pieces: Sequence[Piece],
     n_best: int,
 ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
-    """Rows of `pieces`, and the n-best list of each."""
+    """Yield rows of `pieces` and the n-best list of each."""
 
-    def find(batch: tuple[list[int], int]) -> Found:
+    def find(batch: tuple[list[int], int]) -> NBest:
         rows, length = batch
         inputs, steps = _inputs(decoding, [pieces[row] for row in rows], length)
 
-        def searched(inputs: Inputs) -> Found:
-            return jax.tree.map(np.asarray, search(*many, inputs, steps, decoding, n_best))
+        def run(inputs: Inputs) -> NBest:
+            return jax.tree.map(np.asarray, search(*models, inputs, steps, decoding, n_best))
 
-        found = searched(inputs)
-        ended = found.finished[: len(rows), 0]
-        if decoding.ban_unk and not (METHODS[decoding.method].stochastic or ended.all()):
+        result = run(inputs)
+        finished = result.finished[: len(rows), 0]
+        if decoding.ban_unk and not (METHODS[decoding.method].stochastic or finished.all()):
             free = inputs.rules._replace(ban_unk=np.zeros(len(inputs.source), bool))
-            found = _either(found, searched(inputs._replace(rules=free)))
-        return found
+            result = _prefer_finished(result, run(inputs._replace(rules=free)))
+        return result
 
     batches = [*_batches(decoding, pieces)]
-    for (rows, _), found in zip(batches, side_by_side(find, batches), strict=True):
-        yield rows, [_hypotheses(codec, pieces[row], found, i) for i, row in enumerate(rows)]
+    for (rows, _), result in zip(batches, side_by_side(find, batches), strict=True):
+        yield rows, [_hypotheses(codec, pieces[row], result, i) for i, row in enumerate(rows)]
 
 
 def _batches(decoding: DecodingConfig, pieces: Sequence[Piece]) -> Iterator[tuple[list[int], int]]:
-    """Rows of `pieces` that are searched together, and their padded length, as `grouped`.
+    """Yield the rows of `pieces` that form a batch, and their padded length, as `grouped` does.
 
-    A prefix counts as the source that would give its number of steps. One of more steps than any
-    source has is searched alone: a batch takes the steps of its longest row, for every row.
+    A piece counts as long as its source, or as the source whose steps its prefix needs. A prefix
+    with more steps than any source is searched alone, since all rows of a batch take as many steps
+    as the longest one.
     """
     steps = [math.ceil((len(piece.prefix.ids) + 1) / decoding.max_ratio) for piece in pieces]
     lengths = [max(len(piece.ids), n) for piece, n in zip(pieces, steps, strict=True)]
@@ -173,10 +175,9 @@ def _batches(decoding: DecodingConfig, pieces: Sequence[Piece]) -> Iterator[tupl
 
 
 def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> tuple[Inputs, int]:
-    """A batch, and the steps that its buffers need."""
+    """Return a batch, and the number of steps of its buffers."""
     rows = height(len(pieces), decoding.batch_size)
-    fillers = [[]] * (rows - len(pieces))
-    source, mask = pad([*(piece.ids for piece in pieces), *fillers], length)
+    source, mask = pad([piece.ids for piece in pieces], length, rows)
     sizes = mask.sum(1)
     limits = np.ceil(decoding.max_ratio * sizes).astype(np.int32)
     steps = math.ceil(decoding.max_ratio * length)
@@ -185,7 +186,7 @@ def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> t
         prefix = np.full((rows, padded(longest)), FREE, np.int32)
         for row, piece in enumerate(pieces):
             prefix[row, : len(piece.prefix.ids)] = piece.prefix.ids
-            # Whatever was given, there is room for its end.
+            # There is always room for EOS after the prefix.
             limits[row] = max(limits[row], len(piece.prefix.ids) + 1)
         steps = max(steps, padded(longest + 1))
     minimum = None
@@ -197,31 +198,31 @@ def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> t
     return Inputs(source, mask, rules, draws, np.int32(decoding.seed)), steps
 
 
-def _either(found: Found, free: Found) -> Found:
-    """Where the ban on UNK leaves nothing that ends, what ends without it."""
-    use = ~found.finished[:, 0] & free.finished[:, 0]
+def _prefer_finished(banned: NBest, free: NBest) -> NBest:
+    """Take a sentence from `free`, where UNK is allowed, if only there a hypothesis finished."""
+    use = ~banned.finished[:, 0] & free.finished[:, 0]
     return jax.tree.map(
-        lambda a, b: np.where(use.reshape(-1, *[1] * (a.ndim - 1)), b, a), found, free
+        lambda a, b: np.where(use.reshape(-1, *[1] * (a.ndim - 1)), b, a), banned, free
     )
 
 
-def _hypotheses(codec: Codec, piece: Piece, found: Found, row: int) -> list[Hypothesis]:
-    """A sentence's n-best list; always the first, and no fillers after it."""
-    made = []
-    for k, length in enumerate(found.length[row].tolist()):
+def _hypotheses(codec: Codec, piece: Piece, result: NBest, row: int) -> list[Hypothesis]:
+    """Return a sentence's n-best list: always the first entry, and the others up to a filler."""
+    hypotheses = []
+    for k, length in enumerate(result.length[row].tolist()):
         if k and not length:
             break
-        text, tokens = piece.prefix.written(codec, found.tokens[row, k, :length].tolist())
-        made.append(
+        text, tokens = piece.prefix.written(codec, result.tokens[row, k, :length].tolist())
+        hypotheses.append(
             Hypothesis(
                 text=text,
                 tokens=tokens,
-                log_probabilities=tuple(found.log_probabilities[row, k, :length].tolist()),
-                score=float(found.score[row, k]),
-                finished=bool(found.finished[row, k]),
+                log_probabilities=tuple(result.log_probabilities[row, k, :length].tolist()),
+                score=float(result.score[row, k]),
+                finished=bool(result.finished[row, k]),
                 source_tokens=piece.units,
-                # A copy, so that no hypothesis keeps its whole batch in memory.
-                alpha=found.aux[row, k, :length, : len(piece.ids)].copy(),
+                # A view would keep the arrays of the whole batch in memory.
+                alpha=result.aux[row, k, :length, : len(piece.ids)].copy(),
             )
         )
-    return made
+    return hypotheses

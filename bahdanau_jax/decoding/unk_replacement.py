@@ -1,7 +1,6 @@
-"""UNK replacement: an unknown word of a translation becomes the source word it was looked at for.
+"""UNK replacement: the source word with the largest attention weight takes the place of UNK.
 
-Source: Luong et al. 2015 (arXiv 1410.8206) and Jean et al. 2015 (arXiv 1412.2007), with the links
-from attention.
+Source: Luong et al. 2015 (arXiv 1410.8206) and Jean et al. 2015 (arXiv 1412.2007).
 """
 
 import dataclasses
@@ -23,12 +22,11 @@ def replace_unknown(
     source: str,
     lexicon: Lexicon = NO_LEXICON,
 ) -> Hypothesis:
-    """The hypothesis with a text in which each UNK is the source unit of its largest weight.
+    """Replace each UNK in a hypothesis's text by the source unit with its largest weight.
 
-    `source` is the line that was translated. The unit, EOS never, is copied as it was written
-    there, casing kept, or said as `lexicon` says it (as written, or else in lower case). An UNK
-    that looked at no unit stays. Tokens and probabilities are those of the model, and `original`
-    is its text.
+    `source` is the line that was translated. The unit (never EOS) is translated by `lexicon`, which
+    is asked for the unit as written and then in lower case, or else copied as written. An UNK whose
+    weights are all 0 stays. Tokens and probabilities do not change; `original` is the old text.
 
     >>> replace_unknown(hypothesis, run.codecs, "Mrs. Oomen-Ruijten sleeps.").text
     'Mme Oomen-Ruijten dort.'
@@ -36,24 +34,27 @@ def replace_unknown(
     units = unit_spans(codecs[0], source)
     if UNK_SYMBOL not in hypothesis.tokens or not units:
         return hypothesis
-    seen = hypothesis.alpha[:, : len(units)]
-    looks = zip(hypothesis.tokens, seen.argmax(1), seen.max(1), strict=True)
+    alpha = hypothesis.alpha[:, : len(units)]
     symbols = [
-        _said(source, units[look], lexicon) if token == UNK_SYMBOL and weight > 0 else token
-        for token, look, weight in looks
+        _replacement(source, units[unit], lexicon) if token == UNK_SYMBOL and weight > 0 else token
+        for token, unit, weight in zip(
+            hypothesis.tokens, alpha.argmax(1), alpha.max(1), strict=True
+        )
         if token != EOS_SYMBOL
     ]
     return dataclasses.replace(hypothesis, text=codecs[1].write(symbols), original=hypothesis.text)
 
 
-def _said(source: str, span: tuple[int, int], lexicon: Lexicon) -> str:
+def _replacement(source: str, span: tuple[int, int], lexicon: Lexicon) -> str:
     word = source[slice(*span)]
     return lexicon.get(word) or lexicon.get(word.lower()) or word
 
 
 def read_lexicon(lines: Iterable[str], name: str) -> dict[str, str]:
-    """Of each line a source word, a tab, and what the target says for it; the first of a word
-    counts. Raises ValueError with the line's number."""
+    """Read lines of a source word, a tab and its target word; the first line of a word counts.
+
+    Raises ValueError with the line's number.
+    """
     lexicon: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -69,7 +70,7 @@ def read_lexicon(lines: Iterable[str], name: str) -> dict[str, str]:
 
 
 class LexiconCounts:
-    """How often words were linked: a lexicon learned from alignments.
+    """The numbers of links between words, and the lexicon that they give.
 
     >>> counts = LexiconCounts()
     >>> counts.add(["the", "cat"], ["le", "chat"], {(0, 0), (1, 1)})
@@ -87,11 +88,13 @@ class LexiconCounts:
             self._counts[source[i]][target[j]] += 1
 
     def lexicon(self, least: int = 1) -> dict[str, str]:
-        """Each source word's commonest target word, where linked `least` times or more; of equals,
-        the first in the order of code points."""
-        best = {}
-        for word, found in self._counts.items():
-            said, count = min(found.items(), key=lambda item: (-item[1], item[0]))
+        """Return each source word's most frequent target word with at least `least` links.
+
+        Ties go to the first word in the order of code points.
+        """
+        lexicon = {}
+        for word, counts in self._counts.items():
+            target, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
             if count >= least:
-                best[word] = said
-        return best
+                lexicon[word] = target
+        return lexicon

@@ -1,4 +1,4 @@
-"""What a translation is worth: scores, their significance, and how sure the model was."""
+"""Evaluation of translations: scores, their significance, and the model's calibration."""
 
 from bahdanau_jax.evaluation import behaviour, calibration, scores, significance
 from bahdanau_jax.evaluation.by_length import EDGES, by_length

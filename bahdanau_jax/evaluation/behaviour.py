@@ -1,4 +1,4 @@
-"""What translations look like beside their score: lengths, repetition, attention to the source."""
+"""Statistics of translations besides scores: lengths, repetition, attention to the source."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,18 +7,18 @@ import numpy as np
 from jaxtyping import Float
 
 ORDERS = (1, 2, 3, 4)  # of n-grams
-LITTLE, MUCH = 0.1, 2.0  # total attention to a source word, where 1 is one target word's
+LITTLE, MUCH = 0.1, 2.0  # bounds of the total attention to a source word
 
 
 def repetition(sentences: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """How much tokenised sentences repeat themselves; compare with the references' own.
+    """Measure the repetition in tokenised sentences; compare it with that of the references.
 
-    - `sentences`: share of the sentences in which some n-gram of 1 to 4 words follows itself at
-      once, and for each n alone.
-    - `again`: share of the n-grams that the same sentence had before, summed over sentences:
+    - `sentences`: share of the sentences in which an n-gram directly follows itself, for each n
+      from 1 to 4 and for any of them.
+    - `again`: share of the n-grams that occur earlier in the same sentence, over all sentences:
       1 − Σ different n-grams / Σ n-grams (seq-rep-n of Welleck et al. 2020, arXiv 1908.04319).
 
-    NaN where there is nothing to count.
+    Shares of nothing are NaN.
 
     >>> repetition([["a", "b", "a", "b"]])["sentences"]
     {'any': 1.0, '1': 0.0, '2': 1.0, '3': 0.0, '4': 0.0}
@@ -30,14 +30,14 @@ def repetition(sentences: Sequence[Sequence[str]]) -> dict[str, Any]:
     for n in ORDERS:
         grams = [[tuple(w[i : i + n]) for i in range(len(w) - n + 1)] for w in sentences]
         total = sum(map(len, grams))
-        again[str(n)] = _share(total - sum(len(set(one)) for one in grams), total)
+        again[str(n)] = _share(total - sum(len(set(own)) for own in grams), total)
     any_order = _share(at_once.any(axis=1).sum(), len(at_once))
-    each = {str(n): share for n, share in zip(ORDERS, shares, strict=True)}
-    return {"sentences": {"any": any_order, **each}, "again": again}
+    by_order = {str(n): share for n, share in zip(ORDERS, shares, strict=True)}
+    return {"sentences": {"any": any_order, **by_order}, "again": again}
 
 
 def _follows_itself(words: Sequence[str], n: int) -> bool:
-    """Whether the same n words stand twice in a row: n matches in a row at distance n."""
+    """Whether an n-gram directly follows itself: n matches in a row at distance n."""
     run = 0
     for before, after in zip(words, words[n:], strict=False):
         run = run + 1 if before == after else 0
@@ -47,16 +47,16 @@ def _follows_itself(words: Sequence[str], n: int) -> bool:
 
 
 def coverage(totals: Sequence[Float[np.ndarray, " S"]]) -> dict[str, float | int]:
-    """Total attention Σ_i α_ij to each source word j, over the words of all sentences.
+    """Summarise the total attention Σ_i α_ij to each source word j, over all sentences.
 
-    Source: Tu et al. 2016 (arXiv 1601.04811), whose over-translation is a total that is too large
-    and whose under-translation one that is too small. The bounds 0.1 and 2 are choices of this
-    report: a word that hardly any target word looked at, and one worth two whole target words.
+    In Tu et al. 2016 (arXiv 1601.04811), a total that is too large is over-translation, and one
+    that is too small is under-translation. The bounds 0.1 and 2 are this project's own choice; a
+    total of 1 is the attention of one target word.
 
     >>> coverage([np.array([0.05, 1.0, 2.5, 0.45])])["little"]
     0.25
     """
-    values = np.concatenate([np.zeros(0), *(np.asarray(one, np.float64) for one in totals)])
+    values = np.concatenate([np.zeros(0), *(np.asarray(total, np.float64) for total in totals)])
     return {
         "words": len(values),
         "mean": float(values.mean()) if len(values) else float("nan"),
@@ -68,7 +68,7 @@ def coverage(totals: Sequence[Float[np.ndarray, " S"]]) -> dict[str, float | int
 def attention_totals(
     alpha: Float[np.ndarray, "T S"],
 ) -> Float[np.ndarray, " S-1"]:
-    """Total attention of a hypothesis to each source word, EOS left out.
+    """Return the total attention of a hypothesis to each source word, without EOS.
 
     >>> attention_totals(np.array([[0.7, 0.3], [0.2, 0.8]]))
     array([0.9])
@@ -77,7 +77,7 @@ def attention_totals(
 
 
 def length_ratio(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> float:
-    """Words written over words of the references; NaN where these have none."""
+    """Return the words of translations over the words of references; NaN where these have none."""
     return _share(sum(map(len, ours)), sum(map(len, theirs)))
 
 

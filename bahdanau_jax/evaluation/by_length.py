@@ -1,4 +1,4 @@
-"""How a model fares on short and on long sentences: the paper's Figure 2 with its uncertainty."""
+"""Scores by sentence length, with intervals: the paper's Figure 2."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,16 +8,16 @@ import numpy as np
 from bahdanau_jax.evaluation.significance import RESAMPLES, SEED, Interval, intervals
 from bahdanau_jax.evaluation.tally import Tally
 
-EDGES = (10, 20, 30, 40, 50, 60)  # the last length of each bin but the last one
+EDGES = (10, 20, 30, 40, 50, 60)  # the largest length of each bin; the last bin has none
 
 
 class LengthBin(NamedTuple):
-    """The sentences of low to high words."""
+    """The sentences of `low` to `high` words."""
 
     low: int
-    high: int | None  # None: any number from `low` on
+    high: int | None  # None for the last bin, which has no upper end
     sentences: int
-    words: float | None  # mean length; None, as the scores, where there is no sentence
+    words: float | None  # mean length; None, as the scores, in an empty bin
     score: float | None
     interval: Interval | None
 
@@ -39,11 +39,11 @@ def by_length(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> list[LengthBin]:
-    """A score for the sentences of each range of lengths, with its 95 % interval.
+    """Return the score and its 95 % interval for the sentences of each range of lengths.
 
-    `lengths` counts the words of each source sentence. The first bin begins at 0. Raises
-    ValueError where there are not as many as the tally has sentences, and where the edges do not
-    grow.
+    `lengths` has the number of words of each source sentence. The first bin begins at 0. Raises
+    ValueError where `lengths` and the tally differ in their number of sentences, and where the
+    edges are not positive and increasing.
 
     >>> [(b.name, b.sentences) for b in by_length([3, 12], tally, edges=[10])]
     [('up to 10', 1), ('over 10', 1)]
@@ -53,8 +53,8 @@ def by_length(
     if not len(edges) or edges[0] < 1 or not (np.diff(edges) > 0).all():
         shown = ",".join(map(str, edges))
         raise ValueError(f"edges of lengths should be positive and grow, as 10,20,30, not {shown}")
-    counted = np.asarray(lengths, np.int64)
-    places = np.searchsorted(np.asarray(edges), counted)
+    words = np.asarray(lengths, np.int64)
+    places = np.searchsorted(np.asarray(edges), words)
     lows, highs = [0, *(edge + 1 for edge in edges)], [*edges, None]
     bins = []
     for place, (low, high) in enumerate(zip(lows, highs, strict=True)):
@@ -64,6 +64,6 @@ def by_length(
             continue
         part = tally.take(rows)
         interval = intervals({"score": part}, resamples, seed)["score"]
-        mean = float(counted[rows].mean())
+        mean = float(words[rows].mean())
         bins.append(LengthBin(low, high, len(rows), mean, part.score(), interval))
     return bins

@@ -1,4 +1,4 @@
-"""Whether a model is right as often as it is sure: expected calibration error and its bins."""
+"""Calibration: accuracy by confidence, and the expected calibration error."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -7,27 +7,29 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bahdanau_jax.names import choose
+
 BINS = 15  # as in Guo et al. 2017
 
 
 class ConfidenceBin(NamedTuple):
-    """The words that were predicted with a confidence between `low` and `high`."""
+    """The predictions with a confidence between `low` and `high`."""
 
     low: float
     high: float
     words: int
-    confidence: float | None  # their mean; None, as the accuracy, where there is no word
-    accuracy: float | None  # share of them that are the reference's
+    confidence: float | None  # mean confidence; None, as the accuracy, in an empty bin
+    accuracy: float | None  # share of the predictions that are correct
 
 
 def _equal_width(confidence: Float[np.ndarray, " N"], bins: int):
-    """Ranges (k/M, (k+1)/M] of probability; the first has 0 too."""
+    """Bins (k/M, (k+1)/M] of probability; the first includes 0."""
     places = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
     return places, [(k / bins, (k + 1) / bins) for k in range(bins)]
 
 
 def _equal_mass(confidence: Float[np.ndarray, " N"], bins: int):
-    """As many words in each as in the next, give or take one, along rising confidence."""
+    """Bins of equal numbers of words, up to one, in the order of confidence."""
     parts = np.array_split(np.arange(len(confidence)), min(bins, max(len(confidence), 1)))
     places = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     ends = [(confidence[p[0]], confidence[p[-1]]) if len(p) else (0.0, 1.0) for p in parts]
@@ -46,39 +48,38 @@ def reliability(
     bins: int = BINS,
     binning: str = "equal-width",
 ) -> list[ConfidenceBin]:
-    """Confidence and accuracy of N predictions, by bins of confidence.
+    """Return confidence and accuracy of N predictions in bins of confidence.
 
-    The order of the predictions does not matter. Raises ValueError for an unknown binning, or
-    values that are no probabilities.
+    The order of the predictions does not matter. Raises ValueError for an unknown binning and for
+    values that are not probabilities.
 
     >>> reliability(np.array([0.9, 0.8]), np.array([True, False]), bins=1)[0].accuracy
     0.5
     """
-    if binning not in BINNINGS:
-        raise ValueError(f"no binning {binning!r}; known: {', '.join(BINNINGS)}")
+    into_bins = choose(BINNINGS, binning, "binning")
     confidence, correct = np.asarray(confidence, np.float64), np.asarray(correct, bool)
     if confidence.shape != correct.shape or not ((confidence >= 0) & (confidence <= 1)).all():
-        raise ValueError("as many probabilities, from 0 to 1, are needed as right or wrong words")
+        raise ValueError("expected probabilities, from 0 to 1, one for each entry of `correct`")
     order = np.argsort(confidence, kind="stable")
     confidence, runs = np.unique(confidence[order], return_inverse=True)
-    # Equal confidences have no order: where a bin ends among them, each is as right as all are.
+    # Equal confidences have no order, so each of them gets their mean accuracy.
     correct = (np.bincount(runs, correct[order]) / np.bincount(runs))[runs]
     confidence = confidence[runs]
-    places, ranges = BINNINGS[binning](confidence, bins)
+    places, ranges = into_bins(confidence, bins)
     words = np.bincount(places, minlength=len(ranges))
-    sure = np.bincount(places, confidence, len(ranges))
-    right = np.bincount(places, correct, len(ranges))
+    confidences = np.bincount(places, confidence, len(ranges)).tolist()
+    hits = np.bincount(places, correct, len(ranges)).tolist()
     return [
-        ConfidenceBin(*ends, int(n), s / n if n else None, r / n if n else None)
-        for ends, n, s, r in zip(ranges, words, sure.tolist(), right.tolist(), strict=True)
+        ConfidenceBin(*ends, int(n), c / n if n else None, h / n if n else None)
+        for ends, n, c, h in zip(ranges, words, confidences, hits, strict=True)
     ]
 
 
 def expected_calibration_error(bins: Sequence[ConfidenceBin]) -> float:
-    """ECE = Σ_b n_b / N |accuracy_b − confidence_b|; NaN where there are no words.
+    """Return ECE = Σ_b n_b / N |accuracy_b − confidence_b|; NaN where there are no words.
 
-    Source: Naeini et al. 2015; Guo et al. 2017. For translation, of the likeliest next word under
-    teacher forcing: Kumar and Sarawagi 2019 (arXiv 1903.00802).
+    Source: Naeini et al. 2015; Guo et al. 2017; for the likeliest next word under teacher forcing,
+    Kumar and Sarawagi 2019 (arXiv 1903.00802).
     """
     words = sum(b.words for b in bins)
     if not words:

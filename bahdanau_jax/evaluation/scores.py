@@ -1,4 +1,4 @@
-"""How good translations are: BLEU and chrF of text, exact match, PSA and LCSR of sequences."""
+"""Scores of translations: BLEU and chrF of text; exact match, PSA and LCSR of sequences."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -6,20 +6,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from bahdanau_jax.evaluation.tally import Tally, bleu_tally, check_counts, chrf_tally
+from bahdanau_jax.names import choose
 
 
 class Bleu(NamedTuple):
     """Corpus BLEU."""
 
     score: float  # 0 to 100
-    signature: str  # sacreBLEU's, with its version: quote it beside the score
-
-
-class Chrf(NamedTuple):
-    """Corpus chrF2."""
-
-    score: float  # 0 to 100
-    signature: str  # as of Bleu
+    signature: str  # of sacreBLEU, with its version, to be quoted with the score
 
 
 class SequenceScores(NamedTuple):
@@ -36,10 +30,10 @@ def bleu(
     tokenize: str = "13a",
     lowercase: bool = False,
 ) -> Bleu:
-    """Corpus BLEU by sacreBLEU, one reference a sentence.
+    """Return corpus BLEU by sacreBLEU, with one reference for each sentence.
 
-    Text that is tokenised already, as the paper's, takes tokenize="none"; any other name wants
-    ordinary text. Raises ValueError for no sentences, unequal counts, or an unknown tokeniser.
+    For tokenised text, as in the paper, pass tokenize="none"; other tokenisers take ordinary text.
+    Raises ValueError for no sentences, unequal counts, or an unknown tokeniser.
 
     >>> bleu(["the cat sat on the mat"], ["the cat sat on the mat"]).score
     100.0
@@ -48,19 +42,10 @@ def bleu(
     return Bleu(tally.score(), tally.signature)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Chrf:
-    """Corpus chrF2 (characters to 6-grams) by sacreBLEU, one reference a sentence.
-
-    Raises ValueError for no sentences or unequal counts.
-    """
-    tally = chrf_tally(hypotheses, references)
-    return Chrf(tally.score(), tally.signature)
-
-
 def accuracy(
     predictions: Sequence[Sequence[Hashable]], targets: Sequence[Sequence[Hashable]]
 ) -> float:
-    """Exact match: the share of predictions that equal their target in every token.
+    """Return the exact match, the share of predictions that equal their target in every token.
 
     Raises ValueError for no pairs or unequal counts.
 
@@ -72,7 +57,7 @@ def accuracy(
     return sum(tuple(p) == tuple(t) for p, t in pairs) / len(targets)
 
 
-# What a pair with an empty target scores, given whether its prediction is empty too.
+# Name of a rule -> function (whether the prediction is empty) -> score against an empty target.
 EMPTY_TARGET: Mapping[str, Callable[[bool], float]] = MappingProxyType(
     {"seed": lambda prediction_is_empty: 0.0, "corrected": float}
 )
@@ -85,21 +70,19 @@ def psa_lcsr(
 ) -> SequenceScores:
     """PSA = matching positions / n, LCSR = longest common subsequence / n, n the target's length.
 
-    The caller cuts both sides before EOS. The prediction is then cut to its first n tokens, and a
-    shorter one padded with what matches nothing, for BOTH measures. So LCSR too looks no further
-    than n: against target 2 3, the prediction 9 2 3 has LCSR 1/2, not 1; and tokens after a
-    complete target cost nothing: 2 3 5 scores 1 (`accuracy` is what counts those). Matching
-    positions are a common subsequence, hence PSA <= LCSR for every pair.
+    The caller cuts both sides before EOS. Both measures read the first n tokens of the prediction
+    only. Against the target 2 3, the prediction 9 2 3 therefore has LCSR 1/2, and 2 3 5 has the
+    score 1; `accuracy` counts extra tokens. Matching positions are a common subsequence, so
+    PSA <= LCSR for every pair.
 
-    An empty target scores 0 with empty="seed" (primes experiment, whose best is then the share of
-    targets with a token), and with "corrected" 1 where the prediction is empty too, else 0. Raises
-    ValueError for no pairs, unequal counts, or an unknown `empty`.
+    An empty target scores 0 with empty="seed", as in the primes experiment. With "corrected" it
+    scores 1 where the prediction is empty, too, and else 0. Raises ValueError for no pairs, unequal
+    counts, or an unknown `empty`.
 
     >>> psa_lcsr([[2, 3, 7]], [[2, 5, 3, 7]])
     SequenceScores(psa=0.25, lcsr=0.75, geo_mean=0.4330127018922193)
     """
-    if empty not in EMPTY_TARGET:
-        raise ValueError(f"no rule {empty!r} for empty targets; known: {', '.join(EMPTY_TARGET)}")
+    of_empty = choose(EMPTY_TARGET, empty, "rule for empty targets")
     check_counts("predictions", predictions, "targets", targets)
     psa = lcsr = geo_mean = 0.0
     for prediction, target in zip(predictions, targets, strict=True):
@@ -108,7 +91,7 @@ def psa_lcsr(
             matches = sum(p == t for p, t in zip(cut, target, strict=False)) / n
             common = longest_common_subsequence(cut, target) / n
         else:
-            matches = common = EMPTY_TARGET[empty](len(prediction) == 0)
+            matches = common = of_empty(len(prediction) == 0)
         psa += matches
         lcsr += common
         geo_mean += math.sqrt(matches * common)
@@ -117,10 +100,10 @@ def psa_lcsr(
 
 
 def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """Length of the longest sequence that both contain in order, gaps allowed.
+    """Return the length of the longest common subsequence.
 
-    A row of the usual table grows by 0 or 1 from cell to cell, so it fits the bits of one integer,
-    0 where it grows, and each token of `second` costs one addition (Hyyrö 2004).
+    A row of the usual table grows by 0 or 1 from cell to cell. The bits of one integer hold it, 0
+    where it grows, and each token of `second` costs one addition (Hyyrö 2004).
 
     >>> longest_common_subsequence("abcbdab", "bdcaba")
     4
@@ -136,7 +119,7 @@ def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hasha
     return len(first) - row.bit_count()
 
 
-# The metrics of text, and of each whether it is of tokenised text, and of text in lower case.
+# Name of a metric -> (whether it takes tokenised text, whether it takes text in lower case).
 BLEUS: Mapping[str, tuple[bool, bool]] = MappingProxyType(
     {
         "BLEU": (False, False),
@@ -153,19 +136,18 @@ def tallies(
     tokenize: Callable[[str], str],
     tokenizer: str = "13a",
 ) -> dict[str, Tally]:
-    """BLEU and chrF by name, counted and not yet summed.
+    """Count the statistics of BLEU and chrF in each sentence, by name.
 
-    BLEU and chrF are of ordinary text, the former with sacreBLEU's `tokenizer`; "-tokenized" is
-    BLEU of `tokenize`d text, as the paper's and older tables have it.
+    BLEU and chrF are of ordinary text; BLEU uses sacreBLEU's `tokenizer`. The "-tokenized" scores
+    are BLEU of text from `tokenize`, as in the paper and in older tables.
     """
+    plain = translations, references
     tokenised = [tokenize(line) for line in translations], [tokenize(line) for line in references]
-    sides: dict[bool, tuple[Sequence[str], Sequence[str]]]
-    sides = {False: (translations, references), True: tokenised}
-    found = {
-        name: bleu_tally(sides[tok][0], sides[tok][1], "none" if tok else tokenizer, lowercase)
+    bleus = {
+        name: bleu_tally(*(tokenised if tok else plain), "none" if tok else tokenizer, lowercase)
         for name, (tok, lowercase) in BLEUS.items()
     }
-    return {**found, "chrF": chrf_tally(translations, references)}
+    return {**bleus, "chrF": chrf_tally(translations, references)}
 
 
 def table(
@@ -174,23 +156,23 @@ def table(
     tokenize: Callable[[str], str],
     tokenizer: str = "13a",
 ) -> dict[str, float | int | str]:
-    """All scores of a system's output by name, for text and for the integer tasks alike.
+    """Return all scores of a system's output by name, for text and for the integer tasks.
 
-    Those of `tallies`; PSA and LCSR compare tokens, and "-seed" counts empty targets as 0.
+    These are the scores of `tallies` and of `sequence_table`.
     """
-    counted = tallies(translations, references, tokenize, tokenizer)
+    by_name = tallies(translations, references, tokenize, tokenizer)
     return {
         "sentences": len(references),
-        **{name: tally.score() for name, tally in counted.items()},
+        **{name: tally.score() for name, tally in by_name.items()},
         **sequence_table(translations, references, tokenize),
-        "signature": counted["BLEU"].signature,
+        "signature": by_name["BLEU"].signature,
     }
 
 
 def sequence_table(
     translations: Sequence[str], references: Sequence[str], tokenize: Callable[[str], str]
 ) -> dict[str, float]:
-    """The scores of `table` that compare whole sequences."""
+    """Return exact match, PSA and LCSR; "-seed" counts empty targets as 0."""
     words = [[tokenize(line).split() for line in side] for side in (translations, references)]
     corrected, seed = (psa_lcsr(*words, empty=rule) for rule in ("corrected", "seed"))
     return {

@@ -1,8 +1,8 @@
-"""How far a score would move on other sentences, and whether one system beats another by chance.
+"""Confidence intervals of scores, and significance tests between two systems.
 
-All tests resample the counts of sentences (`tally`), a block of resamples at a time as one matrix
-product, and follow sacreBLEU to the random number: with the same seed and number of resamples the
-results are its own. N sentences, R resamples.
+All tests resample the statistics of sentences (`tally`), a block of resamples in one matrix
+product. They draw the same random numbers as sacreBLEU, so the same seed and number of resamples
+give its results. N sentences, R resamples.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,10 @@ from jaxtyping import Float
 
 from bahdanau_jax.evaluation.tally import Tally
 
-SEED = 12345  # sacreBLEU's
-RESAMPLES = 1000  # of the bootstrap, as in Koehn 2004
-SHUFFLES = 10_000  # of approximate randomisation
-BLOCK = 1 << 22  # entries of a matrix of resamples
+SEED = 12345  # the default of sacreBLEU
+RESAMPLES = 1000  # resamples of the bootstrap, as in Koehn 2004
+SHUFFLES = 10_000  # resamples of approximate randomisation
+BLOCK = 1 << 22  # entries of the matrix of a block of resamples
 
 
 class Interval(NamedTuple):
@@ -27,40 +27,40 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A score beside another system's on the same sentences. Each p is two-sided."""
+    """A system's score and a baseline's on the same sentences. Each p-value is two-sided."""
 
     score: float
     baseline: float
     difference: float  # score - baseline
     interval: Interval  # of the difference, by paired bootstrap
-    wins: float  # share of the resamples where the score is the higher
-    p_bootstrap: float  # Koehn 2004, with sacreBLEU's centring
-    p_randomization: float  # approximate randomisation: outputs of a sentence change places
+    wins: float  # share of the resamples where the system has the higher score
+    p_bootstrap: float  # paired bootstrap of Koehn 2004, with sacreBLEU's centring
+    p_randomization: float  # approximate randomisation, which swaps outputs of a sentence
 
 
 def intervals(
     tallies: Mapping[str, Tally], resamples: int = RESAMPLES, seed: int = SEED
 ) -> dict[str, Interval]:
-    """The 95 % interval of each metric by bootstrap over sentences (Efron and Tibshirani 1993).
+    """Return each metric's 95 % interval by bootstrap over sentences (Efron and Tibshirani 1993).
 
-    All metrics see the same resamples. Raises ValueError for fewer than one resample, and where
-    the tallies are not of one corpus.
+    All metrics use the same resamples. Raises ValueError for fewer than one resample, and where
+    the tallies differ in their number of sentences.
 
     >>> intervals({"BLEU": bleu_tally(translations, references)})["BLEU"].low
     """
-    return {name: _middle(drawn) for name, drawn in resampled(tallies, resamples, seed).items()}
+    return {name: _interval(scores) for name, scores in resampled(tallies, resamples, seed).items()}
 
 
 def resampled(
     tallies: Mapping[str, Tally], resamples: int = RESAMPLES, seed: int = SEED
 ) -> dict[str, Float[np.ndarray, " R"]]:
-    """Each metric's score on every resample of the sentences, drawn with replacement."""
+    """Return each metric's score on every resample of the sentences, drawn with replacement."""
     sentences = _sentences(tallies, resamples)
     rng = np.random.default_rng(seed)
 
     def draw(rows: int) -> np.ndarray:
         chosen = rng.choice(sentences, size=(rows, sentences))
-        chosen += sentences * np.arange(rows)[:, None]  # each row counts in a range of its own
+        chosen += sentences * np.arange(rows)[:, None]  # each row has its own range of bins
         times = np.bincount(chosen.ravel(), minlength=rows * sentences)
         return times.reshape(rows, sentences).astype(np.float64)
 
@@ -75,7 +75,7 @@ def compare(
     shuffles: int = SHUFFLES,
     seed: int = SEED,
 ) -> dict[str, Comparison]:
-    """Each metric of a system against a baseline's, sentence by sentence of one test set.
+    """Compare a system with a baseline on the same sentences, by each metric.
 
     Source: Koehn 2004; Riezler and Maxwell 2005. A difference of 0 has p = 1. Raises ValueError as
     `intervals` does.
@@ -104,25 +104,23 @@ def _comparison(
     return Comparison(
         *scores,
         difference,
-        _middle(drawn),
+        _interval(drawn),
         wins=float((drawn > 0).mean()),
-        p_bootstrap=_p(distances - distances.mean(), abs(difference)),
-        p_randomization=_p(np.abs(shuffled), abs(difference)),
+        p_bootstrap=_p_value(distances - distances.mean(), abs(difference)),
+        p_randomization=_p_value(np.abs(shuffled), abs(difference)),
     )
 
 
 def _shuffled(
     ours: Mapping[str, Tally], theirs: Mapping[str, Tally], shuffles: int, seed: int
 ) -> dict[str, Float[np.ndarray, " R"]]:
-    """Differences where each sentence's outputs change places with probability one half."""
+    """Return differences of scores after a swap of each sentence's outputs with probability 1/2."""
     sentences = _sentences({**ours, **{f"{name} ": t for name, t in theirs.items()}}, shuffles)
     rng = np.random.default_rng(seed)
     blocks = []
     for rows in _blocks(shuffles, sentences):
         swapped = rng.integers(2, size=(rows, sentences), dtype=bool).astype(np.float64)
-        blocks.append(
-            {name: _swap(ours[name], theirs[name], swapped) for name in ours},
-        )
+        blocks.append({name: _swap(ours[name], theirs[name], swapped) for name in ours})
     return {name: np.concatenate([block[name] for block in blocks]) for name in ours}
 
 
@@ -139,29 +137,29 @@ def _scores(tallies: Mapping[str, Tally], times: Float[np.ndarray, "R N"]) -> di
 def _sentences(tallies: Mapping[str, Tally], resamples: int) -> int:
     sizes = {len(tally.counts) for tally in tallies.values()}
     if len(sizes) != 1 or 0 in sizes:
-        found = ", ".join(map(str, sorted(sizes))) or "none"
-        raise ValueError(f"scores of the same sentences (at least one) are needed, not of {found}")
+        shown = ", ".join(map(str, sorted(sizes))) or "none"
+        raise ValueError(f"expected scores of the same sentences (at least one), not of {shown}")
     if resamples < 1:
         raise ValueError(f"{resamples} resamples: there should be at least one")
     return sizes.pop()
 
 
 def _blocks(resamples: int, sentences: int) -> Iterator[int]:
-    """How many resamples at a time, so that the matrix of a block stays small."""
+    """Yield the number of resamples of each block, whose matrix has at most BLOCK entries."""
     most = max(1, BLOCK // sentences)
     while resamples > 0:
         yield min(most, resamples)
         resamples -= most
 
 
-def _middle(drawn: Float[np.ndarray, " R"]) -> Interval:
-    """Without the fortieth part at either end, by sacreBLEU's choice of the two ranks."""
+def _interval(drawn: Float[np.ndarray, " R"]) -> Interval:
+    """Cut 1/40 of the scores at either end, at the ranks that sacreBLEU uses."""
     ordered, cut = np.sort(drawn), len(drawn) // 40
     return Interval(float(ordered[cut]), float(ordered[len(drawn) - 1 - cut]))
 
 
-def _p(drawn: Float[np.ndarray, " R"], observed: float) -> float:
-    """Share of resamples above what was observed, itself counted as one: never 0."""
-    # Equal sums added in another order may differ in their last bits.
+def _p_value(drawn: Float[np.ndarray, " R"], observed: float) -> float:
+    """Return the share of resamples above the observed value, which counts as one of them."""
+    # Sums of the same numbers in another order may differ in their last bits.
     above = int((drawn > observed + 1e-9).sum()) if observed else len(drawn)
     return (above + 1) / (len(drawn) + 1)

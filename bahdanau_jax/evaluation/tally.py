@@ -1,7 +1,7 @@
-"""BLEU and chrF from counts of each sentence, whose sums are all that a corpus score needs.
+"""Statistics of BLEU and chrF for each sentence; a corpus score is a formula of their sums.
 
-sacreBLEU counts, once; any selection of sentences, and thousands of resamples, are then one matrix
-product. N sentences, D counts of each, R selections.
+sacreBLEU counts the statistics once. Any selection of sentences, and thousands of resamples, are
+then one matrix product. N sentences, D statistics of each.
 """
 
 import math
@@ -14,14 +14,14 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # of sacreBLEU's, those that need no download
+TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # sacreBLEU's, without those that it downloads
 
 Formula = Callable[[Float[np.ndarray, "*X D"]], Float[np.ndarray, "*X"]]
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What a metric counted in each sentence of a system's output.
+    """The statistics of a metric for each sentence of a system's output.
 
     >>> tally = bleu_tally(["a b c d", "a"], ["a b c d", "b"], "none")
     >>> tally.score(), tally.take([0]).score()
@@ -29,14 +29,14 @@ class Tally:
 
     counts: Float[np.ndarray, "N D"]
     formula: Formula  # sums of counts -> scores, 0 to 100
-    signature: str  # sacreBLEU's, with its version: quote it beside the score
+    signature: str  # of sacreBLEU, with its version, to be quoted with the score
 
     def score(self) -> float:
-        """Of the whole corpus; NaN where it has no sentences."""
+        """Return the score of the whole corpus; NaN where it has no sentences."""
         return float(self.formula(self.counts.sum(axis=0))) if len(self.counts) else math.nan
 
     def take(self, rows: Sequence[int] | np.ndarray) -> "Tally":
-        """The same of some of the sentences."""
+        """Return the tally of a selection of the sentences."""
         rows = np.asarray(rows, np.int64)
         return Tally(self.counts[rows], self.formula, self.signature)
 
@@ -47,25 +47,25 @@ def bleu_tally(
     tokenize: str = "13a",
     lowercase: bool = False,
 ) -> Tally:
-    """Raises ValueError for no sentences, unequal counts, or an unknown tokeniser."""
+    """Count for BLEU. Raises ValueError for no sentences, unequal counts, an unknown tokeniser."""
     if tokenize not in TOKENIZERS:
         raise ValueError(f"no BLEU tokeniser {tokenize!r}; known: {', '.join(TOKENIZERS)}")
-    # force: tokenised text is a choice of the caller here, not a slip to be warned of.
+    # `force` suppresses a warning about tokenised text, which is the caller's choice here.
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     return _tally(metric, bleu_formula, hypotheses, references)
 
 
 def chrf_tally(hypotheses: Sequence[str], references: Sequence[str]) -> Tally:
-    """Raises ValueError for no sentences or unequal counts."""
+    """Count for chrF2. Raises ValueError for no sentences or unequal counts."""
     return _tally(CHRF(), chrf_formula, hypotheses, references)
 
 
 def bleu_formula(sums: Float[np.ndarray, "*X D"]) -> Float[np.ndarray, "*X"]:
     """BP · exp(¼ Σ_n log p_n), p_n = matches / n-grams, BP = min(1, exp(1 − r / c)).
 
-    Source: Papineni et al. 2002; orders without a match smoothed as in mteval-v13a, the k-th of
-    them counting 2^-k (sacreBLEU's `exp`). Sums: length of the output c, of the reference r, the
-    matches of order 1 to 4, the n-grams of order 1 to 4. No n-gram of an order: 0.
+    Source: Papineni et al. 2002. The k-th order without a match counts 2^-k matches, as in
+    mteval-v13a (sacreBLEU's `exp` smoothing). Sums: length of the output c, of the reference r,
+    matches of order 1 to 4, n-grams of order 1 to 4. BLEU is 0 where an order has no n-gram.
     """
     sums = np.asarray(sums, np.float64)
     ours, theirs, matches, grams = sums[..., 0], sums[..., 1], sums[..., 2:6], sums[..., 6:10]
@@ -74,29 +74,29 @@ def bleu_formula(sums: Float[np.ndarray, "*X D"]) -> Float[np.ndarray, "*X"]:
     precision = np.where(matches > 0, matches, smoothed) / np.maximum(grams, 1)
     brevity = np.minimum(1, np.exp(1 - theirs / np.maximum(ours, 1)))
     score = 100 * brevity * np.exp(np.log(precision).mean(axis=-1))
-    # Perfect matches come out as 100.00000000000004.
+    # Without the bound, a perfect match has 100.00000000000004.
     return np.where(scored, np.minimum(score, 100), 0.0)
 
 
 def chrf_formula(sums: Float[np.ndarray, "*X D"]) -> Float[np.ndarray, "*X"]:
     """F2 of the mean precision and the mean recall of character n-grams (Popović 2015).
 
-    Sums: for each order, n-grams of the output, of the reference, and of both. An order that
-    either side lacks is left out of the means.
+    Sums: for each order, n-grams of the output, of the reference, and of both. The means leave out
+    orders without n-grams on either side.
     """
     sums = np.asarray(sums, np.float64)
     ours, theirs, matches = (sums[..., i::3] for i in range(3))
-    there = (ours > 0) & (theirs > 0)
-    orders = np.maximum(there.sum(axis=-1), 1)
-    precision = np.where(there, matches / np.maximum(ours, 1), 0).sum(axis=-1) / orders
-    recall = np.where(there, matches / np.maximum(theirs, 1), 0).sum(axis=-1) / orders
+    counts = (ours > 0) & (theirs > 0)
+    orders = np.maximum(counts.sum(axis=-1), 1)
+    precision = np.where(counts, matches / np.maximum(ours, 1), 0).sum(axis=-1) / orders
+    recall = np.where(counts, matches / np.maximum(theirs, 1), 0).sum(axis=-1) / orders
     weighted = 4 * precision + recall
     f = 5 * precision * recall / np.where(weighted > 0, weighted, 1)
     return np.minimum(100 * f, 100)
 
 
 def check_counts(name: str, items: Sequence, other_name: str, others: Sequence) -> None:
-    """Raises ValueError where there are none, or not as many of each."""
+    """Raise ValueError for no items or unequal counts."""
     if len(items) != len(others):
         raise ValueError(
             f"{len(items)} {name} but {len(others)} {other_name}: there should be as many of each"
@@ -109,7 +109,6 @@ def _tally(
     metric: Metric, formula: Formula, hypotheses: Sequence[str], references: Sequence[str]
 ) -> Tally:
     check_counts("hypotheses", hypotheses, "references", references)
-    # The method by which sacreBLEU's own significance tests take the counts; no public one has
-    # them for chrF.
+    # sacreBLEU's significance tests use this private method; no public one has chrF's statistics.
     counts = metric._extract_corpus_statistics(hypotheses, [references])
     return Tally(np.array(counts, np.float64), formula, str(metric.get_signature()))

@@ -1,4 +1,4 @@
-"""What UNK replacement does to BLEU."""
+"""The effect of UNK replacement on BLEU."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,12 +10,11 @@ from bahdanau_jax.hypothesis import Hypothesis
 def unknown_effect(
     replaced: Sequence[Hypothesis], references: Sequence[str], tokenize: Callable[[str], str]
 ) -> dict[str, float | int]:
-    """BLEU of the texts, and "-with-UNK" of what they were before, from hypotheses that
-    `replace_unknown` returned; how many UNK there were, and in how many sentences.
+    """Return BLEU after and before ("-with-UNK") UNK replacement, and the numbers of UNK.
 
-    UNK counts as one wrong word, where tokenisers would make three of `<unk>`.
-    "tokenized-lowercased" is BLEU of `tokenize`d text in lower case. Raises ValueError for no
-    sentences or unequal counts.
+    `replaced` comes from `replace_unknown`. UNK counts as one wrong word; tokenisers would split
+    `<unk>` into three. "tokenized-lowercased" is BLEU of text from `tokenize`, in lower case.
+    Raises ValueError for no sentences or unequal counts.
     """
     unknown = [h.tokens.count(UNK_SYMBOL) for h in replaced]
     after = [h.text for h in replaced]

@@ -1,4 +1,4 @@
-"""Figures, drawn by matplotlib: where a model looked, how it fares and how it learned."""
+"""Figures by matplotlib: attention weights, scores and training curves."""
 
 from bahdanau_jax.figures.charts import bleu_by_length, curves, lengths, reliability
 from bahdanau_jax.figures.drawing import Drawing, MissingFont, save

@@ -1,7 +1,4 @@
-"""Pictures of numbers: scores by length, confidence against accuracy, curves of training.
-
-`figures` gives them away.
-"""
+"""Charts: scores by length, accuracy by confidence, lengths, training curves."""
 
 import itertools
 import math
@@ -15,10 +12,10 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from bahdanau_jax.evaluation import ConfidenceBin
 from bahdanau_jax.figures.drawing import PLAIN, Drawing
 
-FAINT = "#d9d9d9"  # lines behind and between what is drawn
-QUIET = "#767676"  # what stands beside the lines that matter
+FAINT = "#d9d9d9"  # grid lines
+QUIET = "#767676"  # lines for reference
 BAR = "#9fb3c8"
-MARK = "#d55e00"  # gold links and largest weights; the colours are Okabe and Ito's
+MARK = "#d55e00"  # gold links and largest weights; the palette is Okabe and Ito's
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -33,11 +30,11 @@ def bleu_by_length(
     counts: Points | None = None,
     unit: str = "words",
 ) -> Drawing:
-    """BLEU against sentence length, a line a model: the paper's Figure 2.
+    """Draw BLEU by sentence length, with a line for each model: the paper's Figure 2.
 
-    `scores` maps a model's name to {length: BLEU}; `bands`, if any, to {length: (low, high)}, its
-    95 % intervals, which are shaded; `counts` has the sentences behind each point, drawn below;
-    `unit` is what lengths count. Raises ValueError where there are no scores.
+    `scores` maps a model's name to {length: BLEU}, and `bands` to {length: (low, high)}, its 95 %
+    intervals, which are shaded. `counts` has the number of sentences of each length, drawn below.
+    `unit` is the unit of length. Raises ValueError where there are no scores.
 
     >>> bleu_by_length({"RNNsearch-50": {10: 25.0, 20: 27.1}, "RNNenc-50": {10: 22.0, 20: 15.3}})
     """
@@ -50,14 +47,14 @@ def bleu_by_length(
         below.set_ylabel("sentences", fontsize="small")
     else:
         axes = below = drawing.add_subplot()
-    for look, (name, points) in zip(_looks(), scores.items(), strict=False):
+    for style, (name, points) in zip(_styles(), scores.items(), strict=False):
         lengths = sorted(points)
-        axes.plot(lengths, [points[n] for n in lengths], label=name, **look)
+        axes.plot(lengths, [points[n] for n in lengths], label=name, **style)
         if edges := (bands or {}).get(name):
             low, high = zip(*(edges[n] for n in lengths), strict=True)
-            axes.fill_between(lengths, low, high, color=look["color"], alpha=0.18, linewidth=0)
-            # A single point has no area: its interval is a line.
-            axes.vlines(lengths, low, high, color=look["color"], linewidth=0.8, alpha=0.6)
+            axes.fill_between(lengths, low, high, color=style["color"], alpha=0.18, linewidth=0)
+            # A single point has no area to shade, so lines mark the intervals, too.
+            axes.vlines(lengths, low, high, color=style["color"], linewidth=0.8, alpha=0.6)
     below.set_xlabel(f"sentence length ({unit})")
     axes.set(ylabel="BLEU, 95% intervals shaded" if bands else "BLEU")
     axes.set(xlim=(0, None), ylim=(0, None))
@@ -66,33 +63,33 @@ def bleu_by_length(
 
 
 def bars(axes: Axes, counts: Points) -> None:
-    """How many stand behind each point, with the number at the bar."""
+    """Draw the counts as bars with their numbers."""
     places, heights = list(counts), list(counts.values())
     gaps = np.diff(sorted(places))
     width = 0.6 * float(gaps.min()) if len(gaps) else 1.0
-    drawn = axes.bar(places, heights, width=width, color=BAR)
-    axes.bar_label(drawn, [f"{n:,}" for n in heights], fontsize="small", padding=1)
+    artists = axes.bar(places, heights, width=width, color=BAR)
+    axes.bar_label(artists, [f"{n:,}" for n in heights], fontsize="small", padding=1)
     axes.set(yticks=(), ylim=(0, 1.45 * max(heights)))
     bare(axes)
     axes.spines["left"].set_visible(False)
 
 
 def reliability(bins: Mapping[str, Sequence[ConfidenceBin]]) -> Drawing:
-    """Accuracy against confidence: on the diagonal, a model is right as often as it is sure.
+    """Draw accuracy by confidence; the diagonal is perfect calibration.
 
-    `bins` maps a name to the bins of `calibration.reliability`; the words of the first one's bins
-    are drawn below. Raises ValueError where there are no words.
+    `bins` maps a name to the bins of `calibration.reliability`. The numbers of words in the first
+    name's bins are drawn below. Raises ValueError where there are no words.
 
     >>> reliability({"15 bins": calibration.reliability(confidence, correct)})
     """
-    filled = {name: [b for b in some if b.words] for name, some in bins.items()}
+    filled = {name: [b for b in own if b.words] for name, own in bins.items()}
     if not any(filled.values()):
         raise ValueError("no predictions to draw: every bin of confidence is empty")
     drawing = Drawing(4.8, 4.6)
     axes, below = drawing.subplots(2, 1, sharex=True, height_ratios=(4, 1))
-    axes.plot((0, 1), (0, 1), color=QUIET, linewidth=1, linestyle=":", label="as sure as right")
-    for look, (name, some) in zip(_looks(), filled.items(), strict=False):
-        axes.plot([b.confidence for b in some], [b.accuracy for b in some], label=name, **look)
+    axes.plot((0, 1), (0, 1), color=QUIET, linewidth=1, linestyle=":", label="perfect calibration")
+    for style, (name, own) in zip(_styles(), filled.items(), strict=False):
+        axes.plot([b.confidence for b in own], [b.accuracy for b in own], label=name, **style)
     first = next(iter(bins.values()))
     middles, widths = [(b.low + b.high) / 2 for b in first], [b.high - b.low for b in first]
     below.bar(middles, [b.words for b in first], width=[0.86 * w for w in widths], color=BAR)
@@ -108,10 +105,10 @@ def reliability(bins: Mapping[str, Sequence[ConfidenceBin]]) -> Drawing:
 
 
 def lengths(histograms: Mapping[str, Sequence[Sequence[int]]]) -> Drawing:
-    """How many sentences have how many tokens, a line a side.
+    """Draw the numbers of sentences by their numbers of tokens, with a line for each side.
 
-    `histograms` maps a side's name to [[tokens, sentences], ...]. Raises ValueError where there is
-    nothing to draw.
+    `histograms` maps a side's name to [[tokens, sentences], ...]. Raises ValueError where it has no
+    lengths.
 
     >>> lengths({"source": [[3, 10], [4, 25]], "target": [[3, 5], [5, 30]]})
     """
@@ -119,37 +116,37 @@ def lengths(histograms: Mapping[str, Sequence[Sequence[int]]]) -> Drawing:
         raise ValueError("no lengths to draw: expected {side: [[tokens, sentences], ...]}")
     drawing = Drawing(6.4, 3.2)
     axes = drawing.add_subplot()
-    for look, (side, histogram) in zip(_looks(), histograms.items(), strict=False):
+    for style, (side, histogram) in zip(_styles(), histograms.items(), strict=False):
         counts = {length: count for length, count in histogram}
         tokens = range(max(counts, default=0) + 2)
-        look["marker"] = ""
-        axes.plot(tokens, [counts.get(n, 0) for n in tokens], label=side, **look)
+        style["marker"] = ""
+        axes.plot(tokens, [counts.get(n, 0) for n in tokens], label=side, **style)
     axes.set(xlabel="tokens", ylabel="sentences", xlim=(0, None), ylim=(0, None))
     _finish(axes)
     return drawing
 
 
 def curves(metrics: Metrics | Mapping[str, Metrics]) -> Drawing:
-    """Training curves over updates: losses in one panel, each dev score in a panel below.
+    """Draw training curves over updates.
 
-    `metrics` are the objects of metrics.jsonl: "step", and on some lines keys with "loss" in them
-    (per token) and other keys that start with "dev". Values that are no finite number are left
-    out. Of runs by name, each key has a panel, and each run a line in it. Raises
-    ValueError where there is nothing to draw.
+    `metrics` are the objects of metrics.jsonl, or a mapping of run names to these. One run has a
+    panel for all keys with "loss" in them (per token), and one for each other key that starts with
+    "dev". Several runs have a panel for each key, with a line for each run. Values that are not
+    finite numbers are left out. Raises ValueError where there is nothing to draw.
     """
     named = isinstance(metrics, Mapping)
     runs = metrics if named else {"": metrics}
     lines = itertools.chain.from_iterable(runs.values())
     keys = list(dict.fromkeys(itertools.chain.from_iterable(lines)))
     if named:
-        groups = {_words(key): [key] for key in keys if key != "step"}
+        groups = {_text(key): [key] for key in keys if key != "step"}
     else:
         groups = {"loss per token": [key for key in keys if "loss" in key]}
         others = [key for key in keys if key.startswith("dev") and "loss" not in key]
-        groups |= {_words(key): [key] for key in others}
+        groups |= {_text(key): [key] for key in others}
     panels = {}
     for name, group in groups.items():
-        lines = {run or _words(key): _points(runs[run], key) for key in group for run in runs}
+        lines = {run or _text(key): _points(runs[run], key) for key in group for run in runs}
         if any(lines.values()):
             panels[name] = lines
     if not panels:
@@ -157,10 +154,10 @@ def curves(metrics: Metrics | Mapping[str, Metrics]) -> Drawing:
     drawing = Drawing(6.4, 1 + 2.2 * len(panels))
     grid = drawing.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, lines) in zip(grid, panels.items(), strict=True):
-        for look, (label, points) in zip(_looks(), lines.items(), strict=False):
-            if points:  # of a run without them, the look is left out, too
-                look["marker"] = look["marker"] if len(points) <= 30 else ""
-                axes.plot(*zip(*points, strict=True), label=label, **look)
+        for style, (label, points) in zip(_styles(), lines.items(), strict=False):
+            if points:  # a run without points keeps its style in every panel
+                style["marker"] = style["marker"] if len(points) <= 30 else ""
+                axes.plot(*zip(*points, strict=True), label=label, **style)
         axes.set_ylabel(name, **PLAIN)
         _finish(axes, len(lines) > 1)
     grid[-1].set_xlabel("updates")
@@ -168,17 +165,17 @@ def curves(metrics: Metrics | Mapping[str, Metrics]) -> Drawing:
 
 
 def _points(metrics: Sequence[Mapping[str, Any]], key: str) -> list[tuple[int, float]]:
-    """(step, value) of every line that has a finite number under the key."""
+    """Return (step, value) of every line that has a finite number under the key."""
     pairs = [(line["step"], line[key]) for line in metrics if "step" in line and key in line]
     return [(n, y) for n, y in pairs if isinstance(y, (int, float)) and math.isfinite(y)]
 
 
-def _words(key: str) -> str:
+def _text(key: str) -> str:
     return key.replace("_", " ").replace("/", " ")
 
 
-def _looks() -> Iterator[dict[str, Any]]:
-    """Colour, line and marker of the first, second, ... line: distinct in grey too."""
+def _styles() -> Iterator[dict[str, Any]]:
+    """Yield a colour, line style and marker for each line; they also differ in greyscale."""
     for i in itertools.count():
         yield {
             "color": LINES[i % len(LINES)],
@@ -191,7 +188,10 @@ def _looks() -> Iterator[dict[str, Any]]:
 
 
 def _finish(axes: Axes, several: bool | None = None) -> None:
-    """No box around the lines, and a legend where there are several, here or beside it."""
+    """Remove the box, draw the grid, and add a legend where the axes have several lines.
+
+    `several` overrides the number of lines.
+    """
     bare(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     if len(axes.lines) > 1 if several is None else several:
@@ -201,6 +201,6 @@ def _finish(axes: Axes, several: bool | None = None) -> None:
 
 
 def bare(axes: Axes) -> None:
-    """No box around the drawing, and its lines in front of the grid."""
+    """Remove the box around the axes, and put the lines in front of the grid."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)

@@ -1,6 +1,7 @@
-"""Figures that hold text of any script: labels, fonts, and files that are the same bytes each time.
+"""Figures with text of any script: labels, fonts, and files that are the same bytes each time.
 
-No pyplot, hence no display and no global state: `Drawing` is matplotlib's Figure but in `savefig`.
+`Drawing` is matplotlib's Figure with another `savefig`. Without pyplot, it needs no display and no
+global state.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 
-# Tried in this order; matplotlib's own list (rcParams "font.sans-serif") comes after it.
+# Fonts in the order in which they are tried; matplotlib's own "font.sans-serif" comes after them.
 FONTS = (
     *("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC"),
     *("Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback"),
@@ -31,28 +32,28 @@ FONTS = (
     *("Arial Unicode MS", "Noto Emoji", "Segoe UI Symbol", "Unifont"),
 )
 
-# Formats that `save` writes, and the metadata that would change from run to run, left out.
+# Formats that `save` writes -> metadata that leaves out the time of writing.
 FORMATS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 )
 
-# Words are words: no mathtext between dollars, no TeX.
+# Properties of text that is drawn as written: no mathtext between dollars, no TeX.
 PLAIN: Mapping[str, Any] = MappingProxyType({"parse_math": False, "usetex": False})
 
 _WRITING: Any = MappingProxyType(
     {
-        "svg.fonttype": "none",  # text stays text: searchable, and in the reader's own fonts
+        "svg.fonttype": "none",  # text stays text, searchable and in the reader's fonts
         "svg.hashsalt": "bahdanau_jax",
         "pdf.fonttype": 42,
         "savefig.bbox": None,
     }
 )
-PADDING = 0.08  # inches kept free around the axes
+PADDING = 0.08  # free inches around the axes
 _LONGEST = 30  # characters of a label
 
 
 class MissingFont(UserWarning):
-    """No installed font has the characters of a script, so boxes stand for them."""
+    """No installed font has the characters of a script, so boxes are drawn for them."""
 
 
 class Drawing(Figure):
@@ -63,30 +64,30 @@ class Drawing(Figure):
         super().__init__(figsize=(width, height), dpi=150, layout=layout)
 
     def savefig(self, fname: Any, **kwargs: Any) -> None:
-        """As matplotlib's; SVG keeps text as text. Warns `MissingFont`, one line for the file."""
+        """Save as matplotlib does; SVG keeps text as text. Warns `MissingFont` once for a file."""
         _write(self, fname, **kwargs)
 
 
 def save(figure: Figure, path: str | os.PathLike) -> None:
-    """Write a figure as .png, .svg or .pdf, by the path's suffix; folders appear as needed.
+    """Write a figure as .png, .svg or .pdf, by the path's suffix, and create missing folders.
 
-    Raises ValueError for another suffix, OSError where the path cannot be written. Warns
-    `MissingFont` where a .png or .pdf holds a script that no installed font has; the file is
-    written all the same.
+    Raises ValueError for another suffix, and OSError where the path cannot be written. Warns
+    `MissingFont` where a .png or .pdf has characters that no installed font has; the file is still
+    written.
     """
     path = Path(path)
     if path.suffix.lower().removeprefix(".") not in FORMATS:
-        known = ", ".join(f".{kind}" for kind in FORMATS)
-        raise ValueError(f"cannot draw {path}: its name should end in one of {known}")
+        suffixes = ", ".join(f".{kind}" for kind in FORMATS)
+        raise ValueError(f"cannot draw {path}: its name should end in one of {suffixes}")
     path.parent.mkdir(parents=True, exist_ok=True)
     _write(figure, path)
 
 
 def label(token: str) -> str:
-    """A token as it can be drawn: never empty, one line, at most 30 characters.
+    """Return a token as a label: one line of 1 to 30 characters.
 
-    Spaces, and the empty token, become ␣; control characters and halves of characters, which no
-    font has and SVG forbids, become �.
+    Spaces and the empty token become ␣. Control characters and surrogates, which no font has and
+    SVG forbids, become �.
 
     >>> label(" "), label("a\\n"), label("$x$")
     ('␣', 'a�', '$x$')
@@ -96,11 +97,8 @@ def label(token: str) -> str:
 
 
 def dress(figure: Figure) -> str:
-    """Give every text of the figure fonts for its characters; return the characters that have none.
-
-    Safe to call again after the figure has changed.
-    """
-    for axes in figure.axes:  # matplotlib writes tick labels when they are asked for
+    """Set fonts for every text of the figure; return the characters that no installed font has."""
+    for axes in figure.axes:  # matplotlib creates tick labels at this call
         for axis in (axes.xaxis, axes.yaxis):
             axis.get_ticklabels()
     texts = [text for text in figure.findobj(Text) if isinstance(text, Text)]
@@ -112,7 +110,7 @@ def dress(figure: Figure) -> str:
 
 @contextlib.contextmanager
 def ignoring_glyphs() -> Iterator[None]:
-    """No warning of matplotlib's for each missing glyph: `MissingFont` says it once."""
+    """Suppress matplotlib's warning for each missing glyph; `MissingFont` replaces them all."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from")
         yield
@@ -138,15 +136,15 @@ def _visible(character: str) -> str:
 
 
 def _choose_fonts(text: str) -> tuple[list[str], str]:
-    """The families that together have the most of the characters, and the characters left over."""
-    left = {c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Zs")}
+    """Return font families for the characters, and the characters that no installed font has."""
+    missing = {c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Zs")}
     installed = {entry.name for entry in font_manager.fontManager.ttflist}
-    chosen = []
+    families = []
     for family in dict.fromkeys((*FONTS, *matplotlib.rcParams["font.sans-serif"])):
-        if family in installed and (known := left & _characters(family)):
-            chosen.append(family)
-            left -= known
-    return chosen or ["DejaVu Sans"], "".join(sorted(left))
+        if family in installed and (covered := missing & _characters(family)):
+            families.append(family)
+            missing -= covered
+    return families or ["DejaVu Sans"], "".join(sorted(missing))
 
 
 @functools.cache
@@ -159,13 +157,13 @@ def _describe(missing: str) -> str:
     scripts = ", ".join(dict.fromkeys(map(_script, missing)))
     shown = missing if len(missing) <= 10 else missing[:10] + "…"
     return (
-        f"no installed font has {scripts} ({shown}), so boxes are drawn: install one that does "
+        f"no installed font has {scripts} ({shown}), so boxes are drawn: install a font with it "
         "(Noto Sans has most scripts), or write .svg, which leaves the font to the reader"
     )
 
 
 def _script(character: str) -> str:
-    """The script's name as Unicode's name of the character begins: CJK, HANGUL, DEVANAGARI."""
+    """Return the script, the first word of the character's name: CJK, HANGUL, DEVANAGARI."""
     if unicodedata.category(character)[0] == "S":
         return "symbols"
     return unicodedata.name(character, "unnamed").split(maxsplit=1)[0]

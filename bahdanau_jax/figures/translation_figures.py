@@ -15,25 +15,24 @@ from bahdanau_jax.figures.drawing import PADDING, PLAIN, Drawing, dress, ignorin
 from bahdanau_jax.hypothesis import Hypothesis
 
 INK = "#1a1a1a"
-FONT_SIZE = 10  # points, at any number of tokens: the figure grows instead
-LABEL = 0.25  # inches from one label to the next, at least
-MOST_STEPS = 120  # tokens a side of `steps`, which takes seconds and 41 x 57 inches for so many
-LONGEST_SIDE = 20.0  # inches of a matrix; beyond that, its cells become smaller
+FONT_SIZE = 10  # points; with more tokens, the figure grows
+LABEL = 0.25  # smallest distance of labels in inches
+MOST_STEPS = 120  # tokens on each side of `steps`, which then takes seconds and 41 x 57 inches
+LONGEST_SIDE = 20.0  # largest side of a matrix in inches; with more tokens, its cells shrink
 
 
 def alignment(hypothesis: Hypothesis, gold: Iterable[Link] | None = None) -> Drawing:
-    """The alignment matrix of the paper's Figure 3: target words down, source words across.
+    """Draw the alignment matrix of the paper's Figure 3: target words down, source words across.
 
-    A cell is the weight alpha_ij, white 0 to black 1: the paper's grey scale turned over, since
-    on a white page weak weights show better as grey on white. EOS is drawn on both sides, as the
-    model saw it. `gold` links (source, target) are outlined. Above 80 tokens a side the matrix
-    stays 20 inches long: cells become smaller, without lines between them, and only every second,
-    third, ... token has a label. Raises ValueError where there are no tokens, alpha does not fit
-    them, or a gold link lies outside.
+    A cell is the weight alpha_ij, white for 0 and black for 1. This inverts the paper's grey scale,
+    as weak weights are easier to see on white. EOS is on both sides. `gold` links (source, target)
+    have a frame. Above 80 tokens on a side, the matrix stays 20 inches long: its cells shrink and
+    have no grid, and only every second, third, ... token has a label. Raises ValueError where there
+    are no tokens, where alpha does not fit them, and where a gold link lies outside.
 
     >>> save(alignment(run.translate(["A man sleeps ."])[0]), "alignment.svg")
     """
-    alpha = _checked(hypothesis)
+    alpha = _checked_alpha(hypothesis)
     rows, columns = alpha.shape
     readable = min(max(6 / max(rows, columns), LABEL), 0.42)
     cell = min(readable, LONGEST_SIDE / max(rows, columns))  # inches
@@ -46,35 +45,35 @@ def alignment(hypothesis: Hypothesis, gold: Iterable[Link] | None = None) -> Dra
     _label_words(axes.xaxis, hypothesis.source_tokens, 0 if upright else 90, every)
     _label_words(axes.yaxis, hypothesis.tokens, every=every)
     if every == 1:
-        axes.add_collection(_between(rows, columns), autolim=False)
+        axes.add_collection(_grid(rows, columns), autolim=False)
     axes.tick_params(length=0)
     axes.spines[:].set_color(INK)
     axes.spines[:].set_linewidth(0.8)
     for link in gold or ():
-        axes.add_patch(_outline(link, rows, columns))
+        axes.add_patch(_frame(link, rows, columns))
     _fit(drawing, axes, columns * cell, rows * cell)
     return drawing
 
 
 def steps(hypothesis: Hypothesis) -> Drawing:
-    """alpha of each output step as a bar chart: one panel a target word, source words across.
+    """Draw alpha of each output step as a bar chart: a panel for each target word.
 
-    The largest bar of a panel is coloured. All panels share both axes, weights run from 0 to 1.
-    Raises ValueError as `alignment` does, and above 120 tokens a side.
+    Source words run across, weights from 0 to 1, and the largest bar of a panel is coloured. Raises
+    ValueError as `alignment` does, and above 120 tokens on a side.
     """
-    alpha = _checked(hypothesis)
+    alpha = _checked_alpha(hypothesis)
     count, words = alpha.shape
     if max(count, words) > MOST_STEPS:
         raise ValueError(
-            f"steps draws at most {MOST_STEPS} tokens a side, but these are {count} output and "
-            f"{words} source tokens: draw figures.alignment, which has room for them"
+            f"steps draws at most {MOST_STEPS} tokens on a side, but there are {count} output and "
+            f"{words} source tokens: draw figures.alignment, which has no such limit"
         )
     width = max(words * 0.17, _longest(hypothesis.tokens), 1.2)  # inches of one panel
     height = 0.95
     columns = min(count, max(1, round(math.sqrt(1.1 * count * height / width))))
     rows = math.ceil(count / columns)
-    below = _longest(hypothesis.source_tokens)
-    drawing = Drawing(columns * width + 0.5, rows * height + below)
+    label_height = _longest(hypothesis.source_tokens)
+    drawing = Drawing(columns * width + 0.5, rows * height + label_height)
     panels = list(drawing.subplots(rows, columns, squeeze=False).flat)
     for axes, token, weights in zip(panels, hypothesis.tokens, alpha, strict=False):
         axes.add_collection(_bars(weights), autolim=False)
@@ -85,7 +84,7 @@ def steps(hypothesis: Hypothesis) -> Drawing:
         bare(axes)
     for axes in panels[count - columns : count]:
         _label_words(axes.xaxis, hypothesis.source_tokens, 90)
-        # Where nothing is below, labels may hang into the empty place and move no other panel.
+        # Above an empty place of the last row, labels hang into it and move no other panel.
         axes.xaxis.set_in_layout(axes in panels[-columns:])
     for axes in panels[count:]:
         axes.remove()
@@ -93,21 +92,21 @@ def steps(hypothesis: Hypothesis) -> Drawing:
 
 
 def _label_words(axis: Axis, tokens: Sequence[str], rotation: float = 0, every: int = 1) -> None:
-    """A label for every so-manyth token, beginning with the first."""
+    """Label the first token and then every `every`-th one."""
     places = range(0, len(tokens), every)
     labels = [label(tokens[place]) for place in places]
     axis.set_ticks(places, labels, rotation=rotation, fontsize=FONT_SIZE, **PLAIN)
 
 
-def _between(rows: int, columns: int) -> LineCollection:
-    """The lines between the cells of a matrix: one artist, where a tick for each line is slow."""
+def _grid(rows: int, columns: int) -> LineCollection:
+    """Return the lines between cells as one artist; a tick for each line would be slow."""
     across = [[(-0.5, y - 0.5), (columns - 0.5, y - 0.5)] for y in range(1, rows)]
     down = [[(x - 0.5, -0.5), (x - 0.5, rows - 0.5)] for x in range(1, columns)]
     return LineCollection([*down, *across], colors=FAINT, linewidths=0.8, zorder=1.5)
 
 
 def _bars(weights: np.ndarray) -> PolyCollection:
-    """A bar for each weight, the largest one coloured: one artist, where one for each is slow."""
+    """Return bars for the weights as one artist, the largest one coloured; many would be slow."""
     left, right = np.arange(len(weights)) - 0.4, np.arange(len(weights)) + 0.4
     across = np.stack([left, left, right, right], axis=1)
     up = np.stack([0 * weights, weights, weights, 0 * weights], axis=1)
@@ -116,7 +115,7 @@ def _bars(weights: np.ndarray) -> PolyCollection:
 
 
 def _longest(tokens: Sequence[str]) -> float:
-    """The length of the longest label in inches."""
+    """Return the length of the longest label in inches."""
     probe = Drawing()
     texts = [probe.text(0, 0, label(token), fontsize=FONT_SIZE, **PLAIN) for token in set(tokens)]
     dress(probe)
@@ -125,12 +124,12 @@ def _longest(tokens: Sequence[str]) -> float:
 
 
 def _fit(drawing: Drawing, axes: Axes, width: float, height: float) -> None:
-    """Size the drawing so that the axes come out at so many inches, labels beside them."""
+    """Set the size of the drawing so that the axes without labels have this size in inches."""
     dress(drawing)
     with ignoring_glyphs():
         drawing.draw_without_rendering()
         inner, outer = axes.get_window_extent(), axes.get_tightbbox()
-    assert outer is not None  # None is for axes that are not visible
+    assert outer is not None  # only invisible axes have None
     margin = 2 * PADDING
     drawing.set_size_inches(
         width + (outer.width - inner.width) / drawing.dpi + margin,
@@ -138,17 +137,17 @@ def _fit(drawing: Drawing, axes: Axes, width: float, height: float) -> None:
     )
 
 
-def _checked(hypothesis: Hypothesis) -> np.ndarray:
+def _checked_alpha(hypothesis: Hypothesis) -> np.ndarray:
     alpha = np.asarray(hypothesis.alpha, np.float64)
     expected = (len(hypothesis.tokens), len(hypothesis.source_tokens))
     if alpha.shape != expected:
-        raise ValueError(f"alpha has shape {alpha.shape}, but target and source make {expected}")
+        raise ValueError(f"alpha has shape {alpha.shape}, but the tokens need {expected}")
     if not alpha.size:
-        raise ValueError("nothing to draw: a side of the hypothesis has no tokens, not even EOS")
+        raise ValueError("nothing to draw: one side of the hypothesis has no tokens, not even EOS")
     return alpha
 
 
-def _outline(link: Link, rows: int, columns: int) -> Rectangle:
+def _frame(link: Link, rows: int, columns: int) -> Rectangle:
     source, target = link
     if not (0 <= source < columns and 0 <= target < rows):
         raise ValueError(

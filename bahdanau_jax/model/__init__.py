@@ -5,7 +5,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from bahdanau_jax import compiler_faults
-from bahdanau_jax.model import attention, decoder, groundhog, loss, recurrence
+from bahdanau_jax.model import attention, groundhog, loss
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.decoder import ORDERS, READOUTS, fold, predictor, start
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """The Flax module, at its first use: translating needs no Flax, which takes time to import."""
+    """Import the Flax module at its first use: translation needs no Flax, whose import is slow."""
     if name == "Seq2Seq":
         return importlib.import_module(f"{__name__}.seq2seq").Seq2Seq
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# The command line has avoided the fault already; whoever uses the library decides by himself.
+# The command line sets the option that avoids the fault. Users of the library decide themselves.
 if fault := compiler_faults.present():
     logging.getLogger(__name__).warning(compiler_faults.advice(fault))
 
@@ -47,7 +47,6 @@ __all__ = [
     "attention",
     "check_score",
     "count",
-    "decoder",
     "draw",
     "encode",
     "fold",
@@ -55,7 +54,6 @@ __all__ = [
     "init",
     "loss",
     "predictor",
-    "recurrence",
     "score_named",
     "shapes",
     "start",

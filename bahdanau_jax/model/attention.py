@@ -1,4 +1,4 @@
-"""Attention: which annotations the decoder looks at, and what it sees there.
+"""Attention: the score functions, the weights, and the context that the decoder reads.
 
 B sentences, S source positions, H decoder units, A alignment units, C annotation size.
 """
@@ -20,19 +20,19 @@ from bahdanau_jax.names import imported, is_code
 
 
 class Memory(NamedTuple):
-    """What the decoder may look at, computed once for each sentence."""
+    """The encoder's output that the decoder attends to, computed once for each sentence."""
 
     annotations: Float[Array, "B S C"]  # h_j
-    keys: Float[Array, "B S A"]  # the score's view of them: U_a h_j for the additive score
+    keys: Float[Array, "B S A"]  # what a query is compared with; U_a h_j for the additive score
     mask: Bool[Array, "B S"]  # True at real positions
     initial: Float[Array, "B H"]  # s_0
 
 
 class Folded(NamedTuple):
-    """A memory whose annotations are multiplied already with all that contexts are multiplied with.
+    """A memory whose annotations are already multiplied by the matrices that contexts need.
 
-    A context being a weighted sum of annotations, C c_i = Σ_j α_ij (C h_j): one product for each
-    source position instead of one for each word of each hypothesis. `State.c` is then [C c, C_o c].
+    A context is a weighted sum of annotations, so C c_i = Σ_j α_ij (C h_j). This takes one product
+    for each source position, not one for each word of each hypothesis. `State.c` is [C c, C_o c].
     """
 
     annotations: Float[Array, "B S G+P"]  # C h_j and C_o h_j side by side
@@ -44,8 +44,8 @@ class Folded(NamedTuple):
 class Score(NamedTuple):
     """An attention variant, e_ij = score(query(s), keys(h_j)), as a frozen value.
 
-    A variant of your own is such a value, named in the configuration as `module:attribute`. Before
-    any work its shapes are checked (`contract.check_score`). B, S and A need not be written down:
+    A user's own variant is such a value, which the configuration names as `module:attribute`.
+    `score_contract.check_score` checks the shapes that it returns before a run starts.
 
     >>> import bahdanau_jax as bj
     >>> def init(key, config):
@@ -66,9 +66,9 @@ class Score(NamedTuple):
 
 
 def masked_softmax(e: Float[Array, "B S"], mask: Bool[Array, "B S"]) -> Float[Array, "B S"]:
-    """α_j = exp e_j / Σ_k exp e_k over the real positions; zeros where a row has none.
+    """Softmax over real positions, α_j = exp e_j / Σ_k exp e_k; zeros where a row has none.
 
-    Computed in float32 at least; finite, with finite gradients, for any finite scores.
+    The softmax is computed in float32 or wider. Finite scores give finite weights and gradients.
     """
     e = e.astype(jnp.promote_types(e.dtype, jnp.float32))
     e = jnp.where(mask, e, -jnp.inf)
@@ -79,7 +79,7 @@ def masked_softmax(e: Float[Array, "B S"], mask: Bool[Array, "B S"]) -> Float[Ar
 
 
 class Attended(NamedTuple):
-    """What one look of the decoder gives. "...": nothing, or K hypotheses of each sentence."""
+    """The result of one attention step; "..." is empty, or K hypotheses of each sentence."""
 
     context: Float[Array, "B ... C"]  # c_i, the expected annotation
     alpha: Float[Array, "B ... S"]  # weights over source positions; 0 on padding, rows sum to 1
@@ -90,14 +90,14 @@ def attend(
     dot: Dot,
     params: Params,
     query: Float[Array, "B ... A"],
-    keys: Float[Array, "B S _"],  # as wide as the query, or 1 where nothing is compared
+    keys: Float[Array, "B S _"],  # as wide as the query, or 1 where the score ignores the query
     mask: Bool[Array, "B S"],
 ) -> Attended:
-    """alpha_ij = softmax_j e_ij over real positions; c_i = sum_j alpha_ij h_j.
+    """Return alpha_ij = softmax_j e_ij over real positions, and c_i = sum_j alpha_ij h_j.
 
-    The annotations are a weight of the step, `dot("annotations", alpha)`, so that their gradient is
-    one product after the backward loop. The energies [B, S, A] of a step are computed again in the
-    backward pass and never stored.
+    The annotations are a weight of the step, `dot("annotations", alpha)`, so their gradient is one
+    product after the backward loop. The backward pass recomputes the energies [B, S, A] of each
+    step.
     """
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
@@ -113,12 +113,12 @@ def attend(
 
 
 def annotation_size(config: ModelConfig) -> int:
-    """C: both directions of the encoder side by side, or the one."""
+    """Return C: 2H where both directions encode, else H."""
     return config.hidden_size * (2 if config.encoder_directions == "both" else 1)
 
 
 def init_additive(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """W_a [H, A], U_a [C, A], v_a [A]."""
+    """Draw W_a [H, A], U_a [C, A] and v_a [A]."""
     init, size = INITS[config.init], config.alignment_size
     return draw(
         key,
@@ -137,7 +137,7 @@ def additive_score(
     keys: Float[Array, "B S A"],
 ) -> Float[Array, "B S"]:
     """e_ij = v_aᵀ tanh(W_a s + U_a h_j), with query = W_a s and keys = U_a h_j (A.1.2)."""
-    # Of one column: left to round its factors, XLA on a GPU writes them all into memory first.
+    # At a lower precision, XLA on a GPU first writes all the rounded factors to memory.
     return jnp.matmul(activation(query[:, None] + keys), params["v_a"], precision="highest")
 
 
@@ -157,14 +157,14 @@ def no_parameters(key: Array, config: ModelConfig) -> dict[str, Array]:
 
 
 def state_itself(params: Params) -> None:
-    """The query of scores that compare s with the keys as it is."""
+    """Return no query matrix: the score compares s itself with the keys."""
     return None
 
 
 def sum_of_directions(
     config: ModelConfig, params: Params, annotations: Float[Array, "B S C"], mask: Array
 ) -> Float[Array, "B S H"]:
-    """→h_j + ←h_j, as wide as a decoder state; h_j itself where there is one direction."""
+    """Return →h_j + ←h_j, as wide as a decoder state; h_j itself with one direction."""
     size = config.hidden_size
     directions = [annotations[..., i : i + size] for i in range(0, annotations.shape[-1], size)]
     return functools.reduce(jnp.add, directions)
@@ -185,7 +185,7 @@ def scaled_dot_score(
 
 
 def init_general(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """W [H, C] of Luong et al.'s multiplicative score sᵀ W h_j (arXiv 1508.04025)."""
+    """Draw W [H, C] of Luong et al.'s multiplicative score sᵀ W h_j (arXiv 1508.04025)."""
     shape = (config.hidden_size, annotation_size(config))
     return draw(key, {"W": (INITS[config.init].weight, shape)})
 
@@ -193,7 +193,7 @@ def init_general(key: Array, config: ModelConfig) -> dict[str, Array]:
 def last_position(
     config: ModelConfig, params: Params, annotations: Array, mask: Bool[Array, "B S"]
 ) -> Float[Array, "B S 1"]:
-    """0 at the last real position of each sentence, and far below at every other."""
+    """Return 0 at the last real position of each sentence and -1e9 at every other position."""
     last = mask & ~jnp.pad(mask, ((0, 0), (0, 1)))[:, 1:]
     return jnp.where(last, 0.0, -1e9)[..., None].astype(annotations.dtype)
 
@@ -212,7 +212,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(
             query=state_itself,
             score=dot_score,
         ),
-        # The fixed context of RNNencdec: every step sees the annotation of the last real position.
+        # The fixed context of RNNencdec: every step attends to the last real position alone.
         "none": Score(
             init=no_parameters,
             keys=last_position,
@@ -224,9 +224,9 @@ SCORES: Mapping[str, Score] = MappingProxyType(
 
 
 def score_named(name: str) -> Score:
-    """The score called `name` in SCORES, or the user's own at `module:attribute`.
+    """Return the score called `name` in SCORES, or the user's own at `module:attribute`.
 
-    Raises ValueError where there is none, or where it is no Score.
+    Raises ValueError for an unknown name and for an object that is not a Score.
     """
     if not is_code(name):
         if name not in SCORES:
@@ -234,10 +234,10 @@ def score_named(name: str) -> Score:
                 f"model.attention is {name!r}; known: {', '.join(SCORES)}, or module:attribute"
             )
         return SCORES[name]
-    found = imported(name, "model.attention")
-    if not isinstance(found, Score):
+    score = imported(name, "model.attention")
+    if not isinstance(score, Score):
         raise ValueError(
-            f"model.attention is {name!r}, which is a {type(found).__name__}; expected a Score, "
+            f"model.attention is {name!r}, which is a {type(score).__name__}; expected a Score, "
             "bahdanau_jax.model.attention.Score(init, keys, query, score)"
         )
-    return found
+    return score

@@ -1,10 +1,9 @@
-"""Recurrent cells: the paper's gated unit, and the plain tanh unit beside it.
+"""Recurrent cells: the paper's gated unit and the plain tanh unit.
 
-B sentences, I inputs, H units. Inputs reach a cell already multiplied by its input matrices (and
-with its biases added), so that those products leave the scan; G is their width, 3H for the gated
-unit.
+B sentences, I inputs, H units. The caller multiplies the inputs by the cell's input matrices and
+adds its biases before the scan; G is the width of the result, 3H for the gated unit.
 
-Source: arXiv 1409.0473, appendix A.1.1. Mind two differences from the GRU cells of most libraries:
+Source: arXiv 1409.0473, appendix A.1.1. Two things differ from the GRU cells of most libraries:
 the reset gate acts before the recurrent product, and z is the share of the new state.
 """
 
@@ -26,14 +25,14 @@ class Cell(NamedTuple):
     init: Callable[..., dict[str, Array]]  # (key, init, inputs {name: I}, H, gate_bias) -> params
     inputs: Callable[[Params, str], Array]  # (params, name) -> the input matrix [I, G]
     bias: Callable[[Params], Array]  # params -> [G]
-    weights: Callable[[Params], Weights]  # params -> what `step` asks `dot` for
+    weights: Callable[[Params], Weights]  # params -> recurrent matrices, by their names in `step`
     step: Callable[[Dot, Array, Array], Array]  # (dot, h [... B H], x [... B G]) -> h [... B H]
 
 
 def init_gru(
     key: Array, init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
 ) -> dict[str, Array]:
-    """W, W_z, W_r for each named input, U, U_z, U_r, b and, with `gate_bias`, b_z, b_r."""
+    """Draw W, W_z, W_r for each named input, U, U_z, U_r, b and, with `gate_bias`, b_z, b_r."""
     gates = ("", "_z", "_r")
     shapes = {
         f"{name}{gate}": (init.weight, (size, hidden))
@@ -46,7 +45,7 @@ def init_gru(
 
 
 def gru_inputs(params: Params, name: str) -> Float[Array, "I G"]:
-    """The matrices of update gate, reset gate and candidate side by side."""
+    """Return the input matrices of update gate, reset gate and candidate side by side."""
     return jnp.concatenate([params[f"{name}_z"], params[f"{name}_r"], params[name]], axis=-1)
 
 
@@ -73,7 +72,7 @@ def gru_step(
 def init_tanh(
     key: Array, init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
 ) -> dict[str, Array]:
-    """W for each named input, U and b. There are no gates, so `gate_bias` has nothing to add."""
+    """Draw W for each named input, U and b. The cell has no gates and ignores `gate_bias`."""
     shapes = {name: (init.weight, (size, hidden)) for name, size in inputs.items()}
     return draw(key, shapes | {"U": (init.recurrent, (hidden, hidden)), "b": zeros(hidden)})
 
@@ -81,7 +80,7 @@ def init_tanh(
 def tanh_step(
     dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B H"]
 ) -> Float[Array, "*D B H"]:
-    """h' = tanh(x + U h), the plain recurrent unit."""
+    """h' = tanh(x + U h)."""
     return jnp.tanh(x + dot("U", h))
 
 

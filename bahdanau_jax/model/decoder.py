@@ -1,8 +1,8 @@
-"""The attending decoder: what it looks at, how its state moves on, and which word it writes.
+"""The attending decoder: attention, state update and readout of each target word.
 
 B sentences, S source and T target positions, H units, C annotation size, L readout, V vocabulary.
-Source: arXiv 1409.0473, sections 3.1 and A.2.2; the order of its parts differs between the paper's
-main text, its authors' program and Luong et al., so it is a table.
+Source: arXiv 1409.0473, sections 3.1 and A.2.2. The paper's main text, its authors' program and
+Luong et al. order these parts differently; `ORDERS` has all three orders.
 """
 
 import functools
@@ -33,31 +33,31 @@ from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, 
 
 
 class State(NamedTuple):
-    """What a decoder carries from word to word."""
+    """The decoder's state between two words."""
 
     s: Float[Array, "B H"]
-    c: Float[Array, "B C"]  # the context it saw last; 0 before the first look
+    c: Float[Array, "B C"]  # the latest context; 0 before the first word
 
 
 Update = Callable[[Array, Array], Array]  # (s, c) -> the next s
-Look = Callable[[Array], Attended]
+Look = Callable[[Array], Attended]  # s -> its context and attention weights
 
 
 def _paper(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
-    """Look, update, generate (the main text's Eq. 4)."""
+    """Attend, update, generate (Eq. 4 of the main text)."""
     c, alpha = look(state.s)
     return State(update(state.s, c), c), alpha
 
 
 def _luong(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
-    """Update, look, generate (arXiv 1508.04025)."""
+    """Update, attend, generate (arXiv 1508.04025)."""
     s = update(state.s, state.c)
     c, alpha = look(s)
     return State(s, c), alpha
 
 
 def _groundhog(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
-    """Look, generate, update: one step here updates with the word before, which START lacks."""
+    """Attend, generate, update. The update belongs to the previous word, so START has none."""
     s = jnp.where(start, state.s, update(state.s, state.c))
     c, alpha = look(s)
     return State(s, c), alpha
@@ -69,7 +69,7 @@ ORDERS: Mapping[str, Callable[..., tuple[State, Array]]] = MappingProxyType(
 
 
 class Readout(NamedTuple):
-    """What becomes of t̃ = U_o s + V_o ȳ + C_o c + b_o before the softmax."""
+    """The activation of t̃ = U_o s + V_o ȳ + C_o c + b_o."""
 
     width: int  # units of t̃ for each unit of t
     apply: Callable[[Array], Array]  # t̃ [..., width·L] -> t [..., L]
@@ -77,11 +77,11 @@ class Readout(NamedTuple):
 
 @jax.custom_jvp
 def maxout(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2"]:
-    """The larger of each adjacent pair (A.2.2); P = 2L in, L out. Equal ones share the gradient.
+    """Return the larger of each adjacent pair (A.2.2); P = 2L in, L out. Ties share the gradient.
 
-    JAX's own gradient of a maximum counts the ties first, for as long as all else of the readout.
-    And a maximum of slices stays out of the product that comes next: XLA on a CPU puts products and
-    a reduction between them into one kernel, slower than the parts.
+    JAX's own gradient of a maximum first counts the ties, which takes as long as the rest of the
+    readout. Slices also avoid a reduction: XLA on a CPU would fuse it with the products before and
+    after it into one slower kernel.
     """
     return jnp.maximum(t[..., ::2], t[..., 1::2])
 
@@ -89,7 +89,7 @@ def maxout(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2"]:
 @maxout.defjvp
 def _maxout_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (t,), (d,) = primals, tangents
-    first = (jnp.sign(t[..., ::2] - t[..., 1::2]) + 1) / 2  # 1, 0, or 1/2 of equal ones
+    first = (jnp.sign(t[..., ::2] - t[..., 1::2]) + 1) / 2  # 1, 0, or 1/2 for a tie
     return maxout(t), first * d[..., ::2] + (1 - first) * d[..., 1::2]
 
 
@@ -99,7 +99,7 @@ READOUTS: Mapping[str, Readout] = MappingProxyType(
 
 
 def init_decoder(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """The cell, with W for the word before and C for the context."""
+    """Draw the parameters of the cell, with W for the previous word and C for the context."""
     inputs = {"W": config.embedding_size, "C": annotation_size(config)}
     return CELLS[config.cell].init(
         key, INITS[config.init], inputs, config.hidden_size, config.gate_bias
@@ -107,7 +107,7 @@ def init_decoder(key: Array, config: ModelConfig) -> dict[str, Array]:
 
 
 def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """U_o, V_o, C_o and b_o, each as wide as the readout's t̃."""
+    """Draw U_o, V_o, C_o and b_o, each as wide as the readout's t̃."""
     weight, size = INITS[config.init].weight, config.readout_size * READOUTS[config.readout].width
     return draw(
         key,
@@ -121,7 +121,7 @@ def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
 
 
 def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """W_o [L, V] and b_w [V]; with `output_size`, W_1 before W_o and no bias between."""
+    """Draw W_o [L, V] and b_w [V]; with `output_size`, also W_1 before W_o, without a bias."""
     weight, size = INITS[config.init].weight, config.readout_size
     shapes: dict[str, Any] = {}
     if config.output_size:
@@ -131,12 +131,10 @@ def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
     return draw(key, shapes | {"W_o": (weight, (size, rows)), "b_w": zeros(rows)})
 
 
-# What a step asks `dot` for, and what else its attention needs: parameters, keys and mask.
-Given = tuple[dict[str, Array], tuple[Params, Array, Array]]
-
-
-def _given(config: ModelConfig, params: Params, memory: Memory | Folded) -> Given:
-    """All that a step multiplies with, and what else its attention needs."""
+def _operands(
+    config: ModelConfig, params: Params, memory: Memory | Folded
+) -> tuple[dict[str, Array], tuple[Params, Array, Array]]:
+    """Return the weights of a step, and the parameters, keys and mask of its attention."""
     cell, p, attention = CELLS[config.cell], params["decoder"], params["attention"]
     weights = {**cell.weights(p), "C": cell.inputs(p, "C")}
     if (query := score_named(config.attention).query(attention)) is not None:
@@ -147,7 +145,7 @@ def _given(config: ModelConfig, params: Params, memory: Memory | Folded) -> Give
 
 @functools.cache
 def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
-    """One step of the configured order; `maps_state` where the score multiplies s with a matrix."""
+    """Build a step in the configured order; `maps_state`: the score multiplies s by a matrix."""
     order, cell = ORDERS[config.order], CELLS[config.cell]
     score = score_named(config.attention)
 
@@ -167,7 +165,7 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
 
 
 def _factors(config: ModelConfig, params: Params) -> dict[str, Array]:
-    """What words, states and contexts are multiplied with outside attention and recurrence."""
+    """Return the matrices of words, states and contexts outside attention and recurrence."""
     weights = {name: params["readout"][name] for name in ("U_o", "V_o", "C_o")}
     return {**weights, "W": CELLS[config.cell].inputs(params["decoder"], "W")}
 
@@ -175,7 +173,7 @@ def _factors(config: ModelConfig, params: Params) -> dict[str, Array]:
 def _inputs(
     config: ModelConfig, dot: recurrence.Dot, params: Params, y: Float[Array, "*X E"], ids: Array
 ):
-    """What a step reads: the product of the word before with W, and whether there was none."""
+    """Return the inputs of a step: the previous word's product with W, and whether it is START."""
     bias = CELLS[config.cell].bias(params["decoder"])
     return add_bias(dot("W", y), bias), (ids == START)[..., None]
 
@@ -183,30 +181,30 @@ def _inputs(
 def readout(
     config: ModelConfig, dot: recurrence.Dot, params: Params, state: State, y: Float[Array, "*X E"]
 ) -> Float[Array, "*X L"]:
-    """t of every step at once, from its state, its context and the word before."""
+    """Return t of every step at once, from its state, its context and the previous word."""
     t = dot("U_o", state.s) + dot("V_o", y) + dot("C_o", state.c)
     return READOUTS[config.readout].apply(add_bias(t, params["readout"]["b_o"]))
 
 
 def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
-    """The linear layer between readout and vocabulary, where there is one."""
+    """Apply the linear layer between readout and vocabulary, where the model has one."""
     W_1 = params["output"].get("W_1")
     return t if W_1 is None else matmul(config.compute_dtype, t, W_1)
 
 
 def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
-    """The same memory for `start` and `stepper`: faster where words outnumber source positions.
+    """Fold a memory for `start` and `stepper`: faster where words outnumber source positions.
 
     >>> memory = fold(config, params, encode(config, params, source, source_mask))
     """
     C, C_o = CELLS[config.cell].inputs(params["decoder"], "C"), params["readout"]["C_o"]
     both = jnp.concatenate([C, C_o], axis=-1)
-    seen = matmul(config.compute_dtype, memory.annotations, both)
-    return Folded(seen, memory.keys, memory.mask, memory.initial)
+    annotations = matmul(config.compute_dtype, memory.annotations, both)
+    return Folded(annotations, memory.keys, memory.mask, memory.initial)
 
 
 def start(memory: Memory | Folded) -> State:
-    """The state before the first word: s_0, and a context of zeros."""
+    """Return the state before the first word: s_0, and a context of zeros."""
     batch, _, size = memory.annotations.shape
     return State(memory.initial, jnp.zeros((batch, size), memory.annotations.dtype))
 
@@ -218,13 +216,14 @@ def teacher_force(
     target: Int[Array, "B T"],
     keys: Array | None = None,
 ) -> tuple[Float[Array, "T B M"], Float[Array, "T B S"]]:
-    """What enters the output softmax at every step when the words before are the target's, and α.
+    """Return the inputs of the output softmax under teacher forcing, and α, of every step.
 
-    M is the readout size L, or `output_size` where that is set. `keys`, one a row, are dropout's.
+    M is the readout size L, or `output_size` where that is set. `keys`, one for each row, switch
+    dropout on.
     """
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
     y = dropout(keys, 2, config.embedding_dropout, embed(params["target_embedding"], before))
-    weights, rest = _given(config, params, memory)
+    weights, rest = _operands(config, params, memory)
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     states, alpha = recurrence.scan(
         _step(config, "W_a" in weights),
@@ -240,7 +239,7 @@ def teacher_force(
     return project(config, params, t), alpha
 
 
-# "...": nothing, or K, the hypotheses of a sentence, which share its memory.
+# "..." is empty, or K hypotheses of each sentence, which share its memory.
 Stepper = Callable[
     [Int[Array, "B ..."], State], tuple[Float[Array, "B ... V"], State, Float[Array, "B ... S"]]
 ]
@@ -250,9 +249,10 @@ Predictor = Callable[
 
 
 def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Stepper:
-    """(tokens, state) -> (log-probabilities of the next word, new state, α); START is first.
+    """Return a function (tokens, state) -> (log-probabilities of the next word, new state, α).
 
-    Tokens are [B], or [B, K] for K hypotheses of each sentence; all else likewise.
+    The first token is START. Tokens are [B], or [B, K] for K hypotheses of each sentence; states
+    and results have the same leading axes.
 
     >>> step = stepper(config, params, memory)
     >>> log_p, state, alpha = step(jnp.full(B, START), start(memory))
@@ -267,8 +267,8 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
 
 
 def predictor(config: ModelConfig, params: Params, memory: Memory | Folded) -> Predictor:
-    """`stepper` for a search that takes a few words of each distribution: faster."""
-    (weights, rest), output = _given(config, params, memory), params["output"]
+    """Return a `stepper` that gives a `Distribution`: faster for a search that reads few words."""
+    (weights, rest), output = _operands(config, params, memory), params["output"]
     move = _step(config, "W_a" in weights)
     W_o = with_bias(config.compute_dtype, output["W_o"], output["b_w"])
     factors = {**weights, **_factors(config, params), "W_o": W_o}
@@ -280,13 +280,13 @@ def predictor(config: ModelConfig, params: Params, memory: Memory | Folded) -> P
         y = embed(params["target_embedding"], tokens)
         state, alpha = move(dot, rest, state, _inputs(config, dot, params, y, tokens))
         t = project(config, params, readout(config, dot, params, state, y))
-        logits = dot("W_o", with_ones(t.reshape(-1, t.shape[-1]), len(W_o)))  # in two axes
+        logits = dot("W_o", with_ones(t.reshape(-1, t.shape[-1]), len(W_o)))
         return softmax(logits.reshape(*tokens.shape, -1)), state, alpha
 
     return predict
 
 
 def _unfolding(dot: recurrence.Dot, width: int) -> recurrence.Dot:
-    """`dot` where contexts are [C c, C_o c] already, of which C c is so wide."""
-    known = {"C": lambda c: c[..., :width], "C_o": lambda c: c[..., width:]}
-    return lambda name, x: known[name](x) if name in known else dot(name, x)
+    """Wrap `dot` for folded contexts [C c, C_o c]: the first `width` columns are C c."""
+    slices = {"C": lambda c: c[..., :width], "C_o": lambda c: c[..., width:]}
+    return lambda name, x: slices[name](x) if name in slices else dot(name, x)

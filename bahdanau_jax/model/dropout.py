@@ -1,7 +1,7 @@
-"""Dropout whose mask belongs to a sentence, not to its place on a device.
+"""Dropout whose mask depends on the sentence, not on the device that computes it.
 
-The key of each row is folded from the step's key and the row of the global batch, so that devices,
-processes and gradient accumulation draw the same masks.
+The key of each row is folded from the step's key and the row's number in the global batch. Masks
+are therefore the same on any number of devices and processes, and with gradient accumulation.
 """
 
 import jax
@@ -11,16 +11,17 @@ from jaxtyping import Array, Float
 
 
 def row_keys(key: Array | None, rows: int) -> Array | None:
-    """A key for each row of the batch. None, for no dropout, and a key a row stay what they are."""
+    """Return a key for each row. None (no dropout) and an array of keys are returned unchanged."""
     if key is None or key.ndim:
         return key
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(jnp.arange(rows))
 
 
 def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"]) -> Array:
-    """x with a share `rate` of its units set to 0 and the others scaled to keep the mean.
+    """Set a share `rate` of x's units to 0, and scale the others to keep the mean.
 
-    `place` tells apart the several dropouts of one sentence. Sixteen random bits decide on a unit.
+    `place` numbers the dropout layers, so that they draw different masks. Each unit takes sixteen
+    random bits.
     """
     if keys is None or rate == 0.0:
         return x
@@ -28,8 +29,8 @@ def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"
     words = -(-time * features // 2)
 
     def bits(key: Array) -> Array:
-        drawn = jax.random.bits(jax.random.fold_in(key, place), (words,), jnp.uint32)
-        halves = lax.bitcast_convert_type(drawn, jnp.uint16).reshape(-1)
+        random = jax.random.bits(jax.random.fold_in(key, place), (words,), jnp.uint32)
+        halves = lax.bitcast_convert_type(random, jnp.uint16).reshape(-1)
         return halves[: time * features].reshape(time, features)
 
     keep = jax.vmap(bits, out_axes=1)(keys) >= jnp.uint16(min(round(rate * 2**16), 2**16 - 1))

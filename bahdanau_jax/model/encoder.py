@@ -1,6 +1,6 @@
-"""The bidirectional encoder: a source sentence becomes the memory that the decoder looks at.
+"""The bidirectional encoder: it turns source sentences into the memory that the decoder reads.
 
-B sentences, S source positions, E embedding, H units a direction, D directions, C = D·H.
+B sentences, S source positions, E embedding, H units of a direction, D directions, C = D·H.
 Source: arXiv 1409.0473, section 3.2 and appendix A.2.1.
 """
 
@@ -23,15 +23,15 @@ DIRECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"both": ("forward", "backward"), "forward": ("forward",)}
 )
 
-# What s_0 = tanh(W_s · + b_s) is made from: the last state of a direction, or nothing at all.
-# The backward direction ends at the first source word.
+# The direction whose last state h gives s_0 = tanh(W_s h + b_s); None: s_0 is zero. The backward
+# direction ends at the first source word.
 INITIAL_STATES: Mapping[str, str | None] = MappingProxyType(
     {"backward": "backward", "forward": "forward", "zero": None}
 )
 
 
 def init_encoder(key: Array, config: ModelConfig) -> dict[str, dict[str, Array]]:
-    """One cell a direction; they share nothing but the embedding."""
+    """Draw the parameters of one cell for each direction."""
     directions = DIRECTIONS[config.encoder_directions]
     return {
         name: CELLS[config.cell].init(
@@ -46,7 +46,7 @@ def init_encoder(key: Array, config: ModelConfig) -> dict[str, dict[str, Array]]
 
 
 def init_initial(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """W_s [H, H] and b_s [H]; nothing where s_0 is zero."""
+    """Draw W_s [H, H] and b_s [H]; the dict is empty where s_0 is zero."""
     if INITIAL_STATES[config.initial_state] is None:
         return {}
     size = config.hidden_size
@@ -54,11 +54,11 @@ def init_initial(key: Array, config: ModelConfig) -> dict[str, Array]:
 
 
 def _step(cell_step: Callable[..., Array]) -> recurrence.Step:
-    """A step of the cell that carries the state through padding unchanged."""
+    """Return a step of the cell that leaves the state unchanged at padding."""
 
     def step(dot, _, h, inputs):
-        compute_dtype, real = inputs
-        return jnp.where(real, cell_step(dot, h, jnp.stack(compute_dtype)), h), ()
+        x, real = inputs
+        return jnp.where(real, cell_step(dot, h, jnp.stack(x)), h), ()
 
     return step
 
@@ -69,10 +69,10 @@ _STEPS = {name: _step(cell.step) for name, cell in CELLS.items()}
 def bidirectional(
     config: ModelConfig, params: Params, x: Float[Array, "S B E"], mask: Bool[Array, "S B"]
 ) -> tuple[Float[Array, "S B C"], Float[Array, "D B H"]]:
-    """Annotations h_j = [→h_j ; ←h_j], and each direction's last state.
+    """Return the annotations h_j = [→h_j ; ←h_j], and the last state of each direction.
 
-    Both directions run in one scan: the backward one reads the sentence flipped, so its padding
-    comes first and leaves its state at 0 until the last real word.
+    Both directions run in one scan. The backward one reads the flipped sentence: its padding comes
+    first and leaves its state at 0 until the last real word.
     """
     cell = CELLS[config.cell]
     cells = [params[direction] for direction in DIRECTIONS[config.encoder_directions]]
@@ -105,7 +105,7 @@ def encode(
     mask: Bool[Array, "B S"],
     keys: Array | None = None,
 ) -> Memory:
-    """The memory of a batch of source sentences; `keys`, one a row, switch dropout on.
+    """Encode a batch of source sentences; `keys`, one for each row, switch dropout on.
 
     >>> encode(config.model, params, batch.source, batch.source_mask).annotations.shape
     (B, S, C)

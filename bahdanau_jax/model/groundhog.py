@@ -1,7 +1,7 @@
-"""Weights as GroundHog, the program of the paper's authors, names them and numbers their rows.
+"""Weights of GroundHog, the program of the paper's authors: their names and their conversion.
 
-Its matrices multiply row vectors, as ours do, so none is transposed. Its ids are 0 unused, 1 UNK,
-then words, and EOS last; ours have EOS at 0, so these two rows change places.
+Its matrices multiply row vectors, as ours do, so none is transposed. Its id 0 is unused, 1 is UNK,
+words follow, and EOS is last. Our EOS is 0, so the first and the last row change places.
 """
 
 import dataclasses
@@ -72,7 +72,7 @@ WORD_AXES: Mapping[str, int] = MappingProxyType(
 )
 COLUMN = "D_dec_transition_0"  # v_a, kept as a matrix of one column
 
-# What the sizes of a model are read from: field -> (array, axis).
+# Where the sizes of a model are read: field -> (array, axis).
 SIZES: Mapping[str, tuple[str, int]] = MappingProxyType(
     {
         "source_vocabulary": ("W_0_enc_approx_embdr", 0),
@@ -87,44 +87,46 @@ SIZES: Mapping[str, tuple[str, int]] = MappingProxyType(
 
 
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """The arrays of such a file for a model of these sizes."""
+    """Return the shape of each of GroundHog's arrays for a model of these sizes."""
     tree = initialization.shapes(config)
-    found = jax.tree.map(lambda name, leaf: (name, leaf.shape), dict(NAMES), dict(tree))
-    pairs = dict(jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, tuple)))
-    return pairs | {COLUMN: (*pairs[COLUMN], 1)}
+    pairs = jax.tree.map(lambda name, leaf: (name, leaf.shape), dict(NAMES), dict(tree))
+    sizes = dict(jax.tree.leaves(pairs, is_leaf=lambda x: isinstance(x, tuple)))
+    return sizes | {COLUMN: (*sizes[COLUMN], 1)}
 
 
 def config(arrays: Mapping[str, Any]) -> ModelConfig:
-    """The model that such arrays belong to: preset `groundhog`, of their sizes.
+    """Return the configuration of the model in these arrays: preset `groundhog`, with their sizes.
 
-    Raises ValueError that names an array which is missing, is none of this layout, or has a shape
-    that does not go with the others.
+    Raises ValueError with the name of an array that is missing, is unknown, or has a shape that
+    does not fit the others.
     """
-    known = {name for name in jax.tree.leaves(dict(NAMES))}
-    for names, what in ((known - set(arrays), "is missing"), (set(arrays) - known, "is unknown")):
-        if names:
-            raise ValueError(f"{min(names)} {what} (GroundHog's RNNsearch has {len(known)} arrays)")
+    names = set(jax.tree.leaves(dict(NAMES)))
+    for wrong, problem in ((names - set(arrays), "missing"), (set(arrays) - names, "unknown")):
+        if wrong:
+            raise ValueError(
+                f"{min(wrong)} is {problem} (GroundHog's RNNsearch has {len(names)} arrays)"
+            )
     for name, axis in SIZES.values():
         if np.ndim(arrays[name]) <= axis:
             raise ValueError(f"{name} has shape {list(np.shape(arrays[name]))}: expected a matrix")
     sizes = {field: int(np.shape(arrays[name])[axis]) for field, (name, axis) in SIZES.items()}
-    found = dataclasses.replace(PRESETS["groundhog"], **sizes)
+    model = dataclasses.replace(PRESETS["groundhog"], **sizes)
     if min(sizes.values()) < 1:
         raise ValueError(f"{SIZES[min(sizes, key=lambda s: sizes[s])][0]} is empty")
-    for name, shape in shapes(found).items():
+    for name, shape in shapes(model).items():
         if np.shape(arrays[name]) != shape:
             raise ValueError(
                 f"{name} has shape {list(np.shape(arrays[name]))}, but the other arrays call for "
                 f"{list(shape)}"
             )
-    return found
+    return model
 
 
 def parameters(arrays: Mapping[str, np.ndarray]) -> Params:
-    """Our parameters, float32, from GroundHog's arrays by name.
+    """Convert GroundHog's arrays, by name, to our parameters in float32.
 
-    Row 0 of ours, EOS, is GroundHog's last; our last is its row 0, which no word has. Raises
-    ValueError as `config` does, and where a value is not finite.
+    Our row 0, EOS, is GroundHog's last row; our last row is its row 0, which no word has. Raises
+    ValueError as `config` does, and for values that are not finite.
 
     >>> with np.load("search_model.npz") as file:
     ...     params = parameters(dict(file))
@@ -137,13 +139,13 @@ def parameters(arrays: Mapping[str, np.ndarray]) -> Params:
             raise ValueError(f"{name} holds values that are not finite")
         if name == COLUMN:
             return array[:, 0]
-        return _exchanged(array, WORD_AXES[name]) if name in WORD_AXES else array
+        return _swap_ends(array, WORD_AXES[name]) if name in WORD_AXES else array
 
     return jax.tree.map(leaf, dict(NAMES))
 
 
-def _exchanged(array: np.ndarray, axis: int) -> np.ndarray:
-    """The first and the last entry along an axis in each other's place."""
+def _swap_ends(array: np.ndarray, axis: int) -> np.ndarray:
+    """Swap the first and the last entry along an axis."""
     order = np.arange(array.shape[axis])
     order[[0, -1]] = order[[-1, 0]]
     return np.take(array, order, axis)

@@ -1,4 +1,4 @@
-"""The parameters of a whole model: which parts it has, and how they begin."""
+"""The parameters of a whole model: its parts and their initialisation."""
 
 import dataclasses
 import hashlib
@@ -34,7 +34,7 @@ PARTS: Mapping[str, Callable[[Array, ModelConfig], Params]] = MappingProxyType(
 
 
 def init(config: ModelConfig, key: Array) -> Params:
-    """The parameters of a new model: the tree of float32 arrays that every other function takes.
+    """Draw the parameters of a new model: a tree of float32 arrays.
 
     `Seq2Seq(config).init` draws the same numbers from the same key.
 
@@ -50,28 +50,28 @@ def init(config: ModelConfig, key: Array) -> Params:
 
 
 def check_sizes(config: ModelConfig) -> None:
-    """Raise ValueError where the size of a vocabulary is left to the data."""
+    """Raise ValueError where the size of a vocabulary is 0, which leaves it to the data."""
     for side in VOCABULARIES:
         if not getattr(config, side):
             raise ValueError(f"model.{side} is 0: set it to the size of the vocabulary first")
 
 
 def _key(key: Array, number: int) -> Array:
-    """The key of a parameter by its number in the model, as Flax derives it in a module."""
-    written = number.to_bytes((number.bit_length() + 7) // 8, "big")
-    return jax.random.fold_in(key, int.from_bytes(hashlib.sha1(written).digest()[:4], "big"))
+    """Derive the key of a parameter from its number, as Flax derives it in a module."""
+    number_bytes = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return jax.random.fold_in(key, int.from_bytes(hashlib.sha1(number_bytes).digest()[:4], "big"))
 
 
 def shapes(config: ModelConfig) -> Params:
-    """Shapes and dtypes of all parameters; a vocabulary of unknown size, 0, counts as one word.
+    """Return shapes and dtypes of all parameters; a vocabulary of size 0 counts as one word.
 
     >>> shapes(config.model)["output"]["b_w"].shape
     """
     sizes = {side: max(1, getattr(config, side)) for side in VOCABULARIES}
-    known = dataclasses.replace(config, **sizes)
-    return jax.eval_shape(lambda: init(known, jax.random.key(0)))
+    sized = dataclasses.replace(config, **sizes)
+    return jax.eval_shape(lambda: init(sized, jax.random.key(0)))
 
 
 def count(params: Params) -> int:
-    """Numbers in a tree of parameters."""
+    """Count the numbers in a tree of parameters."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))

@@ -1,7 +1,7 @@
 """Matrix products in the compute dtype of the configuration.
 
-With `bfloat16` both factors are rounded to it, and what they add up to is float32: parameters,
-states, softmax, loss and gradients stay as they are. Backward likewise.
+With `bfloat16`, products round both factors to bfloat16 and add up in float32, in the forward and
+in the backward pass. Parameters, states, softmax, loss and gradients keep their dtype.
 """
 
 from collections.abc import Mapping
@@ -13,47 +13,45 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Values of `model.compute_dtype` -> what the factors are rounded to; None: they stay what they are.
+# Values of `model.compute_dtype` -> the dtype of the factors; None leaves it unchanged.
 COMPUTE_DTYPES: Mapping[str, Any] = MappingProxyType({"float32": None, "bfloat16": jnp.bfloat16})
 
 
 def einsum(compute_dtype: str, subscripts: str, a: Array, b: Array) -> Array:
-    """`jnp.einsum` of two arrays of one type, whose type the result has too."""
-    rounded = COMPUTE_DTYPES[compute_dtype]
-    if rounded is None:
+    """`jnp.einsum` of two arrays of one dtype, in the compute dtype; the result has their dtype."""
+    dtype = COMPUTE_DTYPES[compute_dtype]
+    if dtype is None:
         return jnp.einsum(subscripts, a, b)
-    return jnp.einsum(
-        subscripts, a.astype(rounded), b.astype(rounded), preferred_element_type=a.dtype
-    )
+    return jnp.einsum(subscripts, a.astype(dtype), b.astype(dtype), preferred_element_type=a.dtype)
 
 
 def rounded(compute_dtype: str, factors: Mapping[str, Array]) -> dict[str, Array]:
-    """The factors rounded to the compute dtype, once for all the products of a loop."""
+    """Round the factors to the compute dtype, once for all products of a loop."""
     dtype = COMPUTE_DTYPES[compute_dtype]
     return {n: x if dtype is None else x.astype(dtype) for n, x in factors.items()}
 
 
-EVEN = 32  # terms that bfloat16 products on a CPU sum at once; other numbers of them take longer
+EVEN = 32  # bfloat16 products on a CPU are fastest where the number of terms is a multiple of this
 
 
 def with_bias(
     compute_dtype: str, weight: Float[Array, "I O"], bias: Float[Array, " O"]
 ) -> Float[Array, "J O"]:
-    """[weight; bias; 0], whose product with `with_ones` of x is x @ weight + bias.
+    """Return [weight; bias; 0], whose product with `with_ones(x)` is x @ weight + bias.
 
-    Adding a bias is a pass through all of a product; here it costs nothing. Rounded factors lose
-    none of it: three rows of bfloat16 add up to a float32.
+    This saves the separate addition, a pass through all of the product. Rounding loses none of the
+    bias: three rows of bfloat16 add up to a float32.
     """
     dtype, rows = COMPUTE_DTYPES[compute_dtype] or bias.dtype, []
     for _ in range(1 if dtype == bias.dtype else 3):
         rows.append(bias.astype(dtype).astype(bias.dtype))
         bias = jnp.where(jnp.isfinite(rows[-1]), bias - rows[-1], 0)
-    whole = jnp.concatenate([weight, jnp.stack(rows)])
-    return jnp.pad(whole, ((0, -len(whole) % EVEN), (0, 0)))
+    extended = jnp.concatenate([weight, jnp.stack(rows)])
+    return jnp.pad(extended, ((0, -len(extended) % EVEN), (0, 0)))
 
 
 def with_ones(x: Float[Array, "*X I"], size: int) -> Float[Array, "*X J"]:
-    """[x, 1, 1, ...], `size` wide."""
+    """Pad x with ones to `size` columns."""
     widths = [(0, 0)] * (x.ndim - 1) + [(0, size - x.shape[-1])]
     return jnp.pad(x, widths, constant_values=1)
 
@@ -61,7 +59,7 @@ def with_ones(x: Float[Array, "*X I"], size: int) -> Float[Array, "*X J"]:
 def matmul(
     compute_dtype: str, x: Float[Array, "*X I"], weight: Float[Array, "*W I O"]
 ) -> Float[Array, "*X O"]:
-    """x @ weight, of x's type. Leading axes of the weight, if any, are batch axes that x has too.
+    """Return x @ weight in x's dtype. Leading axes of the weight are batch axes that x has too.
 
     >>> matmul(config.compute_dtype, annotations, params["U_a"])
     """
@@ -82,7 +80,8 @@ def _backward(compute_dtype: str, factors: tuple[Array, Array], d: Array) -> tup
     d_x = matmul(compute_dtype, d, jnp.swapaxes(weight, -1, -2))
     if weight.ndim > 2:
         return d_x, einsum(compute_dtype, "...bi,...bo->...io", x, d)
-    # Over two axes at least: XLA on a CPU rounds no product of two axes whose first one it sums.
+    # With three axes, since XLA on a CPU does not round the factors of a matrix product over the
+    # first axes.
     rows, columns = (leaf.reshape(-1, *leaf.shape[-2:]) for leaf in (x, d))
     return d_x, einsum(compute_dtype, "tri,tro->io", rows, columns)
 

@@ -1,8 +1,7 @@
-"""Parameters: how they begin, and the two ways in which all parts use them.
+"""Parameters: their initial distributions, biases and embeddings.
 
-The paper's small Gaussians are one beginning; the scaled one also learns at small sizes.
-
-Source: arXiv 1409.0473, appendix B.1.
+The paper's small Gaussians (arXiv 1409.0473, appendix B.1) suit large models; the scaled
+initialisations also suit small ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ Initializer = Callable[..., Array]  # (key, shape) -> float32 array
 
 
 class Init(NamedTuple):
-    """One way to begin: which distribution each kind of weight is drawn from. Biases begin at 0."""
+    """An initialisation: the distribution of each kind of weight. Biases begin at 0."""
 
     recurrent: Initializer  # U, U_z, U_r
     alignment: Initializer  # W_a, U_a
@@ -38,7 +37,7 @@ INITS: Mapping[str, Init] = MappingProxyType(
             alignment=initializers.normal(0.001),
             weight=initializers.glorot_normal(),
         ),
-        # With alignment weights of 0.001 a small model often learns to do without attention.
+        # With alignment weights of 0.001, small models often do not learn to use attention.
         "glorot": Init(
             recurrent=initializers.orthogonal(),
             alignment=initializers.glorot_normal(),
@@ -49,7 +48,7 @@ INITS: Mapping[str, Init] = MappingProxyType(
 
 
 def draw(key: Array, shapes: Mapping[str, tuple[Initializer, tuple[int, ...]]]) -> dict[str, Array]:
-    """One array for each name, each from a key of its own.
+    """Draw one array for each name, each from its own key.
 
     >>> draw(jax.random.key(0), {"W": (initializers.normal(0.01), (620, 1000)), "b": zeros(1000)})
     """
@@ -61,17 +60,17 @@ def draw(key: Array, shapes: Mapping[str, tuple[Initializer, tuple[int, ...]]]) 
 
 
 def zeros(*shape: int) -> tuple[Initializer, tuple[int, ...]]:
-    """An entry of `draw` that begins at zero: biases, and v_a."""
+    """Return an entry of `draw` that begins at zero: biases and v_a."""
     return initializers.zeros, shape
 
 
 def add_bias(x: Float[Array, "*X F"], b: Float[Array, " F"]) -> Float[Array, "*X F"]:
-    """x + b at every place."""
+    """x + b at every position."""
     return x + b.reshape((1,) * (x.ndim - 1) + b.shape)
 
 
 def embedding(key: Array, init: Init, rows: int, size: int, bias: bool) -> dict[str, Array]:
-    """E [V, E], and the bias b [E] that is added to every embedded word."""
+    """Draw E [V, E] and, with `bias`, the b [E] that is added to every embedded word."""
     return draw(key, {"E": (init.weight, (rows, size))} | ({"b": zeros(size)} if bias else {}))
 
 

@@ -1,9 +1,9 @@
 """A scan over time whose weight gradients are one matrix product each.
 
-Differentiating a scan sums a small product at every step into the gradient of a recurrent weight.
-Here the products of a step go through `dot(name, operand)`. The forward scan keeps their results;
-the backward loop computes all else of a step again and writes the gradient of each result over the
-result. Afterwards dW = Σ_t operand_tᵀ d(result)_t is one large product.
+The gradient of `lax.scan` adds a small product to the gradient of each recurrent weight at every
+step. Here a step calls `dot(name, operand)` for its products, and the forward scan stores their
+results. The backward loop recomputes the rest of each step, and overwrites each result with its
+gradient. After the loop, dW = Σ_t operand_tᵀ d(result)_t is one large product.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ Step = Callable[[Dot, Any, Any, Any], tuple[Any, Any]]  # (dot, rest, carry, inp
 
 
 def times(weights: Weights, compute_dtype: str) -> Dot:
-    """The plain `dot`, for a single step outside a scan."""
+    """Return the `dot` of these weights for a step outside `scan`."""
     return lambda name, operand: matmul(compute_dtype, operand, weights[name])
 
 
@@ -37,10 +37,10 @@ def scan(
     gradients: str,
     compute_dtype: str = "float32",
 ):
-    """Run `step` over the leading axis of `inputs`: the carry after every step, and the outputs.
+    """Run `step` over the leading axis of `inputs`; return all carries and all outputs.
 
-    `step` may not close over arrays: what it needs besides `weights` comes through `rest`.
-    `gradients` is a name of `GRADIENTS`, `compute_dtype` of `COMPUTE_DTYPES`.
+    `step` may not close over arrays: other arrays than `weights` come through `rest`. `gradients`
+    is a key of `GRADIENTS`, `compute_dtype` a key of `COMPUTE_DTYPES`.
     """
     return GRADIENTS[gradients](step, compute_dtype, weights, rest, carry, inputs)
 
@@ -76,43 +76,49 @@ def _forward(step: Step, compute_dtype: str, weights: Weights, rest: Any, carry:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _known(compute_dtype: str, operand: Array, turned: Array, result: Array) -> Array:
-    """operand @ turnedᵀ, where the result is known already; the weight has no gradient."""
+def _stored(compute_dtype: str, operand: Array, transposed: Array, result: Array) -> Array:
+    """Return the stored result of operand @ transposedᵀ, which has no gradient for `transposed`."""
     return result
 
 
-_known.defvjp(
-    lambda compute_dtype, operand, turned, result: (result, turned),
-    lambda compute_dtype, turned, d: (matmul(compute_dtype, d, turned), jnp.zeros_like(turned), d),
+_stored.defvjp(
+    lambda compute_dtype, operand, transposed, result: (result, transposed),
+    lambda compute_dtype, transposed, d: (
+        matmul(compute_dtype, d, transposed),
+        jnp.zeros_like(transposed),
+        d,
+    ),
 )
 
 
 def _backward(step: Step, compute_dtype: str, residuals, cotangent):
     weights, rest, start, inputs, carries, results = residuals
     steps = len(jax.tree.leaves(carries)[0])
-    (rest, fixed), (inputs, flags) = _parted(rest), _parted(inputs)
-    # Turned and rounded here, once for all steps.
-    turned = rounded(compute_dtype, {name: jnp.swapaxes(w, -1, -2) for name, w in weights.items()})
-    same: dict[str, tuple[str, int]] = {}  # operands that are a leaf of the carry before or after
+    (rest, fixed), (inputs, flags) = _split(rest), _split(inputs)
+    # Transposed and rounded once for all steps.
+    transposed = rounded(
+        compute_dtype, {name: jnp.swapaxes(w, -1, -2) for name, w in weights.items()}
+    )
+    carried: dict[str, tuple[str, int]] = {}  # operands that are leaves of a step's carries
 
     def pull(t, inputs, results, d_after):
-        """The gradients of step t, and the operands of its products that are no carry."""
+        """Return the gradients of step t, and the operands of its products that are not carried."""
 
         def replay(carry, rest, x, results):
             operands = {}
 
             def dot(name: str, operand: Array) -> Array:
                 operands[name] = operand
-                return _known(compute_dtype, operand, turned[name], results[name])  # pyright: ignore
+                return _stored(compute_dtype, operand, transposed[name], results[name])  # pyright: ignore
 
-            after = step(dot, _joined(rest, fixed), carry, _joined(x, _at(flags, t)))
+            after = step(dot, _join(rest, fixed), carry, _join(x, _at(flags, t)))
             places = {id(leaf): ("after", i) for i, leaf in enumerate(jax.tree.leaves(after[0]))}
             places |= {id(leaf): ("before", i) for i, leaf in enumerate(jax.tree.leaves(carry))}
-            same.update({n: places[id(x)] for n, x in operands.items() if id(x) in places})
-            return after, {name: x for name, x in operands.items() if name not in same}
+            carried.update({n: places[id(x)] for n, x in operands.items() if id(x) in places})
+            return after, {name: x for name, x in operands.items() if name not in carried}
 
-        previous = jax.tree.map(lambda each: each[jnp.maximum(t - 1, 0)], carries)
-        before = jax.tree.map(lambda *two: jnp.where(t == 0, *two), start, previous)
+        previous = _at(carries, jnp.maximum(t - 1, 0))
+        before = jax.tree.map(lambda *pair: jnp.where(t == 0, *pair), start, previous)
         _, pullback, operands = jax.vjp(
             replay, before, rest, _at(inputs, t), _at(results, t), has_aux=True
         )
@@ -123,24 +129,24 @@ def _backward(step: Step, compute_dtype: str, residuals, cotangent):
         d_carry, d_rest, inputs, results, operands = loop
         d_each, d_output = _at(cotangent, t)
         d_after = jax.tree.map(jnp.add, d_carry, d_each), d_output
-        (d_carry, d_more, d_x, d_results), found = pull(t, inputs, results, d_after)
+        (d_carry, d_more, d_x, d_results), new_operands = pull(t, inputs, results, d_after)
         return (
             d_carry,
             jax.tree.map(jnp.add, d_rest, d_more),
-            _set(inputs, t, d_x),  # each gradient takes the place of what is read no more
+            _set(inputs, t, d_x),  # a gradient overwrites a value that no later step reads
             _set(results, t, d_results),
-            _set(operands, t, found),
+            _set(operands, t, new_operands),
         )
 
-    found = jax.eval_shape(pull, 0, inputs, results, (start, _at(cotangent[1], 0)))[1]
-    operands = jax.tree.map(lambda leaf: jnp.zeros((steps, *leaf.shape), leaf.dtype), found)
-    nothing = jax.tree.map(jnp.zeros_like, (start, rest))
+    shapes = jax.eval_shape(pull, 0, inputs, results, (start, _at(cotangent[1], 0)))[1]
+    operands = jax.tree.map(lambda leaf: jnp.zeros((steps, *leaf.shape), leaf.dtype), shapes)
+    zeros = jax.tree.map(jnp.zeros_like, (start, rest))
     d_start, d_rest, d_inputs, d_results, operands = lax.fori_loop(
-        0, steps, body, (*nothing, inputs, results, operands)
+        0, steps, body, (*zeros, inputs, results, operands)
     )
     shifted = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:-1]]), start, carries)
     history = {"before": jax.tree.leaves(shifted), "after": jax.tree.leaves(carries)}
-    operands |= {name: history[side][leaf] for name, (side, leaf) in same.items()}
+    operands |= {name: history[side][leaf] for name, (side, leaf) in carried.items()}
 
     d_weights = {
         name: einsum(compute_dtype, "t...bi,t...bo->...io", operand, d_results[name])
@@ -154,8 +160,8 @@ _deferred.defvjp(_forward, _backward)
 GRADIENTS: Mapping[str, Callable] = MappingProxyType({"deferred": _deferred, "autodiff": _autodiff})
 
 
-def _parted(tree: Any) -> tuple[Any, Any]:
-    """The leaves that have gradients, and the others; None stands where a leaf is in the other."""
+def _split(tree: Any) -> tuple[Any, Any]:
+    """Split a tree into its floating-point leaves and the others; None marks the missing leaves."""
     real = jax.tree.map(lambda leaf: jnp.issubdtype(leaf.dtype, jnp.inexact), tree)
     return (
         jax.tree.map(lambda leaf, is_real: leaf if is_real else None, tree, real),
@@ -163,9 +169,9 @@ def _parted(tree: Any) -> tuple[Any, Any]:
     )
 
 
-def _joined(some: Any, others: Any) -> Any:
+def _join(floats: Any, others: Any) -> Any:
     return jax.tree.map(
-        lambda a, b: b if a is None else a, some, others, is_leaf=lambda leaf: leaf is None
+        lambda a, b: b if a is None else a, floats, others, is_leaf=lambda leaf: leaf is None
     )
 
 

@@ -1,4 +1,4 @@
-"""What a Score of the user's own must return, checked by shapes before any work.
+"""The contract of a user's own Score: which shapes its functions must return.
 
 B sentences, S source positions, H decoder units, A alignment units, C annotation size.
 """
@@ -17,9 +17,9 @@ from bahdanau_jax.names import is_code, reason
 
 
 def check_score(config: ModelConfig) -> None:
-    """Raise ValueError, in one line, where the user's Score breaks the contract of `Score`.
+    """Raise ValueError, in one line, where a user's own Score breaks the contract of `Score`.
 
-    Its functions are traced with shapes, nothing is compiled. Names of the table are not checked.
+    JAX traces its functions with shapes and compiles nothing. Scores of the table are not checked.
     """
     if not is_code(config.attention):
         return
@@ -29,20 +29,20 @@ def check_score(config: ModelConfig) -> None:
     params = _traced(config, "init(key, config)", lambda key: score.init(key, config), _key())
     _check_parameters(config, params)
 
-    what, given = "keys(config, params, annotations, mask)", functools.partial(score.keys, config)
-    seen = _floats(B, S, C), jax.ShapeDtypeStruct((B, S), bool)
-    keys = _traced(config, what, given, params, *seen)
-    _check_shape(config, what, keys, (B, S, None), f"[B, S, A], here [{B}, {S}, any A]")
+    call, arguments = "keys(config, params, annotations, mask)", (params, _floats(B, S, C))
+    mask = jax.ShapeDtypeStruct((B, S), bool)
+    keys = _traced(config, call, functools.partial(score.keys, config), *arguments, mask)
+    _check_shape(config, call, keys, (B, S, None), f"[B, S, A], here [{B}, {S}, any A]")
 
-    what = "query(params)"
-    query, width = _traced(config, what, score.query, params), H
+    call = "query(params)"
+    query, width = _traced(config, call, score.query, params), H
     if query is not None:
-        _check_shape(config, what, query, (H, None), f"[H, A] with H={H}, or None")
+        _check_shape(config, call, query, (H, None), f"[H, A] with H={H}, or None")
         width = query.shape[1]
 
-    what = "score(params, query, keys)"
-    e = _traced(config, what, score.score, params, _floats(B, width), keys)
-    _check_shape(config, what, e, (B, S), f"[B, S], here [{B}, {S}]")
+    call = "score(params, query, keys)"
+    e = _traced(config, call, score.score, params, _floats(B, width), keys)
+    _check_shape(config, call, e, (B, S), f"[B, S], here [{B}, {S}]")
 
 
 def _key() -> Any:
@@ -53,17 +53,17 @@ def _floats(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
-def _fault(config: ModelConfig, what: str, problem: str) -> ValueError:
-    return ValueError(f"model.attention is {config.attention!r}, whose {what} {problem}")
+def _fault(config: ModelConfig, call: str, problem: str) -> ValueError:
+    return ValueError(f"model.attention is {config.attention!r}, whose {call} {problem}")
 
 
-def _traced(config: ModelConfig, what: str, function: Callable, *arguments: Any) -> Any:
-    """Shapes and dtypes of what the function returns."""
+def _traced(config: ModelConfig, call: str, function: Callable, *arguments: Any) -> Any:
+    """Return the shapes and dtypes of the function's result."""
     try:
         return jax.eval_shape(function, *arguments)
     except Exception as error:
         why = reason(error, config.attention.split(":")[0])
-        raise _fault(config, what, f"fails with {why}") from error
+        raise _fault(config, call, f"fails with {why}") from error
 
 
 def _check_parameters(config: ModelConfig, params: Any) -> None:
@@ -73,30 +73,29 @@ def _check_parameters(config: ModelConfig, params: Any) -> None:
     raise _fault(
         config,
         "init(key, config)",
-        f"returns {_described(params)}; expected a dict of floating-point arrays by name, "
+        f"returns {_describe(params)}; expected a dict of floating-point arrays by name, "
         "{} where there are none",
     )
 
 
 def _check_shape(
-    config: ModelConfig, what: str, found: Any, sizes: tuple[int | None, ...], expected: str
+    config: ModelConfig, call: str, result: Any, sizes: tuple[int | None, ...], expected: str
 ) -> None:
-    """An array of floating-point numbers of these sizes; None allows any."""
-    fits = _is_float(found) and len(found.shape) == len(sizes)
-    if not fits or any(n not in (None, m) for n, m in zip(sizes, found.shape, strict=True)):
-        described = _described(found)
-        raise _fault(config, what, f"returns {described}; expected floats {expected}")
+    """Raise ValueError unless the result is a floating-point array of these sizes; None: any."""
+    fits = _is_float(result) and len(result.shape) == len(sizes)
+    if not fits or any(n not in (None, m) for n, m in zip(sizes, result.shape, strict=True)):
+        raise _fault(config, call, f"returns {_describe(result)}; expected floats {expected}")
 
 
-def _is_float(found: Any) -> bool:
-    return isinstance(found, jax.ShapeDtypeStruct) and jnp.issubdtype(found.dtype, jnp.floating)
+def _is_float(result: Any) -> bool:
+    return isinstance(result, jax.ShapeDtypeStruct) and jnp.issubdtype(result.dtype, jnp.floating)
 
 
-def _described(found: Any) -> str:
-    """`float32[3]`, or the kind of what is no array, with that of its parts."""
-    if isinstance(found, jax.ShapeDtypeStruct):
-        return f"{found.dtype}[{', '.join(map(str, found.shape))}]"
-    if isinstance(found, Mapping):
-        parts = [f"{name!r}: {_described(part)}" for name, part in found.items()]
+def _describe(result: Any) -> str:
+    """Describe an array as `float32[3]`, a dict by its entries, and anything else by its type."""
+    if isinstance(result, jax.ShapeDtypeStruct):
+        return f"{result.dtype}[{', '.join(map(str, result.shape))}]"
+    if isinstance(result, Mapping):
+        parts = [f"{name!r}: {_describe(part)}" for name, part in result.items()]
         return f"{{{', '.join(parts)}}}"
-    return "None" if found is None else f"a {type(found).__name__}"
+    return "None" if result is None else f"a {type(result).__name__}"

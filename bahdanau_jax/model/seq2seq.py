@@ -1,4 +1,4 @@
-"""The one Flax module: it declares the parameters; its methods are the pure functions."""
+"""The Flax module: it declares the parameters, and its methods call the pure functions."""
 
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
@@ -26,15 +26,15 @@ class Seq2Seq(nn.Module):
         self.parts = {name: self.param(name, init, self.config) for name, init in PARTS.items()}
 
     def __call__(self, batch: Batch, key: Array | None = None, smoothing: float = 0.0) -> Sums:
-        """`loss.sums`: the totals of a batch under teacher forcing."""
+        """Return the totals of a batch under teacher forcing (`loss.sums`)."""
         return sums(self.config, self.parts, batch, key, smoothing)
 
     def encode(self, source: Int[Array, "B S"], mask: Array) -> Memory:
-        """`encoder.encode`: what the decoder may look at."""
+        """Return the memory that the decoder attends to (`encoder.encode`)."""
         return encoder.encode(self.config, self.parts, source, mask)
 
     def step(
         self, memory: Memory, tokens: Int[Array, " B"], state: decoder.State
     ) -> tuple[Float[Array, "B V"], decoder.State, Float[Array, "B S"]]:
-        """One call of `decoder.stepper`: one word of a translation."""
+        """Predict one word of a translation (`decoder.stepper`)."""
         return decoder.stepper(self.config, self.parts, memory)(tokens, state)

@@ -1,4 +1,4 @@
-"""What a model would have said at each word of a given translation, and where it looked.
+"""Teacher forcing: a model's probabilities and attention at each word of a given translation.
 
 B sentences, S source and T target positions, M readout size, V vocabulary.
 """
@@ -19,16 +19,16 @@ from bahdanau_jax.model.parameters import Params, add_bias
 
 
 class TeacherForced(NamedTuple):
-    """Of every target word, given the ones before it; padded positions hold what came out."""
+    """The prediction of each target word from the words before it; arbitrary at padding."""
 
-    log_p: Float[Array, "B T"]  # of the word itself, in nats
-    confidence: Float[Array, "B T"]  # of the likeliest word, 0 to 1
-    correct: Bool[Array, "B T"]  # whether that is the word; the lower id of equals
-    alpha: Float[Array, "B T S"]  # what was attended to before the word was written
+    log_p: Float[Array, "B T"]  # log-probability of the word, in nats
+    confidence: Float[Array, "B T"]  # probability of the likeliest word
+    correct: Bool[Array, "B T"]  # True where the likeliest word, of ties the lowest id, is the word
+    alpha: Float[Array, "B T S"]  # attention weights of the step that predicts the word
 
 
 def teacher_forced(config: ModelConfig, params: Params, batch: Batch) -> TeacherForced:
-    """Teacher forcing; the distributions [B, V] are made and reduced a time step at a time.
+    """Return the predictions under teacher forcing; [B, V] is in memory for one step at a time.
 
     >>> jax.jit(teacher_forced, static_argnums=0)(config.model, params, batch).alpha
     """
@@ -43,6 +43,6 @@ def teacher_forced(config: ModelConfig, params: Params, batch: Batch) -> Teacher
         own = jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
         return own, jnp.exp(log_p.max(axis=-1)), log_p.argmax(axis=-1) == target
 
-    of_words = lax.map(reduce, (t, jnp.asarray(batch.target).T))
-    log_p, confidence, correct = (value.T for value in of_words)
+    words = lax.map(reduce, (t, jnp.asarray(batch.target).T))
+    log_p, confidence, correct = (value.T for value in words)
     return TeacherForced(log_p, confidence, correct, jnp.swapaxes(alpha, 0, 1))

@@ -43,7 +43,7 @@ def test_the_loop_agrees_however_often_counts_are_added_up(chunk, sentences, tra
 
 
 def test_words_that_were_not_counted_for_are_refused():
-    with pytest.raises(ValueError, match="'z' is no word of the sentences"):
+    with pytest.raises(ValueError, match="'z' is not a word of the sentences"):
         Dice([(["a"], ["b"])], []).scores(["z"], ["b"])
 
 

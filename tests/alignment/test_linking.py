@@ -11,7 +11,6 @@ from bahdanau_jax.alignment.linking import (
     entropy,
     links,
     links_above,
-    membership,
     merge_pieces,
     share,
 )
@@ -27,19 +26,20 @@ ALPHA = np.array(
 )
 
 
+def membership(groups):
+    """For each word its pieces [W, P], from the number of each piece's word."""
+    numbers = np.asarray(groups, np.int64)
+    return np.arange(numbers.max() + 1)[:, None] == numbers
+
+
 def test_links_are_source_first_and_drop_both_eos():
     assert links(ALPHA) == {(2, 0), (0, 1)}
 
 
-def test_an_unfinished_hypothesis_keeps_its_last_word():
-    looks_at_a_word = ALPHA[[0, 1, 0]]
-    assert links(looks_at_a_word) == {(2, 0), (0, 1)}
-    assert links(looks_at_a_word, target_eos=False) == {(2, 0), (0, 1), (2, 2)}
-
-
 def test_a_word_that_looks_at_source_eos_is_linked_by_its_next_look_or_not_at_all():
-    assert links(ALPHA, target_eos=False) == {(2, 0), (0, 1), (1, 2)}
-    assert links(ALPHA, target_eos=False, eos="none") == {(2, 0), (0, 1)}
+    three_words = ALPHA[[0, 1, 2, 2]]
+    assert links(three_words) == {(2, 0), (0, 1), (1, 2)}
+    assert links(three_words, eos="none") == {(2, 0), (0, 1)}
 
 
 def test_links_of_ties_zeros_and_nothing():
@@ -65,7 +65,7 @@ def test_every_weight_at_or_above_the_threshold_is_a_link():
     assert links_above(ALPHA, 0.55) == {(2, 0)}
     assert links_above(ALPHA, 0.5) == {(2, 0), (0, 1)}  # at the threshold counts
     assert links_above(ALPHA, 0.2) == {(1, 0), (2, 0), (0, 1), (1, 1)}
-    assert links_above(ALPHA, 0.4, target_eos=False) == {(2, 0), (0, 1), (1, 2)}
+    assert links_above(ALPHA[[0, 1, 2, 2]], 0.4) == {(2, 0), (0, 1), (1, 2)}
     for wrong in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="above 0"):
             links_above(ALPHA, wrong)

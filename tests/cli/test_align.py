@@ -9,7 +9,6 @@ import pytest
 
 from bahdanau_jax import alignment, data
 from bahdanau_jax.alignment import format_pharaoh
-from bahdanau_jax.alignment.gold import read_pharaoh
 from bahdanau_jax.config import DataConfig
 
 LINES = 12
@@ -31,6 +30,11 @@ def corpus(tmp_path_factory):
     ]
     (folder / "french-english.wa").write_text("".join(wa))
     return folder, pairs
+
+
+def read_pharaoh(lines):
+    """The links of each line, all of them sure."""
+    return [frozenset(tuple(map(int, link.split("-"))) for link in line.split()) for line in lines]
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_neither_padding_nor_the_end_of_the_source_is_to_be_covered():
 def test_a_coverage_penalty_needs_to_know_the_words():
     lattice, alpha, rules = world(0)
     step, start = lattice.looking(jnp.asarray(alpha))
-    with pytest.raises(ValueError, match="which positions of the source count"):
+    with pytest.raises(ValueError, match="the mask of the source's words"):
         search.beam(step, start, rules, LIMIT, 2, ranking=Ranking(coverage=0.1))
 
 

@@ -90,7 +90,7 @@ def test_frequencies_are_the_probabilities(options):
 def test_samples_of_the_likeliest_word_alone_are_greedy(options):
     lattice = oracle.random(8)
     found = draw(lattice, jax.random.split(jax.random.key(4), 4), LIMITS, 2, **options)
-    greedy = jax.jit(lambda: search.greedy(lattice.step, lattice.start(), Rules(LIMITS), 7))()
+    greedy = jax.jit(lambda: search.beam(lattice.step, lattice.start(), Rules(LIMITS), 7, 1))()
     for k in range(2):
         np.testing.assert_array_equal(found.tokens[:, k], greedy.tokens[:, 0])
         np.testing.assert_allclose(found.score[:, k], greedy.score[:, 0], rtol=1e-5)

@@ -40,7 +40,7 @@ def _beam(lattice, rules, max_length, beam_size, options):
 
 @functools.partial(jax.jit, static_argnums=2)
 def _greedy(lattice, limits, max_length):
-    return search.greedy(lattice.step, lattice.start(), Rules(limits), max_length)
+    return search.beam(lattice.step, lattice.start(), Rules(limits), max_length, 1)
 
 
 def run(lattice, limits, max_length, beam_size, name="none", minimum=None, prefix=None, **options):

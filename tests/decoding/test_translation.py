@@ -21,7 +21,7 @@ from bahdanau_jax.decoding import (
     search_program,
     translate,
 )
-from bahdanau_jax.decoding.translation import _answer, _batches
+from bahdanau_jax.decoding.translation import _batches, _join_ranks
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import decoder
 from tests.model import worlds
@@ -116,8 +116,8 @@ def test_of_several_ways_to_write_a_text_the_likeliest_stays():
 
     one, other, again = found("ab", "ab", -1.0), found("c", "c", -2.0), found("ab", ["ab"], -3.0)
     samples = dataclasses.replace(DECODING, method="sample")
-    assert _answer([[one, other, again]], DECODING) == [one, other]
-    assert _answer([[one, other, again]], samples) == [one, other, again]
+    assert _join_ranks([[one, other, again]], DECODING) == [one, other]
+    assert _join_ranks([[one, other, again]], samples) == [one, other, again]
 
 
 def test_forced_decoding_gives_the_same_score_and_alignment(world):

@@ -69,7 +69,8 @@ def test_export_of_a_corpus_with_gold_alignments(tmp_path):
     english, french, links = (path.read_text("utf-8").splitlines() for path in written[:3])
     pairs = [pair for address in train.split("; ") for pair in data.aligned_pairs(address, config)]
     assert len(english) == len(french) == len(links) == len(pairs) == 43
-    alignments = gold.read_gold(links)
+    file = gold.read(links, "train.pharaoh")
+    alignments = [file.links(n, len(pair.source), len(pair.target)) for n, pair in enumerate(pairs)]
     columns = zip(pairs, english, french, alignments, strict=True)
     for pair, source, target, (sure, possible) in columns:
         assert (tuple(source.split(" ")), tuple(target.split(" "))) == (pair.source, pair.target)
