@@ -71,7 +71,7 @@ def on_words(config: DataConfig) -> list[str]:
 def _first(address: str, config: DataConfig) -> Iterator[addresses.Pair]:
     if address.startswith("builtin:"):  # which have spaces
         return iter(())
-    return itertools.islice(addresses.one(address, config), SAMPLE)
+    return itertools.islice(addresses.pairs(address, config), SAMPLE)
 
 
 def _is_unspaced(sentences: Sequence[str]) -> bool:

@@ -48,25 +48,10 @@ class Dataset(NamedTuple):
         return [Path(self.builder.data_dir) / INFO, *map(Path, sorted(records))]
 
 
-def texts(rest: str, config: DataConfig) -> Iterator[tuple[str, str]]:
-    """The pairs of `tfds:REST`. The dataset is found, or downloaded and prepared, before the first.
-
-    Raises ValueError for a name, an option, a split or a language that there is not, for a folder
-    that is not whole or not in ArrayRecord, and, while reading, for invalid UTF-8. OSError where
-    the dataset would have to be downloaded and no server answers.
-    """
-    dataset = _open(rest, config)
+def texts(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    """The pairs of a dataset. Raises ValueError for invalid UTF-8 and for a damaged file."""
     if not dataset.builder.info.splits[dataset.split].num_examples:
-        return iter(())
-    return _read(dataset)
-
-
-def files(rest: str, config: DataConfig) -> list[Path]:
-    """The files that `texts` reads; raises as it does."""
-    return _open(rest, config).files
-
-
-def _read(dataset: Dataset) -> Iterator[tuple[str, str]]:
+        return
     for number, sides in enumerate(_stored(dataset), start=1):
         try:
             source, target = (side.decode("utf-8") for side in sides)
@@ -102,8 +87,13 @@ def _stored(dataset: Dataset) -> Iterator[list[bytes]]:
             yield [b"".join(example[side].bytes_list.value) for side in dataset.languages]
 
 
-def _open(rest: str, config: DataConfig) -> Dataset:
-    """Find the dataset, prepare it if that was not done, and check that its files are there."""
+def open_dataset(rest: str, config: DataConfig) -> Dataset:
+    """Find the dataset of `tfds:REST`; download and prepare it if that was not done.
+
+    Raises ValueError for an unknown name, option, split or language, and for a folder that is
+    incomplete or not in ArrayRecord; OSError where the dataset has to be downloaded and no server
+    answers.
+    """
     address, options = _parse(rest)
     builder = _in_folder(address, config)
     if builder and options["data_dir"]:

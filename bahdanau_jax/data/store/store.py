@@ -18,9 +18,9 @@ from numpy.lib import format as npy
 from bahdanau_jax.atomic import replaced_folder
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.sources import addresses
-from bahdanau_jax.data.store import chunks, file_digests
+from bahdanau_jax.data.store import file_digests
 from bahdanau_jax.data.store.chunks import Encoded
+from bahdanau_jax.data.tokens import text_chunks
 from bahdanau_jax.data.tokens.cleaning import DUPLICATE, REASONS
 from bahdanau_jax.data.tokens.codec import SIDES, Codec
 from bahdanau_jax.parsing import parse_json
@@ -114,7 +114,11 @@ def _file(folder: Path, side: str, part: str) -> Path:
 
 
 def write(
-    folder: Path, encoded: Iterable[Encoded], config: DataConfig, entries: tuple[int, int]
+    folder: Path,
+    encoded: Iterable[Encoded],
+    config: DataConfig,
+    corpora: int,
+    entries: tuple[int, int],
 ) -> Store:
     """Store encoded chunks as they come; memory does not grow with their number, but for eight
     bytes a pair where duplicates are looked for.
@@ -122,7 +126,7 @@ def write(
     `entries` of the vocabularies decide whether an id takes two bytes or four. The folder appears
     whole or not at all. ValueError where no pair is left.
     """
-    counts = _Counts(len(addresses.corpora(config.train)))
+    counts = _Counts(corpora, config.encodings)
     seen = _Seen() if config.drop_duplicates else None
     with replaced_folder(folder) as new:
         with ExitStack() as files:
@@ -137,7 +141,7 @@ def write(
                     side.write(kept.ids[i], kept.lengths[:, i])
         if not sum(counts.kept):
             raise ValueError(counts.nothing_left(config))
-        text = json.dumps(counts.statistics(config), indent=2) + "\n"
+        text = json.dumps(counts.statistics(), indent=2) + "\n"
         (new / "statistics.json").write_text(text, encoding="utf-8")
         file_digests.seal(new)
     return Store(folder, verify=False)
@@ -215,7 +219,8 @@ def _without_repeated(chunk: Encoded, seen: _Seen, encodings: int) -> Encoded:
 class _Counts:
     """What is counted on the way."""
 
-    def __init__(self, corpora: int):
+    def __init__(self, corpora: int, encodings: int):
+        self._encodings = encodings
         self.kept = [0] * corpora  # pairs of each corpus
         self._read = 0
         self._dropped = Counter()
@@ -238,13 +243,13 @@ class _Counts:
             values, counts = np.unique(lengths - 1, return_counts=True)
             counter.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
-    def statistics(self, config: DataConfig) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         return {
             "read": self._read,
             "kept": sum(self.kept),
             "dropped": self._by_reason(),
             "corpora": self.kept,
-            "encodings": config.encodings,
+            "encodings": self._encodings,
             "digest": self._digest.hexdigest(),
             "words": {side: self._words[side] for side in SIDES},
             "tokens": {side: self._tokens[side] for side in SIDES},
@@ -268,7 +273,7 @@ class _Counts:
         )
 
 
-def key(config: DataConfig, codecs: tuple[Codec, Codec]) -> str:
+def key(config: DataConfig, codecs: tuple[Codec, Codec], corpora: list[list]) -> str:
     """The name of the store of these settings: a hash of all that shapes its ids.
 
     That is the settings but for IRRELEVANT, the size and time of each file of the training corpora,
@@ -278,9 +283,9 @@ def key(config: DataConfig, codecs: tuple[Codec, Codec]) -> str:
     record = {
         "format": FORMAT,
         "eos": EOS,
-        "chunk": chunks.SIZE,
+        "chunk": text_chunks.SIZE,
         "settings": settings,
-        "corpora": addresses.identity(config.train, config),
+        "corpora": corpora,
         "vocabularies": [
             hashlib.sha256(codec.vocabulary.to_bytes()).hexdigest() for codec in codecs
         ],

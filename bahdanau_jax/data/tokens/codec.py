@@ -4,7 +4,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,22 +102,22 @@ def tokenizers(config: DataConfig) -> tuple[Tokenizer, Tokenizer]:
     return make(config.source_language), make(config.target_language)
 
 
-def tokenize_pairs(config: DataConfig, pairs: Iterable[Pair]) -> Iterator[Pair]:
-    source, target = _tokenizers(config)
-    for pair in pairs:
-        yield Pair(
-            tokenize(config, source, pair.source),
-            tokenize(config, target, pair.target),
-        )
+def sentence_tokenizers(config: DataConfig) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """The functions that clean and tokenise a sentence of the source and of the target."""
+    source, target = tokenizers(config)
+    return functools.partial(tokenize, config, source), functools.partial(tokenize, config, target)
 
 
-# Built once in each process that tokenises.
-_tokenizers = functools.lru_cache(maxsize=1)(tokenizers)
+def tokenize_pairs(
+    tokenizers: tuple[Callable[[str], str], Callable[[str], str]], pairs: Iterable[Pair]
+) -> list[Pair]:
+    source, target = tokenizers
+    return [Pair(source(pair.source), target(pair.target)) for pair in pairs]
 
 
 def learn(config: DataConfig, pairs: Iterable[Pair]) -> tuple[Codec, Codec]:
     """Both codecs from ordinary text."""
-    return learn_tokenised(config, list(tokenize_pairs(config, pairs)))
+    return learn_tokenised(config, tokenize_pairs(sentence_tokenizers(config), pairs))
 
 
 def learn_tokenised(config: DataConfig, tokenised: Iterable[Pair]) -> tuple[Codec, Codec]:
@@ -139,9 +139,7 @@ def _codecs(config: DataConfig, source: Vocabulary, target: Vocabulary) -> tuple
     return Codec(config, first, source), Codec(config, second, target)
 
 
-def save(
-    folder: Path, codecs: tuple[Codec, Codec], config: DataConfig, learned_from: list | None = None
-) -> None:
+def save(folder: Path, codecs: tuple[Codec, Codec], learned_from: list | None = None) -> None:
     """Write source.*, target.* and settings.json: the settings, the files' sums, and the identity
     of the corpora (`addresses.identity`) that the vocabularies were learned from.
     """
@@ -151,7 +149,7 @@ def save(
             data = codec.vocabulary.to_bytes()
             (new / f"{side}{codec.vocabulary.suffix}").write_bytes(data)
             sums[side] = hashlib.sha256(data).hexdigest()
-        settings = {name: getattr(config, name) for name in SETTINGS}
+        settings = {name: getattr(codecs[0].config, name) for name in SETTINGS}
         types = {side: codec.vocabulary.types for side, codec in zip(SIDES, codecs, strict=True)}
         record = {"settings": settings, "sha256": sums, "types": types}
         record["learned_from"] = learned_from
@@ -172,7 +170,7 @@ def save_words(folder: Path, words: tuple[list[str], list[str]], config: DataCon
             made.append(kind.from_bytes(text.encode("utf-8")))
         except ValueError as error:
             raise ValueError(f"the {side} words will not do: {error}") from error
-    save(folder, _codecs(config, made[0], made[1]), config)
+    save(folder, _codecs(config, made[0], made[1]))
 
 
 def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
@@ -195,13 +193,9 @@ def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
             )
     kind = choose(VOCABULARIES, config.vocabulary, "data.vocabulary")
     paths = [folder / f"{side}{kind.suffix}" for side in SIDES]
-    source, target = (_load(kind, path, sum) for path, sum in zip(paths, sums, strict=True))
+    types = [record.get("types", {}).get(side) for side in SIDES]
+    source, target = map(_load, (kind, kind), paths, sums, types)
     return _codecs(config, source, target)
-
-
-def types(folder: Path) -> dict[str, int | None]:
-    """How many different units the text of each side had from which `folder` was learned."""
-    return _record(folder).get("types", dict.fromkeys(SIDES))
 
 
 def learned_from(folder: Path) -> list | None:
@@ -220,11 +214,11 @@ def _record(folder: Path) -> dict:
     return record
 
 
-def _load(kind: type[Vocabulary], path: Path, expected: str) -> Vocabulary:
+def _load(kind: type[Vocabulary], path: Path, expected: str, types: int | None) -> Vocabulary:
     data = _read(path)
     if hashlib.sha256(data).hexdigest() != expected:
         raise ValueError(f"{path} is damaged: it is not the file that was saved")
-    return kind.from_bytes(data)
+    return kind.from_bytes(data, types)
 
 
 def _read(path: Path) -> bytes:

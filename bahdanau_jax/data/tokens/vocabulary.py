@@ -67,8 +67,8 @@ class Vocabulary(Protocol):
     def to_bytes(self) -> bytes: ...
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Raises ValueError where the bytes are no such vocabulary."""
+    def from_bytes(cls, data: bytes, types: int | None = None) -> Self:
+        """What `to_bytes` wrote. Raises ValueError where the bytes are no such vocabulary."""
         ...
 
 
@@ -138,12 +138,12 @@ class Words:
         return "".join(f"{entry}\n" for entry in self.entries).encode("utf-8")
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: bytes, types: int | None = None) -> Self:
         *entries, end = data.decode("utf-8").split("\n")
         reserved = entries[:RESERVED] == [EOS_SYMBOL, UNK_SYMBOL]
         if end or not reserved or len(set(entries)) != len(entries):
             raise ValueError("it should be </s>, <unk> and different entries, one a line")
-        return cls(tuple(entries))
+        return cls(tuple(entries), types)
 
     @staticmethod
     def _split(tokenised: str) -> list[str]:
@@ -244,7 +244,8 @@ class SentencePiece:
         return self._model
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: bytes, types: int | None = None) -> Self:
+        del types  # pieces are not counted
         return cls(data)
 
 

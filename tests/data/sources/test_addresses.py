@@ -1,3 +1,4 @@
+import dataclasses
 import gzip
 import itertools
 import lzma
@@ -14,7 +15,8 @@ from bahdanau_jax.data.sources.addresses import (
     aligned_pairs,
     are_apart,
     corpora,
-    files,
+    identity,
+    open_corpora,
     pairs,
 )
 from bahdanau_jax.data.sources.text_files import lines
@@ -247,6 +249,27 @@ def test_text_has_no_alignments(corpus):
     config = corpus(a_en=b"one", a_fr=b"un")
     with pytest.raises(ValueError, match="no gold alignments"):
         aligned_pairs("text:a.en,a.fr", config)
+
+
+def files(address, config):
+    (opened,) = open_corpora(address, config)
+    return opened.files
+
+
+def test_open_corpora_need_no_settings(corpus, tmp_path, monkeypatch):
+    """Files are located once."""
+    config = dataclasses.replace(corpus(a_en=b"one", a_fr=b"un"), root="")
+    monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path))
+    opened = open_corpora("text:a.en,a.fr; builtin:copy/test?pairs=2", config)
+    monkeypatch.setenv("BAHDANAU_DATA", "nowhere")
+    assert [len(list(corpus.pairs())) for corpus in opened] == [1, 2]
+    before = identity(opened)
+    assert before[0][1] == [
+        ["a.en", 3, os.stat(tmp_path / "a.en").st_mtime_ns],
+        ["a.fr", 2, os.stat(tmp_path / "a.fr").st_mtime_ns],
+    ]
+    (tmp_path / "a.en").write_bytes(b"three")
+    assert identity(opened) != before
 
 
 def test_files_of_a_corpus(corpus, tmp_path):

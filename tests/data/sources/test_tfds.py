@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import write_tfds
 from bahdanau_jax.data.sources import tfds, tfds_download
-from bahdanau_jax.data.sources.addresses import aligned_pairs, files, pairs
+from bahdanau_jax.data.sources.addresses import aligned_pairs, open_corpora, pairs
 from tests import small
 
 PAIRS = [(f"word {n}", f"mot {n} œ") for n in range(23)]
@@ -153,8 +153,8 @@ def test_splits_are_added(letters):
 
 
 def test_the_files_of_a_corpus(letters):
-    names = [path.name for path in files(f"tfds:{letters}?split=train[9:12]", DataConfig())]
-    assert names == ["dataset_info.json"] + [
+    (opened,) = open_corpora(f"tfds:{letters}?split=train[9:12]", DataConfig())
+    assert [path.name for path in opened.files] == ["dataset_info.json"] + [
         f"letters-train.array_record-0000{shard}-of-00003" for shard in (0, 1)
     ]
 
