@@ -18,6 +18,7 @@ from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.unk_options import Known
 from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.names import choose
 from bahdanau_jax.reporting import say
 
 log = logging.getLogger(__name__)
@@ -175,7 +176,7 @@ def _check(chosen: Translate) -> None:
             f"--n-best is {chosen.n_best}, but should be between 1 and {MOST_TRANSLATIONS}"
         )
     if chosen.preset and chosen.preset not in SEARCHES:
-        raise ValueError(f"no --preset {chosen.preset}; known: {', '.join(SEARCHES)}")
+        choose(SEARCHES, chosen.preset, "--preset")
     if wrong := faults(Config(decoding=chosen.settings)):
         raise ValueError("\n".join(wrong))
     if chosen.settings.method == "beam" and chosen.settings.beam_size < chosen.n_best:

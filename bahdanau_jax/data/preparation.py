@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class Prepared(NamedTuple):
     codecs: tuple[Codec, Codec]  # of the source and of the target
     train: Store
-    dev: list[Pair]  # as text; empty where there is no such corpus
+    dev: list[Pair]  # as text; empty without such a corpus
     test: list[Pair]
     statistics: dict[str, Any]  # see `prepare`
 
@@ -104,7 +104,7 @@ def prepare(
 
 
 def _open_store(folder: Path, mend: bool) -> Store | None:
-    """The store in a folder; None where there is none, or where it is damaged and to be mended."""
+    """The store in a folder; None if there is none, or a damaged one that is to be repaired."""
     if not folder.exists():
         return None
     try:

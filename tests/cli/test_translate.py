@@ -206,7 +206,7 @@ def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
         ("--output", missing / "out"): f"{missing / 'out'}: the folder does not exist",
         ("--n-best", "0"): "--n-best is 0, but should be between 1 and 1000",
         (): "missing: --run (bahdanau translate --help)",
-        ("--preset", "fast"): "no --preset fast; known: default, greedy, groundhog",
+        ("--preset", "fast"): "no --preset 'fast'; known: default, greedy, groundhog",
         ("--beam-size", "0"): "decoding.beam_size is 0, but should be at least 1",
         ("--max-ratio", "1e9"): "decoding.max_ratio is 1000000000.0, but should be above 0 and at "
         "most 100",

@@ -1,4 +1,4 @@
-"""Where sentence pairs come from: an address, `KIND:WHERE`, or several of them with weights.
+"""Sentence pairs from an address, `KIND:WHERE`, or from several addresses with weights.
 
     text:train.en.gz,train.fr.gz           line n of one file translates line n of the other
     text:a.en+b.en,a.fr+b.fr               several files a side, one after the other
@@ -41,7 +41,7 @@ class Corpus(NamedTuple):
     """One address of several."""
 
     address: str
-    weight: float  # how often an epoch goes through it
+    weight: float  # passes through the corpus in an epoch
 
 
 class OpenCorpus(NamedTuple):
@@ -64,14 +64,14 @@ class Source(NamedTuple):
 
 
 def corpora(spec: str) -> list[Corpus]:
-    """The corpora that a setting names, separated by `;`.
+    """Parse the corpora that a setting names, separated by `;`.
 
-    Raises ValueError for an empty one, an unknown kind and a weight that is not positive.
+    Raises ValueError for an empty address, an unknown kind and a weight that is not positive.
 
     >>> corpora("text:a.en,a.fr; 0.5*tsv:b.tsv")[1]
     Corpus(address='tsv:b.tsv', weight=0.5)
     """
-    found = []
+    parsed = []
     for part in spec.split(";"):
         weighted = WEIGHT.fullmatch(part.strip())
         corpus = Corpus(weighted[2], float(weighted[1])) if weighted else Corpus(part.strip(), 1.0)
@@ -81,8 +81,8 @@ def corpora(spec: str) -> list[Corpus]:
                 "weight before it or none, as in text:a.en,a.fr; 0.5*tsv:b.tsv"
             )
         _split(corpus.address)
-        found.append(corpus)
-    return found
+        parsed.append(corpus)
+    return parsed
 
 
 def open_corpora(spec: str, config: DataConfig) -> list[OpenCorpus]:
@@ -129,7 +129,7 @@ def is_aligned(address: str) -> bool:
 
 
 def aligned_pairs(address: str, config: DataConfig) -> "Iterator[AlignedPair]":
-    """The pairs of a `builtin:` corpus with their gold links: the same pairs in the same order."""
+    """The pairs of a `builtin:` corpus with their gold links, in the same order as `pairs`."""
     kind, rest = _split(address)
     if kind.aligned is None:
         raise ValueError(f"{address} has no gold alignments; builtin: corpora have")
@@ -137,8 +137,9 @@ def aligned_pairs(address: str, config: DataConfig) -> "Iterator[AlignedPair]":
 
 
 def are_apart(one: str, other: str) -> bool:
-    """Whether two corpora are known to share no source, without reading them: splits of a built-in
-    corpus do not.
+    """Whether two corpora certainly share no source, which is true of splits of a built-in corpus.
+
+    The corpora are not read.
     """
     kinds = [_split(address) for address in (one, other)]
     if any(kind is not SOURCES["builtin"] for kind, _ in kinds):

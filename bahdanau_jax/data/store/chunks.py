@@ -20,17 +20,17 @@ from bahdanau_jax.data.tokens.vocabulary import Vocabulary
 
 
 class Encoded(NamedTuple):
-    """The same pairs as ids, without those that are dropped.
+    """The pairs of a text chunk as ids, without those that are dropped.
 
-    Every pair has `data.encodings` rows, one after the other; both sides of a row end in EOS.
+    Every pair has `data.encodings` consecutive rows; both sides of a row end in EOS.
     """
 
     corpus: int
     read: int  # pairs
     ids: tuple[Int[np.ndarray, " tokens"], Int[np.ndarray, " tokens"]]  # of all rows
-    lengths: Int[np.ndarray, "rows 2"]  # EOS counted
+    lengths: Int[np.ndarray, "rows 2"]  # with EOS
     words: Int[np.ndarray, "pairs 2"]  # tokens before the vocabulary
-    digests: UInt64[np.ndarray, " pairs"]  # of the text, where duplicates are looked for, or empty
+    digests: UInt64[np.ndarray, " pairs"]  # of the text; empty unless duplicates are dropped
     dropped: Counter  # by reason
 
 
@@ -44,7 +44,7 @@ def encode_record(
 def encode(
     config: DataConfig, vocabularies: tuple[Vocabulary, Vocabulary], chunk: TextChunk
 ) -> Encoded:
-    """Tokenised pairs as ids, in `data.encodings` ways; a pair is dropped with all its rows."""
+    """Encode tokenised pairs in `data.encodings` ways; a pair is dropped with all its rows."""
     count, rate = config.encodings, config.subword_sampling
 
     def sampling(side: int, encoding: int) -> Draw | None:
@@ -60,12 +60,12 @@ def encode(
 
 
 def pack(config: DataConfig, chunk: TextChunk, rows: Sequence[Sequence[Sequence[int]]]) -> Encoded:
-    """The ids of both sides' rows, still without EOS, in arrays; unfit pairs are left out."""
+    """Pack the rows of ids of both sides, without EOS, into arrays; unfit pairs are dropped."""
     count = config.encodings
     lengths = np.array([[len(ids) for ids in side] for side in rows], np.int64).reshape(2, -1).T
     pairs = len(lengths) // count
     reason = np.full(pairs, "", object)
-    for name, holds in reversed(list(REASONS.items())):  # the first one is written last
+    for name, holds in reversed(list(REASONS.items())):  # the first reason overwrites the others
         reason[holds(config, lengths).reshape(pairs, count).any(1)] = name
     fit = reason == ""
     keep = np.repeat(fit, count)

@@ -1,6 +1,4 @@
-"""Encoded pairs on disk: flat ids and offsets, memory-mapped, so that a corpus of any size opens at
-once and nothing is tokenised twice.
-"""
+"""Encoded pairs on disk as flat ids and offsets, which are memory-mapped."""
 
 import dataclasses
 import hashlib
@@ -27,8 +25,8 @@ from bahdanau_jax.parsing import parse_json
 
 PARTS = ("ids", "offsets")
 FORMAT = 3  # raise it when the files of a store change their meaning
-# Settings that leave the stored ids as they are. Corpora are known by their addresses without
-# weights; files by their size and time instead of the folder that they lie in.
+# Settings that do not change the stored ids. Corpora are identified by their addresses without
+# weights, and their files by name, size and time without the folder.
 IRRELEVANT = (
     *("train", "dev", "test", "root", "processes", "limit_words"),
     *("plan", "batch_size", "batch_words", "pool_batches", "shapes"),
@@ -46,7 +44,7 @@ class Ragged(NamedTuple):
 
 
 class Pairs:
-    """N encoded sentence pairs; every sentence ends in EOS. `lengths` counts the EOS."""
+    """N encoded sentence pairs; every sentence ends in EOS, which `lengths` counts too."""
 
     def __init__(self, source: Ragged, target: Ragged):
         self.sides = (source, target)
@@ -56,7 +54,7 @@ class Pairs:
 
     @staticmethod
     def of(encoded: Iterable[tuple[Sequence[int], Sequence[int]]]) -> "Pairs":
-        """In memory.
+        """Encoded pairs in memory.
 
         >>> len(Pairs.of([([5, 0], [7, 8, 0])]))
         1
@@ -81,10 +79,10 @@ def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
 
 
 class Store(Pairs):
-    """The pairs in a folder that `write` made. `statistics` is what `write` counted.
+    """The pairs in a folder that `write` made, with its `statistics`.
 
-    All files are compared with their digests, unless `verify` is False. Raises FileNotFoundError
-    where there is no store, ValueError with the name of the file where one is damaged.
+    If `verify` is True, all files are compared with their digests. Raises FileNotFoundError where
+    there is no store, ValueError that names a damaged file.
     """
 
     def __init__(self, folder: Path, verify: bool = True):
@@ -105,7 +103,7 @@ class Store(Pairs):
                 raise ValueError(f"{len(self)} rows, but statistics.json counts {rows}")
         except (ValueError, KeyError, TypeError, IndexError, EOFError) as error:
             raise ValueError(
-                f"the store {folder} is damaged: delete it, and it is made again ({error})"
+                f"the store {folder} is damaged: delete it, then it is made again ({error})"
             ) from error
 
 
@@ -120,11 +118,11 @@ def write(
     corpora: int,
     entries: tuple[int, int],
 ) -> Store:
-    """Store encoded chunks as they come; memory does not grow with their number, but for eight
-    bytes a pair where duplicates are looked for.
+    """Write encoded chunks to a new store, whose folder appears whole or not at all.
 
-    `entries` of the vocabularies decide whether an id takes two bytes or four. The folder appears
-    whole or not at all. ValueError where no pair is left.
+    `corpora` is their number, `entries` the sizes of the vocabularies, which decide whether an id
+    takes two bytes or four. Memory does not grow with the corpus, except for eight bytes a pair if
+    duplicates are dropped. Raises ValueError where no pair is left.
     """
     counts = _Counts(corpora, config.encodings)
     seen = _Seen() if config.drop_duplicates else None
@@ -148,7 +146,7 @@ def write(
 
 
 class _Growing:
-    """A one-dimensional .npy file of unknown length: numpy keeps room in its header to correct it.
+    """A one-dimensional .npy file of unknown length, whose header is corrected at the end.
 
     >>> _Growing(path, np.dtype("uint16"), files)
     """
@@ -186,24 +184,24 @@ class _SideWriter:
 
 
 class _Seen:
-    """The digests of all pairs so far: sorted runs, of which equally long ones are merged."""
+    """The digests of all pairs so far, in sorted runs; a run is merged with shorter ones."""
 
     def __init__(self):
         self._runs: list[UInt64[np.ndarray, " run"]] = []
 
     def new(self, digests: UInt64[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
-        """Which of them were not there before; of equal ones, the first. From now on they are."""
-        first = np.zeros(len(digests), bool)
-        first[np.unique(digests, return_index=True)[1]] = True
+        """Whether each digest is new, and add the new ones; of equal ones, the first is new."""
+        is_new = np.zeros(len(digests), bool)
+        is_new[np.unique(digests, return_index=True)[1]] = True
         for run in self._runs:
             place = np.minimum(np.searchsorted(run, digests), len(run) - 1)
-            first &= run[place] != digests
-        run = np.sort(digests[first])
+            is_new &= run[place] != digests
+        run = np.sort(digests[is_new])
         while self._runs and len(self._runs[-1]) <= len(run):
             run = np.sort(np.concatenate([self._runs.pop(), run]))
         if len(run):
             self._runs.append(run)
-        return first
+        return is_new
 
 
 def _without_repeated(chunk: Encoded, seen: _Seen, encodings: int) -> Encoded:
@@ -217,7 +215,7 @@ def _without_repeated(chunk: Encoded, seen: _Seen, encodings: int) -> Encoded:
 
 
 class _Counts:
-    """What is counted on the way."""
+    """Statistics of the chunks that are written."""
 
     def __init__(self, corpora: int, encodings: int):
         self._encodings = encodings
@@ -274,10 +272,10 @@ class _Counts:
 
 
 def key(config: DataConfig, codecs: tuple[Codec, Codec], corpora: list[list]) -> str:
-    """The name of the store of these settings: a hash of all that shapes its ids.
+    """The name of the store of these settings: a hash of everything that shapes its ids.
 
-    That is the settings but for IRRELEVANT, the size and time of each file of the training corpora,
-    and the vocabularies. The code of a built-in corpus counts as its file.
+    It covers the settings that are not IRRELEVANT, the identity of the training corpora
+    (`addresses.identity`) and the vocabularies.
     """
     settings = {k: v for k, v in dataclasses.asdict(config).items() if k not in IRRELEVANT}
     record = {

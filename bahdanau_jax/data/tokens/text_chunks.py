@@ -14,7 +14,7 @@ SIZE = 2_500  # pairs; sampled encodings depend on it
 class TextChunk(NamedTuple):
     """Consecutive pairs of one corpus."""
 
-    corpus: int  # its number in `data.train`
+    corpus: int  # position of the corpus in `data.train`
     number: int  # of the chunk
     pairs: list[Pair]
 

@@ -343,7 +343,7 @@ def test_columns_by_name(tmp_path):
     ("address", "message"),
     [
         ("tsv:a.tsv?source=de&target=fr", r"a.tsv, line 1: no column 'de'; there are id, fr"),
-        ("tsv:a.tsv?source=1&target=3", r"a.tsv, line 2: 2 columns, but column 3 is asked for"),
+        ("tsv:a.tsv?source=1&target=3", r"a.tsv, line 2: 2 columns, but column 3 is needed"),
         ("tsv:a.tsv?source=0&target=1", r"a.tsv, line 1: no column '0'.*count from 1"),
         ("tsv:a.tsv?sorce=1", r"no option of tsv: 'sorce'.*did you mean 'source'"),
         ("tsv:b.tsv", "no file .*b.tsv"),

@@ -239,17 +239,17 @@ def test_a_dataset_that_names_code_is_refused(tmp_path, monkeypatch):
     (tmp_path / "code_of_others.py").write_text("raise SystemExit('it ran')")
     monkeypatch.syspath_prepend(tmp_path)
     message = fault(str(folder))
-    assert "is damaged: it names code, the feature code_of_others.Feature" in message
+    assert "is damaged: its feature code_of_others.Feature is code of another package" in message
 
 
 def test_a_folder_that_is_not_whole(tmp_path):
     folder = write(tmp_path, train=PAIRS)
     next(folder.glob("*.array_record-*")).unlink()
-    assert re.search("is not whole, it has no letters-train.array_record", fault(str(folder)))
+    assert re.search("is incomplete, it has no letters-train.array_record", fault(str(folder)))
     copied = tmp_path / "wmt14_paper" / "fr-en" / "1.0.0"
     copied.mkdir(parents=True)
     message = fault(f"wmt14_paper/fr-en?data_dir={tmp_path}")
-    assert re.search("fr-en/1.0.0 is not whole, it has no dataset_info.json", message)
+    assert re.search("fr-en/1.0.0 is incomplete, it has no dataset_info.json", message)
 
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[:-1], lambda raw: raw[::-1]])
