@@ -43,7 +43,7 @@ class Reporter(Protocol):
     live: bool  # whether it shows a bar, which makes lines about progress unnecessary
 
     def stage(self, name: str, total: int | None = None, unit: str = "", done: int = 0) -> Stage:
-        """Begin a stage, for example `stage("translating", 500, "lines")`, with `done` lines done."""
+        """Begin a stage, such as `stage("translating", 500, "lines")`, with `done` lines done."""
         ...
 
     def note(self, text: str) -> None:

@@ -12,7 +12,7 @@ SHARD_PAIRS = 100_000  # pairs in a file; TFDS holds them in memory while it wri
 
 
 class ParallelText(tfds.core.ShardBasedBuilder, skip_registration=True):
-    """Write `splits` as DATA_DIR/NAME/VERSION; each function returns the same pairs in each call."""
+    """Write `splits` as DATA_DIR/NAME/VERSION; every call of a split returns the same pairs."""
 
     url_infos = None  # nothing is downloaded
 
