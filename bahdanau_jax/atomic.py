@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, whenever the process is killed."""
+"""Files and folders that appear whole or not at all, even if the process is killed."""
 
 import os
 import shutil
@@ -12,9 +12,9 @@ UNFINISHED = ".unfinished-"
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """A draft that takes the place of `path` when the block ends without an error.
+    """A draft that replaces `path` when the block ends without an error.
 
-    A link stays a link: its target is replaced. Raises FileNotFoundError that names `path` where
+    If `path` is a link, its target is replaced. Raises FileNotFoundError that names `path` where
     its folder is missing.
 
     >>> with replaced_file(Path("config.json")) as draft:
@@ -34,16 +34,16 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file of UTF-8 text whole."""
+    """Write a file of UTF-8 text, which appears whole."""
     with replaced_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that takes the place of `folder` when the block ends without an error.
+    """A temporary folder that replaces `folder` when the block ends without an error.
 
-    What a killed process left beside it is removed: only one may write there at a time.
+    Unfinished folders of killed processes are removed, so only one process may write at a time.
 
     >>> with replaced_folder(Path("store")) as new:
     ...     (new / "source.npy").write_bytes(data)
@@ -54,7 +54,7 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
     new = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
     try:
         yield new
-        new.chmod(0o755)  # mkdtemp's is private
+        new.chmod(0o755)  # a folder of mkdtemp is private
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(new, folder)

@@ -1,4 +1,4 @@
-"""Compressed files, recognised by their suffix, and what a damaged one raises."""
+"""Openers of compressed files by suffix, and the exceptions of damaged ones."""
 
 import gzip
 import lzma

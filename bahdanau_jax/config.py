@@ -1,7 +1,7 @@
-"""Every setting of an experiment, its default, and what values it may take.
+"""Every setting of an experiment, its default and its bounds.
 
-Frozen and hashable, so a configuration can be a static argument of `jax.jit`. The names of variants
-(attention, order, optimiser, ...) are checked against their tables by `variants.check`.
+Configurations are frozen and hashable, so they can be static arguments of `jax.jit`. `variants`
+checks the names of variants (attention, order, optimiser, ...) against their tables.
 """
 
 import dataclasses
@@ -23,31 +23,31 @@ from bahdanau_jax.splits import OWN, own
 class ModelConfig:
     """The shape of the network. Sizes default to the paper's (arXiv 1409.0473, appendix A)."""
 
-    source_vocabulary: int = 0  # rows of the source embedding; 0: as many as the vocabulary has
+    source_vocabulary: int = 0  # rows of the source embedding; 0: the size of the vocabulary
     target_vocabulary: int = 0  # rows of the target embedding and of the softmax; 0: likewise
-    embedding_size: int = 620  # m, numbers that stand for a word
+    embedding_size: int = 620  # m, numbers of a word embedding
     hidden_size: int = 1000  # n, units of each direction and of the decoder
     alignment_size: int = 1000  # n', hidden units of the alignment model
     readout_size: int = 500  # l, units of the readout after pooling
     output_size: int = 0  # a linear layer of this size between readout and vocabulary; 0: none
-    order: str = "paper"  # what a step of the decoder does first
+    order: str = "paper"  # the order of operations in a decoder step
     attention: str = "additive"  # the score of a source word for the next target word
     cell: str = "gru"  # the recurrent unit of encoder and decoder
-    encoder_directions: str = "both"  # how the source is read
-    initial_state: str = "backward"  # what the decoder's first state is made from
-    readout: str = "maxout"  # what follows the linear layer before the softmax
+    encoder_directions: str = "both"  # the directions in which the encoder reads the source
+    initial_state: str = "backward"  # the annotation from which the decoder's first state is made
+    readout: str = "maxout"  # the function between the linear layer and the softmax
     embedding_bias: bool = False  # a bias added to every embedded word
     gate_bias: bool = True  # biases of the update and reset gates
-    init: str = "scaled"  # what weights are drawn from at first
-    gradients: str = "deferred"  # how gradients of recurrent weights are computed
+    init: str = "scaled"  # the distributions of the initial weights
+    gradients: str = "deferred"  # the computation of the gradients of recurrent weights
     compute_dtype: str = "float32"  # precision of matrix products
-    embedding_dropout: float = 0.0  # share of units dropped, on both embeddings
-    annotation_dropout: float = 0.0  # the same of the encoder's output
-    readout_dropout: float = 0.0  # the same of the readout
+    embedding_dropout: float = 0.0  # share of units dropped in both embeddings
+    annotation_dropout: float = 0.0  # share of units dropped in the encoder's output
+    readout_dropout: float = 0.0  # share of units dropped in the readout
 
 
-# What the paper leaves open, settled as its authors' program (GroundHog) settles it, as the paper's
-# text reads, or as learns best at small sizes.
+# Answers to questions that the paper leaves open: those of its authors' program (GroundHog), those
+# of the paper's text, and those that learn best at small sizes.
 PRESETS: Mapping[str, ModelConfig] = MappingProxyType(
     {
         "groundhog": ModelConfig(
@@ -61,41 +61,41 @@ PRESETS: Mapping[str, ModelConfig] = MappingProxyType(
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the text comes from and how it becomes batches."""
+    """The corpora and their way to batches."""
 
-    # pairs to train on: an address of one of these kinds, or several with ; between
+    # pairs to train on: an address of one of these kinds, or several separated by ;
     train: str = "builtin:en-fr/train?pairs=20000"
-    # Without a value, dev and test are of the same built-in corpus as train, or else empty.
+    # The default of dev and test is the built-in corpus of train, and "" for other corpora.
     dev: str = OWN  # pairs that choose the best checkpoint; "" for none
     test: str = OWN  # pairs for the final scores; "" for none
     # folder of relative files; "": the first of BAHDANAU_DATA, the current folder and data/ that
     # has all files of a corpus
     root: str = ""
-    source_language: str = "en"  # for the Moses rules
-    target_language: str = "fr"  # likewise
-    unicode: str = "none"  # normal form that all text is brought to
+    source_language: str = "en"  # language code of the source, for the Moses rules
+    target_language: str = "fr"  # language code of the target
+    unicode: str = "none"  # Unicode normal form of all text
     unescape: bool = False  # entities such as &amp; become characters
-    tokenizer: str = "moses"  # what cuts a line into tokens
-    lowercase: bool = False  # text in small letters
+    tokenizer: str = "moses"  # the rules that split a line into tokens
+    lowercase: bool = False  # text in lower case
     vocabulary: str = "words"  # the units that the model reads and writes
-    source_vocabulary_size: int = 30_000  # entries at most, EOS and UNK among them
-    target_vocabulary_size: int = 30_000  # likewise
+    source_vocabulary_size: int = 30_000  # entries at most, with EOS and UNK
+    target_vocabulary_size: int = 30_000  # entries at most, with EOS and UNK
     joint_vocabulary: bool = False  # one vocabulary for both sides, of source_vocabulary_size
-    subwords: str = "bpe"  # how sentencepiece cuts words
+    subwords: str = "bpe"  # the sentencepiece model
     byte_fallback: bool = False  # sentencepiece writes unknown characters as bytes, not as UNK
-    subword_sentences: int = 200_000  # drawn to learn sentencepiece from, a side; 0: all
+    subword_sentences: int = 200_000  # sample of each side for sentencepiece; 0: all sentences
     subword_sampling: float = 0.0  # BPE-dropout, or the unigram model's alpha, in training text
-    encodings: int = 1  # of each training pair, all stored; the epochs take turns in them
-    max_tokens: int = 50  # training pairs longer on a side, before EOS, are dropped; 0: none
-    max_ratio: float = 0.0  # pairs whose longer side has more times the tokens, too; 0: none
-    drop_duplicates: bool = False  # pairs that were there before
+    encodings: int = 1  # stored encodings of each training pair; the epochs take turns
+    max_tokens: int = 50  # limit of both sides, without EOS; longer pairs are dropped; 0: none
+    max_ratio: float = 0.0  # limit of longer side / shorter side of training pairs; 0: none
+    drop_duplicates: bool = False  # drop repeated training pairs
     limit_words: int = 0  # source tokens of a random sample of the pairs to train on; 0: all pairs
-    plan: str = "pools"  # how pairs become batches
+    plan: str = "pools"  # the grouping of pairs into batches
     batch_size: int = 80  # pairs in a batch
-    batch_words: int = 0  # positions of the longer side in a batch instead (buckets); 0: pairs
+    batch_words: int = 0  # instead, positions of the longer side in a batch (buckets); 0: pairs
     pool_batches: int = 20  # batches cut from one sorted pool
-    shapes: int = 8  # padded (S, T) shapes at most, chosen from the lengths: each is a program
-    processes: int = 0  # that tokenise and encode; 0: as many as there are cores
+    shapes: int = 8  # padded (S, T) shapes at most; each one compiles a program
+    processes: int = 0  # processes that tokenise and encode; 0: one for each core
 
     def __post_init__(self):
         for split in ("dev", "test"):
@@ -105,65 +105,65 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The update. The defaults are the paper's: its loss is summed, clipped and not divided."""
+    """The update. The defaults are the paper's: a summed loss with clipped gradients."""
 
-    name: str = "adadelta"  # the rule of the update
-    learning_rate: float = 1.0  # the peak, where there is a schedule
-    schedule: str = "constant"  # how the learning rate changes after warm-up
-    warmup_steps: int = 0  # of linear growth from 0
+    name: str = "adadelta"  # the optimiser
+    learning_rate: float = 1.0  # the learning rate, or the peak of its schedule
+    schedule: str = "constant"  # the learning rate after warm-up
+    warmup_steps: int = 0  # updates in which the learning rate grows linearly from 0
     rho: float = 0.95  # Adadelta's decay
     epsilon: float = 1e-6  # added to squared gradients (Adam: to their root)
     beta1: float = 0.9  # Adam's decay of gradients
-    beta2: float = 0.98  # that of squared gradients
-    clip_norm: float = 1.0  # global norm of the gradient; 0: no clipping
-    loss_normalization: str = "sum"  # what the summed loss is divided by
+    beta2: float = 0.98  # Adam's decay of squared gradients
+    clip_norm: float = 1.0  # maximum of the gradient's global norm; 0: no clipping
+    loss_normalization: str = "sum"  # the divisor of the summed loss
     label_smoothing: float = 0.0  # share of the target's mass spread over the vocabulary
     ema: float = 0.0  # decay of an average of the weights, used for evaluation; 0: none
-    max_nonfinite: int = 20  # non-finite gradients in a row that stop the run
+    max_nonfinite: int = 20  # consecutive non-finite gradients that stop the run
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How long to train, and what happens on the way. Intervals count updates; 0 is never."""
+    """The length of training, its intervals and its devices. Intervals are updates; 0 is never."""
 
     steps: int = 1_000  # updates in all
-    seed: int = 1  # of initial weights, order of batches and dropout
+    seed: int = 1  # the seed of initial weights, order of batches and dropout
     log_every: int = 20  # updates from one line of metrics.jsonl to the next
     evaluate_every: int = 200  # updates from one evaluation on the dev pairs to the next
     checkpoint_every: int = 200  # updates from one checkpoint to the next
-    keep_checkpoints: int = 2  # the newest so many; the best is kept beside them
-    dev_metric: str = "bleu"  # what chooses the best checkpoint
+    keep_checkpoints: int = 2  # newest checkpoints to keep, in addition to the best one
+    dev_metric: str = "bleu"  # the dev score that chooses the best checkpoint
     patience: int = 0  # evaluations without a better dev score before training stops
-    parallel: str = "jit"  # how an update runs on several devices
-    shard: str = "none"  # what the devices share instead of copying
-    accumulate: int = 1  # parts in which a device goes through its rows, for less memory
+    parallel: str = "jit"  # the parallelisation of an update over several devices
+    shard: str = "none"  # the arrays that are sharded over the devices instead of copied
+    accumulate: int = 1  # gradient accumulation: parts of a device's rows, for less memory
 
 
 @dataclass(frozen=True)
 class DecodingConfig:
     """The search for a translation."""
 
-    method: str = "beam"  # how translations are found
-    beam_size: int = 12  # hypotheses kept; 1 is greedy search
-    shrink: bool = False  # the beam loses a place to each hypothesis that ends (GroundHog)
-    length_normalization: str = "none"  # what hypotheses are ranked by
+    method: str = "beam"  # the search method
+    beam_size: int = 12  # hypotheses in the beam; 1 is greedy search
+    shrink: bool = False  # the beam shrinks by one for each hypothesis that ends (GroundHog)
+    length_normalization: str = "none"  # the score that ranks hypotheses
     alpha: float = 0.6  # exponent of Wu et al.'s normalisation
     coverage: float = 0.0  # weight (beta) of Wu et al.'s coverage penalty; 0: none
-    min_ratio: float = 0.0  # words to be written, for each source token, before EOS may come
-    max_ratio: float = 3.0  # steps allowed for each source token, EOS counted
+    min_ratio: float = 0.0  # minimum of target words for each source token before EOS
+    max_ratio: float = 3.0  # maximum of steps for each source token, with EOS
     ban_unk: bool = False  # never write UNK (the paper's "No UNK")
-    temperature: float = 1.0  # of sampling: below 1 likely words become likelier
-    top_k: int = 0  # samples are of so many likeliest words alone; 0: of all
-    top_p: float = 1.0  # and of the fewest that have this share of the probability; 1: all
-    seed: int = 1  # of sampling
+    temperature: float = 1.0  # temperature of sampling; below 1 likely words become likelier
+    top_k: int = 0  # sample only from so many likeliest words; 0: from all
+    top_p: float = 1.0  # sample only from the fewest words with this probability in sum; 1: all
+    seed: int = 1  # the seed of sampling
     compute_dtype: str = "model"  # precision of matrix products in search
-    max_source: int = 200  # a longer line is split, its pieces translated and joined
+    max_source: int = 200  # longest source in tokens; longer lines are translated in parts
     batch_size: int = 64  # sentences decoded together
 
 
-MOST_TRANSLATIONS = 1_000  # of a line, also while it is searched: each takes as much memory
+MOST_TRANSLATIONS = 1_000  # hypotheses of a line; memory grows with their number
 
-# Searches that others are known to have used.
+# Published settings of the search.
 SEARCHES: Mapping[str, DecodingConfig] = MappingProxyType(
     {
         "default": DecodingConfig(),
@@ -189,7 +189,7 @@ class Config:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Raises ValueError naming a field that is unknown or of the wrong type."""
+        """Parse `to_json`; raises ValueError for a field that is unknown or of the wrong type."""
         return _build(cls, parse_json(text), "")
 
     @classmethod
@@ -200,12 +200,12 @@ class Config:
             raise ValueError(f"{path} is damaged or of another version: {error}") from error
 
     def save(self, path: Path) -> None:
-        """The file appears, or is replaced, whole."""
+        """Write a file, which appears, or is replaced, whole."""
         write_text(path, self.to_json())
 
 
 def _build(cls, data: Any, path: str):
-    """A dataclass from parsed JSON; every field given must exist and have its default's type."""
+    """A dataclass from parsed JSON, whose fields must exist and have the types of the defaults."""
     if not isinstance(data, dict):
         name = path.removesuffix(".") or "the configuration"
         raise ValueError(f"{name} should be an object, not {reprlib.repr(data)}")
@@ -252,15 +252,15 @@ _POSITIVE = "optimizer.learning_rate optimizer.epsilon"
 
 
 def faults(config: Config) -> list[str]:
-    """All that is wrong with the values alone, one line a fault; empty where nothing is."""
-    found = []
+    """The faults of single values, a line each; empty where there is none."""
+    lines = []
 
     def expect(names: str, holds, what: str) -> None:
         for name in names.split():
             section, leaf = name.split(".")
             value = getattr(getattr(config, section), leaf)
             if not holds(value):
-                found.append(f"{name} is {value}, but should be {what}")
+                lines.append(f"{name} is {value}, but should be {what}")
 
     for bound, names in _AT_LEAST.items():
         expect(names, lambda value, bound=bound: value >= bound, f"at least {bound}")
@@ -281,9 +281,9 @@ def faults(config: Config) -> list[str]:
         lambda value: value <= MOST_TRANSLATIONS,
         f"at most {MOST_TRANSLATIONS}",
     )
-    # Of so many steps the buffers of a search would be mostly empty.
+    # With more steps the buffers of a search would be mostly empty.
     expect("decoding.max_ratio", lambda value: 0 < value <= 100, "above 0 and at most 100")
-    # Outside, log-probabilities over it leave float32, and every word is as good as any.
+    # Outside these bounds, log-probabilities divided by the temperature overflow float32.
     expect(
         "decoding.temperature",
         lambda value: 1e-6 <= value <= 1e6,
@@ -291,4 +291,4 @@ def faults(config: Config) -> list[str]:
     )
     expect("decoding.top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
     expect(_POSITIVE, lambda value: 0 < value < float("inf"), "positive and finite")
-    return found
+    return lines

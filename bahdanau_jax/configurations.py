@@ -1,4 +1,4 @@
-"""Configuration files, shipped or the user's own: Python that defines `config = Config(...)`."""
+"""Configuration files, shipped ones and the user's own: Python that sets `config = Config(...)`."""
 
 import ast
 import re
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from bahdanau_jax import config as settings
 from bahdanau_jax.config import Config
-from bahdanau_jax.names import nearest, suggestion
+from bahdanau_jax.names import did_you_mean
 
-# What Python says of ModelConfig(hiden_size=3).
+# Python's message for ModelConfig(hiden_size=3).
 UNKNOWN_FIELD = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 
 
 def shipped() -> Mapping[str, Path]:
-    """The configurations that come with the package, by name.
+    """The files of the shipped configurations by name.
 
-    They lie in the package where it was installed, and beside it in a checkout.
+    An installed package contains the folder; in a checkout the folder is beside the package.
     """
     package = Path(__file__).parent
     for folder in (package / "configs", package.parent / "configs"):
@@ -35,9 +35,10 @@ def title(path: Path) -> str:
 
 
 def locate(name: str) -> Path:
-    """The file that CONFIG means: a path, or, from anywhere, `quickstart`, `configs/quickstart.py`.
+    """The file of a configuration: `name` is a path or, in any folder, the name of a shipped one.
 
-    Raises ValueError listing the shipped names.
+    `quickstart`, `quickstart.py` and `configs/quickstart.py` name the same shipped file. Raises
+    ValueError that lists the shipped names where there is no such file.
     """
     path = Path(name)
     if path.is_file():
@@ -46,22 +47,22 @@ def locate(name: str) -> Path:
     by_name = path.parent in (Path(), Path("configs")) and path.suffix in ("", ".py")
     if by_name and path.stem in known:
         return known[path.stem]
-    hints = [suggestion(nearest(path.stem, known)), f"shipped: {', '.join(known) or 'none'}"]
+    hints = [did_you_mean(path.stem, known), f"shipped: {', '.join(known) or 'none'}"]
     raise ValueError(f"{name}: no such configuration file; {' '.join(filter(None, hints))}")
 
 
 def configuration(name: str) -> Config:
-    """The Config of a configuration file, which is run, or of a shipped one by its name.
+    """Run a configuration file, or a shipped one by its name, and return its Config.
 
     >>> config = configuration("quickstart")
     >>> dataclasses.replace(config, training=dataclasses.replace(config.training, steps=200))
 
-    Raises ValueError listing the shipped names where there is none, with file and line where the
-    file itself fails, or with the field of a value of the wrong type.
+    Raises ValueError: for an unknown name, with the shipped names; for a file that fails, with file
+    and line; for a value of the wrong type, with its field.
     """
     path = locate(name)
     try:
-        found = runpy.run_path(str(path)).get("config")
+        config = runpy.run_path(str(path)).get("config")
     except SyntaxError as error:
         raise ValueError(f"{error.filename}:{error.lineno}: {error.msg}") from error
     except (Exception, SystemExit) as error:
@@ -69,24 +70,24 @@ def configuration(name: str) -> Config:
         lines = [frame.lineno for frame in frames if frame.filename == str(path)]
         line = lines[-1] if lines else 1
         raise ValueError(f"{path}:{line}: {_reason(error)}") from error
-    if not isinstance(found, Config):
-        got = "nothing" if found is None else f"a {type(found).__name__}"
+    if not isinstance(config, Config):
+        kind = "nothing" if config is None else f"a {type(config).__name__}"
         raise ValueError(
-            f"{path} defines {got} of the name config; expected config = Config(...),"
+            f"{path} defines {kind} of the name config; expected config = Config(...),"
             " with Config from bahdanau_jax.config"
         )
     try:
-        return Config.from_json(found.to_json())  # where the types of all values are checked
+        return Config.from_json(config.to_json())  # from_json checks the types of all values
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
 def _reason(error: BaseException) -> str:
-    """In one line; a misspelt field with what may have been meant."""
+    """The message of an error in one line, with a suggestion for a misspelt field."""
     message = " ".join(str(error).split())
     if wrong := UNKNOWN_FIELD.match(message):
         section, name = wrong.groups()
         fields = getattr(getattr(settings, section, None), "__dataclass_fields__", {})
-        hint = suggestion(nearest(name, fields), f"known: {', '.join(fields)}")
+        hint = did_you_mean(name, fields, f"known: {', '.join(fields)}")
         return f"{section} has no field {name}; {hint}"
     return f"{type(error).__name__}: {message}"

@@ -1,30 +1,30 @@
-"""Names that users write: the value of a table or of a module, and what a misspelt one may mean."""
+"""Names that users write: look-up in a table or a module, and suggestions for unknown ones."""
 
 import difflib
 import importlib
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
 
 def choose(table: Mapping[str, Value], name: str, what: str) -> Value:
-    """`table[name]`, or a ValueError with all known names and the nearest one.
+    """Return `table[name]`, or raise a ValueError with all known names and the nearest one.
 
     >>> choose({"moses": 1, "none": 2}, "mose", "data.tokenizer")
     ValueError: no data.tokenizer 'mose'; known: moses, none (did you mean 'moses'?)
     """
     if name in table:
         return table[name]
-    near = suggestion([repr(each) for each in nearest(name, table)])
-    hint = f" ({near})" if near else ""
+    question = did_you_mean(name, table, quote=True)
+    hint = f" ({question})" if question else ""
     raise ValueError(f"no {what} {name!r}; known: {', '.join(sorted(table))}{hint}")
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """The known names that are spelt most like this one, the nearest first; none where none is.
+    """The known names with a similar spelling, at most `most`, the nearest first.
 
     >>> nearest("trian", ["train", "translate"])
     ['train']
@@ -32,25 +32,36 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
     return difflib.get_close_matches(name, list(known), n=most)
 
 
-def suggestion(names: Sequence[str], otherwise: str = "") -> str:
-    """The question whether one of these names was meant; `otherwise` where there are none.
+def did_you_mean(
+    name: str,
+    known: Iterable[str],
+    otherwise: str = "",
+    find: Callable[[str, list[str]], Sequence[str]] = nearest,
+    quote: bool = False,
+) -> str:
+    """Ask whether one of the known names was meant by an unknown one; else return `otherwise`.
 
-    >>> suggestion(["train"]), suggestion([], "see --help")
+    `find` takes the unknown name and the known ones, and returns the candidates.
+
+    >>> did_you_mean("trian", ["train"]), did_you_mean("x", ["train"], "see --help")
     ('did you mean train?', 'see --help')
     """
-    return f"did you mean {' or '.join(names)}?" if names else otherwise
+    candidates = find(name, list(known))
+    if not candidates:
+        return otherwise
+    return f"did you mean {' or '.join(map(repr, candidates) if quote else candidates)}?"
 
 
 def is_code(name: str) -> bool:
-    """Whether a name is `module:attribute`, which names code of the user's own."""
+    """Whether a name has the form `module:attribute`, which refers to the user's own code."""
     return ":" in name
 
 
 def imported(name: str, field: str) -> Any:
-    """What `module:attribute` names; the module is imported, and so runs.
+    """Import the module of `module:attribute` and return the attribute.
 
-    Raises ValueError, in one line with the setting's name, where there is no such module or
-    attribute, or where the module fails.
+    Raises ValueError, in one line that names the setting `field`, for a module or attribute that
+    does not exist, and for a module that fails.
 
     >>> imported("math:pi", "model.attention")
     3.141592653589793
@@ -61,12 +72,11 @@ def imported(name: str, field: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except Exception as error:
-        why = reason(error, module)
-        raise ValueError(f"{field} is {name!r}, but {why}") from error
+        raise ValueError(f"{field} is {name!r}, but {reason(error, module)}") from error
 
 
 def reason(error: BaseException, module: str) -> str:
-    """An exception in one line: its kind, its message, and the last line of the module it left.
+    """Describe an exception in one line: class, message, and the last line run in `module`.
 
     >>> reason(error, "my_scores")
     'ZeroDivisionError: division by zero (/home/me/my_scores.py:12)'
@@ -75,7 +85,7 @@ def reason(error: BaseException, module: str) -> str:
     message = f"{type(error).__name__}: {message}".removesuffix(": ")
     if isinstance(error, SyntaxError):
         return f"{message} ({error.filename}:{error.lineno})"
-    spec = getattr(sys.modules.get(module), "__file__", None) or f"{module.replace('.', '/')}.py"
+    file = getattr(sys.modules.get(module), "__file__", None) or f"{module.replace('.', '/')}.py"
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if frame.filename.endswith(spec)]
+    inside = [frame for frame in frames if frame.filename.endswith(file)]
     return f"{message} ({inside[-1].filename}:{inside[-1].lineno})" if inside else message

@@ -1,11 +1,11 @@
-"""JSON of files that anybody may have written."""
+"""JSON of untrusted files."""
 
 import json
 from typing import Any
 
 
 def parse_json(text: str | bytes) -> Any:
-    """`json.loads`, which raises ValueError also for text that is nested too deeply to be read.
+    """`json.loads` that raises ValueError also for text with too many nested brackets.
 
     >>> parse_json('{"step": 3}')
     {'step': 3}

@@ -1,6 +1,6 @@
-"""What long work says while it goes on: which stage has begun, and how much of it is done.
+"""Progress of long work: the stage that has begun, and its completed part.
 
-The functions of the library say nothing unless they are given a `Reporter`. The command line gives
+Functions of the library report to a `Reporter` if the caller passes one. The command line passes
 one that shows bars on a terminal, and lines elsewhere.
 """
 
@@ -10,40 +10,40 @@ from typing import Protocol, TextIO
 
 
 def say(text: str) -> None:
-    """Write a line to stderr. Nothing happens where stderr is closed or cannot be written."""
+    """Write a line to stderr, if it is open and writable."""
     say_to(sys.stderr, text)
 
 
 def say_to(stream: TextIO | None, text: str) -> None:
-    """Likewise, to another stream. Python has None for a stream that was closed at its start."""
-    if stream is not None:  # print would take stdout for None
+    """Write a line to a stream, if it is open and writable; None is a closed stream."""
+    if stream is not None:  # print(file=None) writes to stdout
         with suppress(OSError, ValueError):
             print(text, file=stream, flush=True)
 
 
 def ignore(amount: int) -> None:
-    """What is done is told to nobody."""
+    """A callback for progress that does nothing."""
 
 
 class Stage(Protocol):
     """A stage of the work that has begun. It ends when the next one begins."""
 
     def advance(self, amount: int = 1) -> None:
-        """So much more of the total is done."""
+        """Add to the completed part of the total."""
         ...
 
     def describe(self, text: str) -> None:
-        """What is at work now, in place of the stage's name."""
+        """Show a text instead of the stage's name."""
         ...
 
 
 class Reporter(Protocol):
-    """Whoever is told of stages and messages."""
+    """A receiver of stages and messages."""
 
-    live: bool  # a bar is shown, so that lines about progress are not needed
+    live: bool  # whether it shows a bar, which makes lines about progress unnecessary
 
     def stage(self, name: str, total: int | None = None, unit: str = "", done: int = 0) -> Stage:
-        """Begin a stage, for example `stage("translating", 500, "lines")`; `done` of it before."""
+        """Begin a stage, such as `stage("translating", 500, "lines")`, with `done` lines done."""
         ...
 
     def note(self, text: str) -> None:
@@ -51,7 +51,7 @@ class Reporter(Protocol):
         ...
 
     def aside(self) -> AbstractContextManager[object]:
-        """While it is open, nothing is drawn: results may go to the same terminal."""
+        """A context without bars, in which results can be written to the same terminal."""
         ...
 
 
@@ -64,7 +64,7 @@ class _Unseen:
 
 
 class Silent:
-    """Says nothing."""
+    """A reporter that shows nothing."""
 
     live = False
 
@@ -79,7 +79,7 @@ class Silent:
 
 
 class Plain(Silent):
-    """Says messages alone, as lines on stderr."""
+    """A reporter that shows only messages, as lines on stderr."""
 
     def note(self, text: str) -> None:
         say(text)

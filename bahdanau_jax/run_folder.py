@@ -1,6 +1,6 @@
-"""A run folder: the names of what it holds, whether it holds a run at all, and its lock.
+"""A run folder: the names of its files, a check that it holds a run, and its lock.
 
-One trainer at a time holds the lock, and readers can see whether there is one.
+One trainer at a time holds the lock. Readers can test whether it is held.
 """
 
 import contextlib
@@ -17,30 +17,30 @@ METRICS = "metrics.jsonl"
 COMPILATIONS = "compilations.jsonl"
 RECORD = "record.json"
 LOCK = ".lock"
-ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` of another process holds the lock for a moment
+ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lock briefly
 
 
 def require(folder: Path) -> None:
-    """Raise FileNotFoundError where a folder holds no run. Commands ask before they import JAX."""
+    """Raise FileNotFoundError where a folder holds no run; a fast check before JAX is imported."""
     if not (folder / CONFIG).exists():
         raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
 
 
 @contextlib.contextmanager
 def lock(workdir: Path) -> Iterator[None]:
-    """Hold a folder for one trainer. The kernel lets go when the process dies, however it dies.
+    """Lock a folder for one trainer. The kernel releases the lock when the process dies.
 
-    Raises OSError where another process trains there, or where there can be no such folder.
+    Raises OSError where another process trains there, and where the folder cannot be created.
     """
     try:
         workdir.mkdir(parents=True, exist_ok=True)
-        opened = (workdir / LOCK).open("a+")
+        lock_file = (workdir / LOCK).open("a+")
     except OSError as error:
         raise OSError(
             f"{workdir} cannot be a run folder ({error.strerror}): choose another folder"
         ) from error
-    with opened as file:
-        # A forked child would hold the lock beyond its parent's death.
+    with lock_file as file:
+        # A forked child would keep the lock after its parent's death.
         os.register_at_fork(after_in_child=file.close)
         try:
             _acquire(file)
@@ -67,7 +67,7 @@ def _acquire(file: IO[str]) -> None:
 
 
 def is_locked(workdir: Path) -> bool:
-    """Whether a process trains in the folder now. False where that cannot be found out."""
+    """Whether a process trains in the folder now; False where the lock cannot be read."""
     try:
         with (workdir / LOCK).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -17,7 +17,7 @@ from typing import ClassVar
 from bahdanau_jax.cli import experiment, import_from_here, manual, options
 from bahdanau_jax.cli import main as command_line
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.names import nearest, suggestion
+from bahdanau_jax.names import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def dispatch(arguments: Sequence[str]) -> None:
         print(usage(), end="")
         return
     if name not in BENCHMARKS:
-        hint = suggestion(nearest(name, BENCHMARKS), f"there are: {', '.join(BENCHMARKS)}")
+        hint = did_you_mean(name, BENCHMARKS, f"there are: {', '.join(BENCHMARKS)}")
         raise ValueError(f"no benchmark {name!r}; {hint}")
     print(json.dumps(BENCHMARKS[name][1](rest), indent=2))
 

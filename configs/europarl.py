@@ -2,8 +2,8 @@
 
 BAHDANAU_DATA=... bahdanau train configs/europarl.py --workdir runs/europarl
 
-3,000 updates, less than half an epoch: dev BLEU 15.8, as training reports it, on the first 600 dev
-pairs; on two CPU cores with other programs beside it. docs/results/alignment.md has its alignments.
+3,000 updates, less than half an epoch, on two busy CPU cores: BLEU 15.8 in training on the first
+600 dev pairs. docs/results/alignment.md has its alignments.
 """
 
 from bahdanau_jax.config import (

@@ -1,7 +1,7 @@
 """Multi30k, English to French: image captions, 29,000 pairs.
 
 BAHDANAU_DATA=... bahdanau train configs/multi30k.py --workdir runs/multi30k
-Two CPU cores, small tests beside it: 42 min; test_2016_flickr BLEU 59.1 (lower-cased, tokenised).
+Two CPU cores, busy with small tests: 42 min; test_2016_flickr BLEU 59.1 (lower-cased, tokenised).
 """
 
 from bahdanau_jax.config import (

@@ -1,11 +1,11 @@
 """RNNencdec-50 of the paper (arXiv 1409.0473): the model without attention.
 
-WMT14 English to French; instead of the 348 M words that the authors selected, as many
-are drawn at random. Their model took 600,000 updates, 108 hours on the GPU of 2014,
+WMT14 English to French with a random sample of 348 M words; the authors selected as
+many by domain. Their model took 600,000 updates, 108 hours on the GPU of 2014,
 for BLEU 17.82 (no unknown words: 26.71).
 
-The corpora are downloaded (about 7 GB) and prepared by the first use, in TFDS_DATA_DIR or else
-~/tensorflow_datasets. Files of one's own: --data.train text:train.en.gz,train.fr.gz, and so on.
+The first use downloads (about 7 GB) and prepares the corpora in TFDS_DATA_DIR, by default
+~/tensorflow_datasets. For your own files: --data.train text:train.en.gz,train.fr.gz, and so on.
 """
 
 from dataclasses import replace

@@ -1,11 +1,11 @@
-"""RNNsearch-30 of the paper (arXiv 1409.0473), as its authors' program has it.
+"""RNNsearch-30 of the paper (arXiv 1409.0473), as in its authors' program.
 
-WMT14 English to French; instead of the 348 M words that the authors selected, as many
-are drawn at random. Their model took 471,000 updates, 113 hours on the GPU of 2014,
+WMT14 English to French with a random sample of 348 M words; the authors selected as
+many by domain. Their model took 471,000 updates, 113 hours on the GPU of 2014,
 for BLEU 21.50 (no unknown words: 31.44).
 
-The corpora are downloaded (about 7 GB) and prepared by the first use, in TFDS_DATA_DIR or else
-~/tensorflow_datasets. Files of one's own: --data.train text:train.en.gz,train.fr.gz, and so on.
+The first use downloads (about 7 GB) and prepares the corpora in TFDS_DATA_DIR, by default
+~/tensorflow_datasets. For your own files: --data.train text:train.en.gz,train.fr.gz, and so on.
 """
 
 from bahdanau_jax.config import PRESETS, SEARCHES, Config, DataConfig, TrainingConfig

@@ -1,13 +1,13 @@
 """RNNsearch-50 of the paper (arXiv 1409.0473), trained longer.
 
-The model is as its authors' program has it, the text WMT14 English to French; instead of the 348 M
-words that the authors selected, as many are drawn at random. The paper marks this row with a star:
+The model is that of its authors' program. The text is WMT14 English to French with a random sample
+of 348 M words; the authors selected as many by domain. The paper marks this row with a star:
 667,000 updates, 252 hours on the GPU of 2014, BLEU 28.45 (no unknown words: 36.15). Its row
 RNNsearch-50 is the same model after 288,000 updates and 111 hours, BLEU 26.75 (no unknown words:
 34.16). To train that one: --training.steps 288000.
 
-The corpora are downloaded (about 7 GB) and prepared by the first use, in TFDS_DATA_DIR or else
-~/tensorflow_datasets. Files of one's own: --data.train text:train.en.gz,train.fr.gz, and so on.
+The first use downloads (about 7 GB) and prepares the corpora in TFDS_DATA_DIR, by default
+~/tensorflow_datasets. For your own files: --data.train text:train.en.gz,train.fr.gz, and so on.
 """
 
 from bahdanau_jax.config import PRESETS, SEARCHES, Config, DataConfig, TrainingConfig

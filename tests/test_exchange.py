@@ -142,7 +142,7 @@ def test_groundhogs_words_must_fit(tmp_path):
         exchange.import_weights(tmp_path / "a.npz", tmp_path / "run", (good, short))
     twice = tmp_path / "twice"
     twice.write_text("a\n" * 26)
-    with pytest.raises(ValueError, match="the target words will not do"):
+    with pytest.raises(ValueError, match="the target words are no vocabulary"):
         exchange.import_weights(tmp_path / "a.npz", tmp_path / "run", (good, twice))
     (tmp_path / "latin").write_bytes(b"\xe9\n" * 26)
     with pytest.raises(ValueError, match="latin is no UTF-8 text"):

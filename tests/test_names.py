@@ -2,7 +2,7 @@
 
 import pytest
 
-from bahdanau_jax.names import choose, nearest, suggestion
+from bahdanau_jax.names import choose, did_you_mean, nearest
 
 
 def test_a_value_by_its_name():
@@ -25,5 +25,8 @@ def test_an_unknown_name(name, message):
 def test_suggestions():
     assert nearest("trian", ["translate", "train"]) == ["train"]
     assert nearest("x", ["train"]) == []
-    assert suggestion(["a", "b"]) == "did you mean a or b?"
-    assert suggestion([], "see --help") == "see --help"
+    assert did_you_mean("trian", ["translate", "train"]) == "did you mean train?"
+    assert did_you_mean("trian", ["train"], quote=True) == "did you mean 'train'?"
+    assert did_you_mean("x", ["train"], "see --help") == "see --help"
+    both = did_you_mean("x", ["a", "b"], find=lambda name, known: known)
+    assert both == "did you mean a or b?"

@@ -10,7 +10,7 @@ import pytest
 
 from bahdanau_jax import reporting
 from bahdanau_jax.cli import messages
-from bahdanau_jax.evaluation import MissingFont  # a warning of the package
+from bahdanau_jax.figures import MissingFont  # a warning of the package
 
 PACKAGE = Path(reporting.__file__).parent
 

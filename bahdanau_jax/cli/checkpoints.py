@@ -21,15 +21,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """List the checkpoints of a run: step, dev score, size, date, and whether they are whole.
+    """List the checkpoints of a run: step, dev score, size, date, and state.
 
-    Without further options only their metadata are checked. A file of weights is exported from the
-    best checkpoint; an imported one becomes a run folder of its own, which translates and trains.
+    By default only their metadata are checked. --export writes the weights of the best checkpoint;
+    --import makes a new run folder from a file of weights, for translation and training.
     """
 
-    run: Path  # the folder of a run; with --import, the one to make
+    run: Path  # the folder of a run; with --import, the folder to create
     verify: bool = False  # read every array and compare it with its digest
-    prune: int = 0  # keep the newest so many good ones, and the best; 0: remove none
+    prune: int = 0  # newest intact checkpoints to keep beside the best one; 0: remove none
     export: Path | None = None  # a .safetensors file to write
     import_: Annotated[Path | None, tyro.conf.arg(name="import")] = None  # .safetensors or .npz
     trust_code: bool = False  # import the module that the run or file names, if it does
@@ -45,9 +45,9 @@ class Checkpoints:
 def main(arguments: Sequence[str]) -> None:
     asked = options.parse(Checkpoints, _flags(arguments), "bahdanau checkpoints")
     if asked.import_ is not None and (asked.verify or asked.prune or asked.export):
-        raise ValueError("--import makes a new run folder: give it no other work to do")
+        raise ValueError("--import makes a new run folder: leave out the other options")
     if asked.words and asked.import_ is None:
-        raise ValueError("--words goes with --import")
+        raise ValueError("--words needs --import, which is missing")
     if asked.prune < 0:
         raise ValueError(f"--prune is {asked.prune}, but should be at least 1")
     if asked.trust_code:
@@ -115,7 +115,7 @@ HEAD = f"{'step':>9}  {'score':>12}  {'MB':>9}  {'saved':<19}  state"
 
 
 def row(entry: "Entry") -> str:
-    """A line of the table; the best checkpoint has a word for it behind its state."""
+    """A line of the table, in which "best" marks the best checkpoint."""
     score = "-" if entry.score is None else f"{entry.score:.6g}"
     mark = ", best" if entry.best else ""
     return (

@@ -1,26 +1,25 @@
-"""What each named value of an option means, in a few words, for people who have to choose.
+"""Short explanations of the named values of options, for the help.
 
-The values themselves live in tables of `model`, `data`, `training` and `decoding`.
-Those import JAX, which takes a second; this file imports nothing, so that help is fast. A test
-compares the names of both.
+The tables of the values are in `model`, `data`, `training` and `decoding`. These import JAX, which
+takes a second; this file imports nothing, so that the help is fast. A test compares the names.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 COMPUTE_DTYPES = {
-    "float32": "factors as they are",
-    "bfloat16": "factors rounded to bfloat16, products added up in float32",
+    "float32": "factors in float32",
+    "bfloat16": "factors rounded to bfloat16, sums in float32",
 }
 
-# SECTION.FIELD or COMMAND.FIELD -> its values -> a few words. A name in capitals stands for any
-# value of the user's own.
+# SECTION.FIELD or COMMAND.FIELD -> its values -> explanation. A name in capitals stands for the
+# user's own values.
 CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "model.order": {
-            "paper": "look at the source, update the state, generate a word",
-            "groundhog": "look, generate, update: the authors' own program",
-            "luong": "update, look, generate (arXiv 1508.04025)",
+            "paper": "attend to the source, update the state, generate a word",
+            "groundhog": "attend, generate, update: the authors' own program",
+            "luong": "update, attend, generate (arXiv 1508.04025)",
         },
         "model.attention": {
             "additive": "v tanh(W s + U h), the paper's",
@@ -28,8 +27,8 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "dot": "s h, where h is the sum of both directions",
             "scaled_dot": "s h divided by the root of hidden_size",
             "general": "s W h (arXiv 1508.04025)",
-            "none": "no attention: every step sees the last annotation (RNNencdec)",
-            "MODULE:NAME": "a Score of your own, such as my_scores:cosine",
+            "none": "no attention: every step reads the last annotation (RNNencdec)",
+            "MODULE:NAME": "your own Score, such as my_scores:cosine",
         },
         "model.cell": {
             "gru": "gated recurrent unit, the paper's",
@@ -42,12 +41,12 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "model.initial_state": {
             "backward": "the backward network's last state, at the first word",
             "forward": "the forward network's last state, at the last word",
-            "zero": "nothing: s_0 does not depend on the source",
+            "zero": "zeros: s_0 does not depend on the source",
         },
         "model.readout": {
             "maxout": "the larger unit of each pair, the paper's",
             "tanh": "tanh of each unit",
-            "linear": "each unit as it is",
+            "linear": "the identity",
         },
         "model.init": {
             "paper": "normal with deviation 0.01; recurrent weights are orthogonal",
@@ -56,7 +55,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "model.gradients": {
             "deferred": "one product for all steps: faster, reverse mode only",
-            "autodiff": "JAX's own, step by step",
+            "autodiff": "JAX's autodiff, step by step",
         },
         "model.compute_dtype": COMPUTE_DTYPES,
         "data.train": {
@@ -64,16 +63,16 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "tsv:FILE": "a table: source and target are columns 1 and 2",
             "jsonl:FILE": "JSON objects with a field for each language",
             "tfds:NAME": "a dataset of TensorFlow Datasets",
-            "builtin:NAME": "sentences or lists that this program writes",
+            "builtin:NAME": "sentences or lists that this program generates",
         },
         "data.unicode": {
-            "none": "text as it is",
-            "NFC": "characters with their accents in one",
-            "NFKC": "the same, and variants of a character become one",
+            "none": "unchanged text",
+            "NFC": "composed characters: a letter and its accent become one",
+            "NFKC": "NFC, and compatible variants of a character become one",
         },
         "data.tokenizer": {
             "moses": "the rules of the Moses tokeniser for the language",
-            "none": "tokens are what stands between spaces",
+            "none": "tokens are separated by spaces",
         },
         "data.vocabulary": {
             "words": "the most frequent tokens; all others are UNK",
@@ -82,7 +81,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "data.subwords": {
             "bpe": "byte-pair encoding (arXiv 1508.07909)",
-            "unigram": "the likeliest pieces by a unigram model (arXiv 1804.10959)",
+            "unigram": "the likeliest pieces of a unigram model (arXiv 1804.10959)",
         },
         "data.plan": {
             "pools": "pool_batches batches are sorted by length together, the paper's",
@@ -91,37 +90,37 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "optimizer.name": {
             "adadelta": "the paper's, with rho and epsilon",
             "adam": "with beta1, beta2 and epsilon",
-            "MODULE:NAME": "a function of your own, such as my_rules:lion",
+            "MODULE:NAME": "your own function, such as my_rules:lion",
         },
         "optimizer.schedule": {
-            "constant": "the learning rate stays",
-            "cosine": "it falls to 0 along a cosine, at the last step",
+            "constant": "it stays constant",
+            "cosine": "it falls along a cosine to 0 at the last step",
             "inverse_sqrt": "it falls as 1 / sqrt(step)",
-            "linear": "it falls to 0 on a line, at the last step",
+            "linear": "it falls linearly to 0 at the last step",
         },
         "optimizer.loss_normalization": {
-            "sum": "nothing: the sum over the batch, the paper's",
+            "sum": "1: the sum over the batch, the paper's",
             "sentence": "the number of sentences",
             "token": "the number of target tokens",
         },
         "training.dev_metric": {
             "bleu": "BLEU of greedy translations",
-            "accuracy": "share of words that are predicted right, given those before",
+            "accuracy": "share of correctly predicted words (teacher forcing)",
             "exact": "share of translations that equal the reference",
-            "loss": "loss per word, the lower the better",
+            "loss": "loss per word; lower is better",
         },
         "training.parallel": {
-            "jit": "a program for all devices, also of several hosts",
+            "jit": "one program for all devices, also of several hosts",
             "pmap": "the same program on each device of one process",
         },
         "training.shard": {
-            "none": "nothing: each device holds everything",
+            "none": "no arrays: each device has a copy of everything",
             "optimizer": "the optimiser's state and the moving average",
             "vocabulary": "also the embeddings and the output matrix",
         },
         "decoding.method": {
             "beam": "beam search; with beam_size 1, greedy search",
-            "sample": "words drawn by their probabilities",
+            "sample": "words sampled from their distribution",
         },
         "decoding.length_normalization": {
             "none": "the sum of log-probabilities, the paper's",
@@ -130,37 +129,37 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "decoding.compute_dtype": {"model": "as model.compute_dtype", **COMPUTE_DTYPES},
         "translate.format": {
-            "text": "a line a translation",
-            "jsonl": "an object a translation: text, score, tokens, weights of attention",
+            "text": "a line for each translation",
+            "jsonl": "a JSON object for each translation: text, score, tokens, attention",
         },
         "translate.preset": {
-            "default": "the defaults below, whatever the run says",
+            "default": "the defaults of the program instead of the run's settings",
             "greedy": "the likeliest word at each step",
             "groundhog": "the search of the paper's program",
         },
         "translate.checkpoint": {
-            "best": "those of the best dev scores",
-            "newest": "those saved last",
+            "best": "the checkpoints with the best dev scores",
+            "newest": "the newest checkpoints",
         },
         "translate.weights": {
-            "ema": "the moving average of training; used where there is one",
-            "params": "the weights themselves",
+            "ema": "the moving average; the default if the run has one",
+            "params": "the weights without averaging",
         },
         "align.format": {
             "pharaoh": "source-target for each link, words counted from 0: 0-0 1-2",
-            "jsonl": "an object a pair: words, links and all weights",
+            "jsonl": "a JSON object for each pair: words, links and all weights",
         },
         "align.level": {
             "word": "words between white space",
             "token": "tokens of the tokeniser",
             "piece": "the units that the model reads and writes",
-            "hansards": "words of the Hansards' data, whose French spells out elisions",
+            "hansards": "words of the Hansards' data, whose French has no elisions",
         },
         "align.weights": {
-            "attention": "the weights as they are",
-            "share": "each divided by all looks at the same source word",
+            "attention": "the attention weights",
+            "share": "each weight divided by the sum of its source word's weights",
         },
-        "align.eos": {"next": "the word with its next largest weight", "none": "nothing"},
+        "align.eos": {"next": "the word with its next largest weight", "none": "no word"},
         "align.symmetrize": {
             "intersection": "links that both models have",
             "union": "links that either model has",
@@ -169,11 +168,11 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "grow-diag-final-and": "also links of two words that have none",
         },
         "evaluate.tokenize": {
-            "13a": "as sacreBLEU does by default",
-            "none": "at spaces alone, for text that is tokenised",
+            "13a": "sacreBLEU's default",
+            "none": "only at spaces, for text that is tokenised",
             "intl": "by the classes of Unicode",
             "char": "into characters",
-            "zh": "Chinese characters apart, other words as 13a does",
+            "zh": "Chinese text into characters, other words as 13a does",
         },
     }
 )

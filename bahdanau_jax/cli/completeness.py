@@ -1,4 +1,4 @@
-"""Translations that are missing or cut off: warnings on stderr."""
+"""Warnings about translations that are missing or cut off."""
 
 import logging
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 class Completeness:
-    """Names each line that was too long to be translated, and counts translations that did not end.
+    """Warn about each line that is too long to translate, and count translations without EOS.
 
     >>> watch = Completeness(max_ratio=3.0)
     >>> watch(0, run.translate(lines, n_best=2))
@@ -19,22 +19,22 @@ class Completeness:
     def __init__(self, max_ratio: float, prefixed: bool = False):
         self._max_ratio, self._prefixed = max_ratio, prefixed
         self._written = self._cut = 0
-        self._first = -1  # line of the first one that did not end
+        self._first = -1  # line of the first translation without EOS
 
     def __call__(self, first: int, ranked: Sequence[Sequence[Hypothesis]]) -> None:
-        """Take the hypotheses of each line; `first` is the number of the first line, from 0."""
+        """Check the hypotheses of each line; `first` is the number of the first line, from 0."""
         for number, hypotheses in enumerate(ranked, start=first):
             if hypotheses[0] == TOO_LONG:
                 what = f"line {number + 1}" + " or its prefix" * self._prefixed
                 log.warning(f"{_too_long(what)}; its output is blank: break it into sentences")
                 continue
-            cut = sum(not each.finished for each in hypotheses)
+            cut = sum(not hypothesis.finished for hypothesis in hypotheses)
             self._first = number if cut and not self._cut else self._first
             self._cut += cut
             self._written += len(hypotheses)
 
     def report(self) -> None:
-        """Say how many did not end, where any did not."""
+        """Warn about the number of translations without EOS, if there are any."""
         if self._cut:
             log.warning(
                 f"{self._cut:,} of {self._written:,} translations are cut off at "

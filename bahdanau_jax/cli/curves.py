@@ -13,14 +13,14 @@ USUAL = ("loss", "dev_loss", "dev_bleu")
 
 @dataclass(frozen=True)
 class Curves:
-    """Print the scores of training runs side by side, update after update, and draw them.
+    """Print the scores of training runs side by side for each evaluation, and draw them.
 
-    Also of runs that still train. A line has the last value of each score up to its evaluation.
+    Runs may still be in training. A line has the last value of each score up to its evaluation.
     """
 
-    runs: str  # the folders of runs, with commas between
+    runs: str  # the folders of runs, separated by commas
     output: Path | None = None  # a picture, .svg, .png or .pdf
-    scores: str = ""  # fields of metrics.jsonl, commas between; loss, dev_loss and dev_bleu
+    scores: str = ""  # fields of metrics.jsonl with commas; default: loss, dev_loss, dev_bleu
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau curves --runs runs/additive,runs/dot",

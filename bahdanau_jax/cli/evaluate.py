@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 class Evaluate:
     """Translate a file and score it against its reference.
 
-    Scores are printed as 'BLEU 93.1' on stderr and, with everything else known of them, as one
-    JSON object on stdout. With --output, a folder gets a page, tables, pictures and translations.
+    Scores are printed as 'BLEU 93.1' on stderr. One JSON object on stdout has all numbers. With
+    --output, a folder gets a page, tables, pictures and translations.
     """
 
     run: Path  # the folder of a trained model
     source: Path  # text to translate, one sentence a line, also .gz or .xz
     reference: Path  # its translation, line by line
     output: Path | None = None  # a folder for the report: index.html, report.md, scores.json, ...
-    baseline: Path | None = None  # to compare with: a file of translations, or another run's folder
-    tokenize: str = "13a"  # how BLEU cuts lines into words
-    beam_size: int | None = None  # hypotheses kept in search; as the run is configured
-    max_ratio: float | None = None  # steps for each source token; as the run is configured
+    baseline: Path | None = None  # a file of translations or a run folder, to compare with
+    tokenize: str = "13a"  # the words of BLEU
+    beam_size: int | None = None  # hypotheses in the beam; default: the run's setting
+    max_ratio: float | None = None  # steps for each source token; default: the run's setting
     length_bins: str = "10,20,30,40,50,60"  # the last length of each bin of source words
-    resamples: int = 1000  # of the sentences, for the intervals
-    seed: int = 12345  # of the resamples
+    resamples: int = 1000  # bootstrap resamples for the intervals
+    seed: int = 12345  # the seed of the resamples
     trust_code: bool = False  # import the module that the run names (module:attribute), if it does
 
     EXAMPLES: ClassVar[Sequence[str]] = (
@@ -45,7 +45,7 @@ class Evaluate:
     )
 
 
-# Decimals of the scores that do not run from 0 to 100; those have one.
+# Score -> its decimals; scores from 0 to 100 have one.
 DECIMALS: Mapping[str, int] = MappingProxyType(
     {
         **dict.fromkeys(("AER", "length-ratio", "perplexity"), 2),
@@ -84,7 +84,7 @@ def _evaluated(
     theirs: Sequence[str] | None,
     reporter: Reporter,
 ) -> tuple["Run", "test_scores.Evaluated"]:
-    """The run, and what it is worth."""
+    """The run and its scores."""
     reporter.stage("loading the model")
     from bahdanau_jax import trained
     from bahdanau_jax.report import test_scores
@@ -105,15 +105,14 @@ def _evaluated(
         if theirs is None:
             other = trained.load(chosen.baseline, trust_code=chosen.trust_code)
             stage = reporter.stage("translating with the baseline", len(sources), "lines")
-            found = other.translate(sources, advance=stage.advance, **settings.search())
-            theirs = [best.text for best in found]
+            best = other.translate(sources, advance=stage.advance, **settings.search())
+            theirs = [hypothesis.text for hypothesis in best]
         baseline = test_scores.Baseline(chosen.baseline.resolve().name, theirs)
-    found = test_scores.evaluate(model, sources, references, settings, baseline, reporter)
-    return model, found
+    return model, test_scores.evaluate(model, sources, references, settings, baseline, reporter)
 
 
 def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
-    """Sources, references, and the baseline's translations where a file has them."""
+    """Sources, references, and the baseline's translations if they are in a file."""
     sources, references = lines.read_all(chosen.source), lines.read_all(chosen.reference)
     if not sources:
         raise ValueError(f"{chosen.source} is empty; expected one sentence a line")
@@ -126,14 +125,14 @@ def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
 
 
 def _check(chosen: Evaluate) -> None:
-    """Before the model is loaded, which takes a while."""
+    """Check the options before the model is loaded, which takes seconds."""
     if chosen.beam_size is not None and chosen.beam_size < 1:
         raise ValueError(f"--beam-size is {chosen.beam_size}, but should be at least 1")
     if chosen.seed < 0:
         raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
     _edges(chosen.length_bins)
     if chosen.output is not None:
-        # What cannot be written would otherwise be found out after the search.
+        # Otherwise the search would run before a folder without write permission is noticed.
         if chosen.output.exists() and not chosen.output.is_dir():
             raise ValueError(f"--output should be a folder, but {chosen.output} is a file")
         chosen.output.mkdir(parents=True, exist_ok=True)
@@ -156,21 +155,22 @@ def _edges(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise ValueError(
-            f"--length-bins is {text!r}, but should be numbers that grow, such as 10,20,30"
+            f"--length-bins is {text!r}, but should be increasing numbers, such as 10,20,30"
         ) from None
 
 
 def _shown(scores: Mapping[str, Any]) -> Iterator[str]:
-    """A line a number; of each metric also how far it lies above the baseline's."""
+    """A line for each score, and for each difference from the baseline."""
     for name, value in scores.items():
         if isinstance(value, float | int) and not isinstance(value, bool):
             yield readable(name, value)
-    for name, one in scores.get("comparison", {"metrics": {}})["metrics"].items():
-        yield f"{name}-difference {one['difference']:+.1f} (p {one['p_bootstrap']:.4f})"
+    for name, metric in scores.get("comparison", {"metrics": {}})["metrics"].items():
+        yield f"{name}-difference {metric['difference']:+.1f} (p {metric['p_bootstrap']:.4f})"
 
 
 def readable(name: str, value: float) -> str:
-    """
+    """A score in a line, with the decimals of DECIMALS.
+
     >>> readable("BLEU", 93.0741)
     'BLEU 93.1'
     """

@@ -1,4 +1,4 @@
-"""The configuration that a command line names: a file, or one that is shipped, with overrides.
+"""The configuration of a command line: a file or a shipped configuration, with overrides.
 
 A configuration file is a Python file that defines `config = Config(...)`.
 """
@@ -19,15 +19,15 @@ from bahdanau_jax.configurations import configuration, shipped, title
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to run and where its files go."""
+    """A configuration and the folder of its files."""
 
     config: Annotated[  # a configuration file, or the name of a shipped one
         tyro.conf.Positional[str], tyro.conf.arg(metavar="CONFIG")
     ]
-    workdir: Path  # the run folder: made where it is missing, gone on with where it is there
+    workdir: Path  # the run folder, which is created, or whose run is resumed
     settings: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
 
-    COMMON: ClassVar[Sequence[str]] = ()  # settings that the help shows at first
+    COMMON: ClassVar[Sequence[str]] = ()  # settings on the first page of the help
 
     @staticmethod
     def listing() -> str:
@@ -39,10 +39,11 @@ Kind = TypeVar("Kind", bound=Experiment)
 
 
 def parse(cls: type[Kind], arguments: Sequence[str], command: str) -> Kind:
-    """CONFIG --workdir DIR and overrides of any field of the configuration by its dotted name.
+    """Parse CONFIG --workdir DIR and overrides of fields of the configuration by dotted names.
 
-    Read twice: what CONFIG says becomes the default of the options beside it, also in --help. Where
-    --data.train names other corpora, CONFIG's dev and test pairs are no longer the default.
+    The values of CONFIG are the defaults of the other options, also in --help. Therefore the
+    command line is parsed twice. If --data.train names other corpora, the defaults of dev and test
+    are not those of CONFIG.
     """
     plain, topic = options.help_asked(cls, arguments)
     asked_for_help = topic is not None
@@ -60,14 +61,14 @@ def parse(cls: type[Kind], arguments: Sequence[str], command: str) -> Kind:
 
 
 def trained_on(config: Config, train: str) -> Config:
-    """The same experiment on another training corpus, with dev and test pairs that belong to it."""
-    data, named = config.data, {}
+    """The configuration with another training corpus, and with dev and test pairs of the same."""
+    data, others = config.data, {}
     for split in ("dev", "test"):
-        named[split] = splits.after(train, data.train, getattr(data, split), split)
-    return replace(config, data=replace(data, train=train, **named))
+        others[split] = splits.after(train, data.train, getattr(data, split), split)
+    return replace(config, data=replace(data, train=train, **others))
 
 
 def load(name: str) -> Config:
-    """`configurations.configuration`, whose file may name code in the current folder."""
+    """Load a configuration, which may name code in the current folder."""
     import_from_here()
     return configuration(name)

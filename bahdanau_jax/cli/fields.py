@@ -1,4 +1,4 @@
-"""The options that a dataclass stands for: their names, values and the words of their comments."""
+"""The options of a dataclass: their names, values and explanations from comments."""
 
 import ast
 import dataclasses
@@ -16,12 +16,12 @@ import tyro
 from bahdanau_jax.cli.choices import CHOICES
 from bahdanau_jax.config import Config
 
-# Type -> what stands for a value of it in the help.
+# Type -> placeholder of its values in the help.
 VALUES: Mapping[Any, str] = types.MappingProxyType(
     {bool: "True|False", int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 )
-# Class of settings -> the section of a configuration, which is how CHOICES names it.
-SECTIONS = {type(getattr(Config(), one.name)): one.name for one in dataclasses.fields(Config)}
+# Class of settings -> its section of a configuration, as in CHOICES.
+SECTIONS = {type(getattr(Config(), part.name)): part.name for part in dataclasses.fields(Config)}
 
 
 class Option(NamedTuple):
@@ -29,42 +29,41 @@ class Option(NamedTuple):
 
     name: str  # --model.cell, or CONFIG
     section: str  # model; "" for an option of the command itself
-    value: str  # what stands for its value
-    words: str  # what it means: the comment of its field
-    choices: Mapping[str, str]  # what it may be, each in a few words
-    default: Any  # tyro.MISSING where it has to be given
+    value: str  # the placeholder of its value
+    words: str  # its explanation: the comment of its field
+    choices: Mapping[str, str]  # named values and their explanations
+    default: Any  # tyro.MISSING for a required option
 
 
 def options(
     cls: type, command: str = "", default: Any = None, section: str = "", prefix: str = ""
 ) -> list[Option]:
-    """Every option of a dataclass; those of nested ones have dotted names.
+    """Every option of a dataclass; the fields of nested dataclasses have dotted names.
 
-    A nested field `settings` adds nothing to the names. A field that may not be called as its
-    option, such as import_, has a _ behind it. Defaults are those of `default`, if it is given.
+    The name of a nested field `settings` is left out. A trailing _ of a name, such as import_, is
+    removed. The defaults are the values of `default`, if it is given.
     """
     hints, comments = typing.get_type_hints(cls, include_extras=True), _comments(cls)
-    found = []
+    listed = []
     for field in dataclasses.fields(cls):
         kind, value = hints[field.name], _default(field, default)
         if dataclasses.is_dataclass(bare := _bare(kind)):
-            named = field.name != "settings"
-            inner = f"{prefix}{field.name}." if named else ""
-            kept = None if value is tyro.MISSING else value
-            name = field.name if named else ""
-            found += options(typing.cast(type, bare), command, kept, name, inner)
+            name = "" if field.name == "settings" else field.name
+            inner = f"{prefix}{name}." if name else ""
+            defaults = None if value is tyro.MISSING else value
+            listed += options(typing.cast(type, bare), command, defaults, name, inner)
         else:
-            named = SECTIONS.get(cls) or command.rpartition(" ")[2]
-            choices = CHOICES.get(f"{named}.{field.name}", {})
+            owner = SECTIONS.get(cls) or command.rpartition(" ")[2]
+            choices = CHOICES.get(f"{owner}.{field.name}", {})
             name = _metavar(kind) or f"--{prefix}{field.name}".rstrip("_").replace("_", "-")
-            shown = _shown(_bare(kind), choices) if name.startswith("-") else ""
+            shown = _placeholder(_bare(kind), choices) if name.startswith("-") else ""
             words = comments.get(field.name, "")
-            found.append(Option(name, section, shown, words, choices, value))
-    return found
+            listed.append(Option(name, section, shown, words, choices, value))
+    return listed
 
 
-def _shown(kind: Any, choices: Mapping[str, str]) -> str:
-    """What stands for a value. Where every choice is KIND:WHERE, it is an address."""
+def _placeholder(kind: Any, choices: Mapping[str, str]) -> str:
+    """The placeholder of a value; ADDRESS if every choice is KIND:WHERE."""
     if not choices:
         return VALUES.get(kind, "TEXT")
     return "ADDRESS" if all(":" in name for name in choices) else "NAME"
@@ -80,32 +79,32 @@ def _default(field: dataclasses.Field, default: Any) -> Any:
 
 def _metavar(kind: Any) -> str:
     """The name of a positional argument; "" for an option."""
-    for each in getattr(kind, "__metadata__", ()):
-        if getattr(each, "metavar", None):
-            return each.metavar
-    return ""
+    names = (
+        getattr(annotation, "metavar", None) for annotation in getattr(kind, "__metadata__", ())
+    )
+    return next(filter(None, names), "")
 
 
 def _bare(kind: Any) -> Any:
-    """A type without what may stand around it: annotations, None, a tuple of any length."""
+    """A type without annotations, without None, and without a tuple around it."""
     while True:
         origin, inside = typing.get_origin(kind), typing.get_args(kind)
         if origin in (typing.Annotated, tuple):
             kind = inside[0]
         elif origin in (types.UnionType, typing.Union):
-            kind = next(one for one in inside if one is not type(None))
+            kind = next(part for part in inside if part is not type(None))
         else:
             return kind
 
 
 @functools.cache
 def _comments(cls: type) -> Mapping[str, str]:
-    """The comment of each field, beside it or above it, of a dataclass and those it extends."""
-    found = {}
-    for each in reversed(cls.__mro__):
-        if dataclasses.is_dataclass(each):
-            found |= _read(textwrap.dedent(inspect.getsource(each)))
-    return found
+    """The comment beside or above each field of a dataclass and of its base classes."""
+    comments = {}
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            comments |= _read(textwrap.dedent(inspect.getsource(base)))
+    return comments
 
 
 def _read(source: str) -> Iterator[tuple[str, str]]:
@@ -117,6 +116,6 @@ def _read(source: str) -> Iterator[tuple[str, str]]:
             above = node.lineno - 1
             while lines[above - 1].lstrip().startswith("#"):
                 above -= 1
-            said = [line.partition("  # ")[2] for line in beside if "  # " in line]
-            said = said or [line.strip(" #") for line in lines[above : node.lineno - 1]]
-            yield node.target.id, " ".join(said)
+            words = [line.partition("  # ")[2] for line in beside if "  # " in line]
+            words = words or [line.strip(" #") for line in lines[above : node.lineno - 1]]
+            yield node.target.id, " ".join(words)

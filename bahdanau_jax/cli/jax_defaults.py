@@ -1,6 +1,6 @@
-"""What every command asks of JAX and of the C library, unless the environment says otherwise.
+"""Defaults of JAX and of the C library for every command; the environment overrides them.
 
-Set through JAX's own environment variables, so that nothing here has to import JAX.
+They are set by JAX's own environment variables, so this file does not import JAX.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from bahdanau_jax import compiler_faults
 
 
 def cache_folder() -> Path:
-    """Where compiled programs are kept between runs; JAX_COMPILATION_CACHE_DIR overrides it."""
+    """The folder of compiled programs; JAX_COMPILATION_CACHE_DIR overrides it."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "bahdanau_jax"
     caches = "Library/Caches" if sys.platform == "darwin" else ".cache"
@@ -23,32 +23,32 @@ def cache_folder() -> Path:
 def apply() -> None:
     defaults = {
         "JAX_COMPILATION_CACHE_DIR": str(cache_folder()),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # JAX's own default skips all below 1 s
-        "JAX_TRACEBACK_FILTERING": "off",  # so that it shows which library raised
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # JAX's default is 1 s
+        "JAX_TRACEBACK_FILTERING": "off",  # the traceback shows which library raised the error
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
     compiler_faults.avoid()
-    # A cache that cannot be written to costs time, and no result.
+    # An unwritable cache costs only time.
     warnings.filterwarnings("ignore", message="Error (writ|read)ing persistent compilation cache")
     _keep_memory()
 
 
 # glibc's mallopt: parameter -> value. See mallopt(3).
 _MALLOC = {
-    -4: 0,  # M_MMAP_MAX: no block of its own for large arrays, which would go back at every free
-    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: keep what is freed
-    -2: 2**28,  # M_TOP_PAD: ask for much at a time
-    # M_ARENA_MAX: heaps. The compiler's threads wait for each other with fewer, and with glibc's
-    # own number, 8 a core, more memory goes back to the kernel.
+    -4: 0,  # M_MMAP_MAX: no mapping for large arrays, which every free would return to the kernel
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: keep freed memory
+    -2: 2**28,  # M_TOP_PAD: get much memory at a time
+    # M_ARENA_MAX: heaps. With fewer heaps the compiler's threads wait for each other. With glibc's
+    # default, 8 for each core, more memory returns to the kernel.
     -8: 1 + (os.cpu_count() or 1),
 }
 
 
 def _keep_memory() -> None:
-    """Let every update reuse the memory of the one before instead of asking the kernel for it.
+    """Let every update reuse the memory of the previous one instead of new memory of the kernel.
 
-    On two CPU cores the page faults of a fresh gigabyte cost an eighth of an update.
+    On two CPU cores the page faults of a new gigabyte cost an eighth of an update.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

@@ -19,9 +19,9 @@ from bahdanau_jax.cli import LOST, MENDABLE, leaving, options
 from bahdanau_jax.reporting import say
 
 DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
-WELL = (0, 128 + signal.SIGTERM)  # done; stopped and saved
-LAST_WORDS = 2.0  # seconds for the others to die of the same cause, so that the cause is known
-GLOO = b"connected peer ranks"  # in what Gloo says; its threads may cut its lines short
+WELL = (0, 128 + signal.SIGTERM)  # exit codes: finished; stopped and saved
+LAST_WORDS = 2.0  # seconds to wait after a failure for other exit codes, which may show its cause
+GLOO = b"connected peer ranks"  # part of a line of Gloo, which its threads may split
 POLL = 0.05  # seconds
 PROGRAM = (sys.executable, "-m", "bahdanau_jax.cli.main")
 _LIBC = ctypes.CDLL(None)  # loaded before any child is made
@@ -29,19 +29,19 @@ _LIBC = ctypes.CDLL(None)  # loaded before any child is made
 
 @dataclass(frozen=True)
 class Launch:
-    """Run one training in several processes on this machine, and again when one of them dies.
+    """Run one training in several processes on this machine, and restart them when one dies.
 
-    After -- stands the command line of each, as `bahdanau` takes it.
+    The arguments after -- are the command line of each process, without `bahdanau`.
 
-    When a process dies, all are ended and started again, from the last good checkpoint. The first
-    Ctrl-C, or SIGTERM, saves the run and leaves; the same command goes on with it. A second Ctrl-C
-    ends all processes at once, without saving.
+    When a process dies, all are ended and started again from the last good checkpoint. The first
+    Ctrl-C, or SIGTERM, saves the run and ends the command; the same command resumes the run. A
+    second Ctrl-C ends all processes at once, without saving.
     """
 
-    processes: int  # how many
-    devices_per_process: int = 0  # devices of each, CPU cores standing in for them; 0: all it finds
-    restarts: int = 3  # how often all may be started again
-    grace: float = 60.0  # seconds that processes have to save and leave after SIGTERM
+    processes: int  # the number of processes
+    devices_per_process: int = 0  # devices of each process, simulated ones on CPUs; 0: all devices
+    restarts: int = 3  # maximum number of restarts
+    grace: float = 60.0  # seconds to save and exit after SIGTERM
 
     BEHIND: ClassVar[str] = "-- train CONFIG --workdir DIR"
     EXAMPLES: ClassVar[Sequence[str]] = (
@@ -51,16 +51,16 @@ class Launch:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code of the processes: 0, or that of the one which failed."""
-    mine, command = _parted(arguments)
-    asked_for_help = options.help_asked(Launch, mine)[1] is not None
-    if not command and not asked_for_help and (rest := _unmarked(mine)):
-        before = mine[: len(mine) - len(rest)] or ["--processes", "N"]
+    """Launch the processes; return 0, or the exit code of the process that failed."""
+    own, command = _split(arguments)
+    asked_for_help = options.help_asked(Launch, own)[1] is not None
+    if not command and not asked_for_help and (rest := _from_first_command(own)):
+        before = own[: len(own) - len(rest)] or ["--processes", "N"]
         form = f"bahdanau launch {shlex.join(before)} -- {shlex.join(rest)}"
         raise ValueError(f"-- is missing before {rest[0]}: {form}")
-    chosen = options.parse(Launch, mine, "bahdanau launch")
+    chosen = options.parse(Launch, own, "bahdanau launch")
     others = chosen.devices_per_process, chosen.restarts, chosen.grace
-    if chosen.processes < 1 or not all(number >= 0 for number in others):  # nor is NaN
+    if chosen.processes < 1 or not all(number >= 0 for number in others):  # False for NaN
         raise ValueError("--processes should be at least 1, the other numbers at least 0")
     if not command:
         raise ValueError(
@@ -80,14 +80,14 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
-def _parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before --, and what after it."""
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments before --, and those after it."""
     at = list(arguments).index("--") if "--" in arguments else len(arguments)
     return list(arguments[:at]), list(arguments[at + 1 :])
 
 
-def _unmarked(arguments: Sequence[str]) -> list[str]:
-    """From the first word that is no option of `launch`, nor the value of one."""
+def _from_first_command(arguments: Sequence[str]) -> list[str]:
+    """The arguments from the first word that is neither an option nor the value of one."""
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         del rest[: 1 if "=" in rest[0] else 2]
@@ -95,14 +95,14 @@ def _unmarked(arguments: Sequence[str]) -> list[str]:
 
 
 class Stop:
-    """Whether a signal asked the whole to end."""
+    """The signal that asked all processes to end."""
 
     received = 0  # the signal's number
 
 
 @contextlib.contextmanager
 def _signals() -> Iterator[Stop]:
-    """The first signal is noted; a Ctrl-C after it goes to the handler that was there before."""
+    """Record the first signal; a later Ctrl-C calls the previous handler."""
     stop = Stop()
     before: dict[int, Any] = {}
 
@@ -122,7 +122,7 @@ def _signals() -> Iterator[Stop]:
 
 
 class Processes:
-    """All processes of one attempt. None of them outlives `outcome`."""
+    """All processes of one attempt; `outcome` ends every one of them."""
 
     def __init__(self, chosen: Launch, command: Sequence[str]):
         self._chosen, self._command = chosen, command
@@ -135,7 +135,7 @@ class Processes:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, **environment(number, port, self._chosen)},
-            start_new_session=True,  # a group of its own: it and its workers can be ended together
+            start_new_session=True,  # a process group, which can be ended with its workers
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
         self._running.append(process)
@@ -148,10 +148,9 @@ class Processes:
             self._threads.append(thread)
 
     def outcome(self, stop: Stop) -> tuple[int, str]:
-        """Start all; (exit code, what went wrong or ""), once no process is left.
+        """Start all processes and wait for their end: (exit code, cause of a restart or "").
 
-        Where the fault is the user's to mend, it has been said by the process, and is no cause to
-        start again.
+        An error that the user can mend is no cause of a restart; the process has reported it.
         """
         with leaving.cleanup(self._end):
             try:
@@ -163,22 +162,22 @@ class Processes:
                 self._end()
 
     def _watched(self, stop: Stop) -> tuple[int, str]:
-        told = 0.0
+        stopped_at = 0.0
         while True:
             codes = [process.poll() for process in self._running]
             failed = [code for code in codes if code not in (None, *WELL)]
             if failed or None not in codes:
                 break
-            if stop.received and not told:
-                told = time.monotonic()
+            if stop.received and not stopped_at:
+                stopped_at = time.monotonic()
                 self._signal(signal.SIGTERM)
-            if told and time.monotonic() - told > self._chosen.grace:
+            if stopped_at and time.monotonic() - stopped_at > self._chosen.grace:
                 return 128 + stop.received, f"not saved within {self._chosen.grace:g} s"
             time.sleep(POLL)
         return self._verdict() if failed else (max(code or 0 for code in codes), "")
 
     def _verdict(self) -> tuple[int, str]:
-        """Once one has failed."""
+        """(exit code, cause) after a process has failed."""
         stopped = [i for i, process in enumerate(self._running) if _stopped(process)]
         until = time.monotonic() + LAST_WORDS
         while time.monotonic() < until and any(p.poll() is None for p in self._running):
@@ -187,14 +186,14 @@ class Processes:
         failed = {i: code for i, code in codes.items() if code not in (None, *WELL)}
         first = min(failed, key=lambda i: (_rank(failed[i]), i))
         code = failed[first]
-        left = code if code > 0 else 128 - code
-        if stopped and _rank(code):  # of whose silence the others died
-            return left, f"process {stopped[0]} was stopped and did not answer"
+        exit_code = code if code > 0 else 128 - code
+        if stopped and _rank(code):  # the others failed because it did not answer
+            return exit_code, f"process {stopped[0]} was stopped and did not answer"
         if code == MENDABLE:
             return MENDABLE, ""
         if code > 0:
-            return left, f"process {first} failed with exit code {code}"
-        return left, f"process {first} was ended by {signal.Signals(-code).name}"
+            return exit_code, f"process {first} failed with exit code {code}"
+        return exit_code, f"process {first} was ended by {signal.Signals(-code).name}"
 
     def _signal(self, number: int) -> None:
         for process in self._running:
@@ -211,18 +210,19 @@ class Processes:
 
 
 def _stopped(process: subprocess.Popen) -> bool:
-    """Whether it is alive, and rests until somebody sends it SIGCONT."""
-    look = os.WSTOPPED | os.WCONTINUED | os.WNOHANG | os.WNOWAIT
+    """Whether a process is suspended until it gets SIGCONT."""
+    flags = os.WSTOPPED | os.WCONTINUED | os.WNOHANG | os.WNOWAIT
     try:
-        found = os.waitid(os.P_PID, process.pid, look)
-    except (AttributeError, ChildProcessError):  # macOS cannot tell; and who is dead does not rest
+        state = os.waitid(os.P_PID, process.pid, flags)
+    except (AttributeError, ChildProcessError):  # no such call on macOS; a dead process
         return False
-    return found is not None and found.si_code == os.CLD_STOPPED
+    return state is not None and state.si_code == os.CLD_STOPPED
 
 
 def _rank(code: int) -> int:
-    """Which exit codes rather are causes than consequences: JAX aborts where a peer is gone, or
-    fails, by which this program leaves as one that lost another.
+    """The rank of an exit code as a cause of failure; 0 is the most likely cause.
+
+    LOST and SIGABRT come last: they are consequences of the loss of another process.
     """
     if code in (LOST, -signal.SIGABRT):
         return 3
@@ -232,35 +232,34 @@ def _rank(code: int) -> int:
 
 
 def environment(number: int, port: int, chosen: Launch) -> dict[str, str]:
-    """What a process needs to know of itself: see distributed/processes.py."""
-    told = {
+    """The environment variables of a process, which distributed/processes.py reads."""
+    variables = {
         "BAHDANAU_COORDINATOR": f"127.0.0.1:{port}",
         "BAHDANAU_PROCESSES": str(chosen.processes),
         "BAHDANAU_PROCESS_ID": str(number),
     }
-    if each := chosen.devices_per_process:
-        mine = range(number * each, (number + 1) * each)
-        told["JAX_NUM_CPU_DEVICES"] = str(each)
-        told["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, mine))  # of the machine's GPUs
-    return told
+    if count := chosen.devices_per_process:
+        gpus = range(number * count, (number + 1) * count)
+        variables["JAX_NUM_CPU_DEVICES"] = str(count)
+        variables["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, gpus))
+    return variables
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def _die_with_parent() -> None:
-    """In the child: a launcher that is killed leaves nothing behind."""
+    """In the child process: make the kernel kill it when the launcher dies."""
     _LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)
 
 
 def _copy(source: IO[bytes], to: TextIO | None, prefix: str) -> None:
-    """Lines of a process's output. Its stdout, which only the first one writes to, needs no prefix;
-    what Gloo, the carrier of messages between CPUs, prints there is no result.
+    """Copy the lines of a process's output, without those of Gloo, which are no results.
 
-    Where a line cannot be written, the rest is read all the same: the process would wait for it.
+    All lines are read even if one cannot be written; otherwise the process would wait.
     """
     with source:
         for line in source:

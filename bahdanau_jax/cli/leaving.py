@@ -1,9 +1,9 @@
-"""How the process of a command ends after Ctrl-C or SIGTERM: at once, with one line.
+"""The end of a command's process after Ctrl-C or SIGTERM: at once, with one line.
 
-A signal raises an exception in the main thread, so that files and worker processes are released on
-the way out. Python runs a signal's handler only between two instructions of the main thread, which
-may be inside the compiler for a minute. So another thread learns of each signal, too, and ends the
-process where the exception has not done so.
+A signal raises an exception in the main thread, which releases files and worker processes. Python
+runs a signal's handler only between two instructions of the main thread, which may be inside the
+compiler for a minute. Therefore another thread receives each signal too, and ends the process if
+the exception has not ended it.
 """
 
 import contextlib
@@ -20,16 +20,16 @@ from typing import NoReturn
 
 from bahdanau_jax.reporting import say, say_to
 
-DEAF = ("_xla_gc_callback", "__del__")  # functions that Python itself calls
-PATIENCE = 1.0  # seconds that the main thread has to release what it holds
+DEAF = ("_xla_gc_callback", "__del__")  # functions in which Python ignores exceptions
+PATIENCE = 1.0  # seconds that the main thread has to release files and processes
 SAVING = "bahdanau: saving; Ctrl-C again leaves at once"
 
 
 class Terminated(BaseException):
-    """SIGTERM, as an exception, so that drafts are removed and processes stopped on the way out."""
+    """SIGTERM as an exception, whose handling removes drafts and stops processes."""
 
 
-_lock = threading.Lock()  # one thread alone ends the process, and says so
+_lock = threading.Lock()  # only one thread ends the process
 _received: list[int] = []  # signals that `_receive` has handled
 _cleanups: list[Callable[[], object]] = []
 
@@ -47,7 +47,7 @@ def watch() -> None:
 
 @contextlib.contextmanager
 def cleanup(action: Callable[[], object]) -> Iterator[None]:
-    """`action` also runs where the process ends before this block does."""
+    """A context in which `action` runs if the process ends."""
     _cleanups.append(action)
     try:
         yield
@@ -56,16 +56,16 @@ def cleanup(action: Callable[[], object]) -> Iterator[None]:
 
 
 def received() -> int:
-    """The signal that ends this process; 0 where none came."""
+    """The signal that ends this process; 0 if there is none."""
     return _received[0] if _received else 0
 
 
 def _receive(number: int, frame: FrameType | None) -> None:
-    """The first signal unwinds the main thread; `_watch` sees to it that no second is needed."""
+    """Raise an exception for the first signal; `_watch` ends the process if that is not enough."""
     if _received:
         return
     while frame is not None:
-        if frame.f_code.co_name in DEAF:  # an exception would be printed there, and forgotten
+        if frame.f_code.co_name in DEAF:  # try again later
             threading.Timer(0.01, signal.raise_signal, (number,)).start()
             return
         frame = frame.f_back
@@ -74,10 +74,10 @@ def _receive(number: int, frame: FrameType | None) -> None:
 
 
 def _watch(reading: int) -> None:
-    """End the process where a signal has not ended it in time.
+    """End the process if a signal has not ended it in time.
 
-    Whoever has installed another handler, as training does to save, answers the signal itself; but
-    for a second Ctrl-C. This thread says so, since the main thread may be inside the compiler.
+    If another handler is installed, as in training, it answers the signal, and only a second Ctrl-C
+    ends the process. This thread writes the line SAVING, because the main thread may be busy.
     """
     interrupts = 0
     while numbers := os.read(reading, 64):
@@ -94,7 +94,7 @@ def _watch(reading: int) -> None:
 
 
 def end(number: int) -> NoReturn:
-    """Leave with the exit code of a signal; Ctrl-C is said in one line."""
+    """Clean up and exit with the code of a signal; write a line for Ctrl-C."""
     with _lock:
         for action in (*reversed(_cleanups), _end_workers):
             with contextlib.suppress(Exception):
@@ -105,14 +105,14 @@ def end(number: int) -> NoReturn:
 
 
 def _end_workers() -> None:
-    """Kill worker processes, and remove their semaphores, which Python would warn about."""
+    """Kill worker processes and remove their semaphores, about which Python would warn."""
     for process in multiprocessing.active_children():
         process.kill()
     util._run_finalizers(0)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def leave(code: int) -> NoReturn:
-    """Leave without waiting, as JAX does at Python's end for processes, and Python for threads."""
+    """Exit without waiting for threads, and for processes as JAX does at Python's exit."""
     for stream in (sys.stdout, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:

@@ -1,7 +1,7 @@
-r"""Lines of text in and out: one line is what ends in \n, and nothing else ends one.
+r"""Input and output of lines of text. Only \n ends a line.
 
-\r, form feeds, U+0085 and U+2028 stay part of their line when read, and become a space when
-written, so that whoever counts lines, by whatever rule, counts as many out as in.
+\r, form feeds, U+0085 and U+2028 are part of a line that is read, and become spaces in a line that
+is written. Therefore input and output have equally many lines by every rule of counting.
 """
 
 import contextlib
@@ -19,16 +19,16 @@ from bahdanau_jax.reporting import ignore
 
 log = logging.getLogger(__name__)
 
-# Ends of lines, to some readers, that JSON leaves as they are.
+# Characters that JSON does not escape but some programs read as the end of a line.
 JSON_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
-WINDOW = 1024  # lines held at once
-CHUNK = 1 << 20  # bytes asked for at once
-LONGEST = 1 << 20  # bytes of a line: a longer one takes minutes to tokenise
+WINDOW = 1024  # lines in memory at once
+CHUNK = 1 << 20  # bytes read at once
+LONGEST = 1 << 20  # bytes of a line; the tokenisation of a longer one takes minutes
 
 
 def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
-    """A file to read, unpacked by its suffix, or stdin."""
+    """Open a file, which is unpacked by its suffix, or stdin."""
     if path is None:
         if sys.stdin is None:
             raise OSError("stdin is closed: name a file to read")
@@ -39,11 +39,11 @@ def opened(path: Path | None) -> contextlib.AbstractContextManager[BinaryIO]:
 def read(
     path: Path | None, window: int = WINDOW, too_long: Callable[[int], object] = ignore
 ) -> Iterator[list[str]]:
-    """Windows of at most so many lines, each as soon as its text is there: a terminal can converse.
+    """Yield windows of at most `window` lines as soon as they arrive, also from a terminal.
 
-    Invalid UTF-8 is replaced, with one warning on stderr. A line above LONGEST bytes is read as an
-    empty one, with a warning each, and `too_long` is told its number, from 1. Raises OSError or
-    ValueError for a file that cannot be read or unpacked.
+    Invalid UTF-8 is replaced, with one warning for the file. A line of more than LONGEST bytes is
+    read as an empty one, with a warning, and `too_long` is called with its number, from 1. Raises
+    OSError or ValueError for a file that cannot be read or unpacked.
     """
     name = "stdin" if path is None else str(path)
     number, warned = 0, False
@@ -52,12 +52,12 @@ def read(
         log.warning(f"{name}:{line}: a line of more than {LONGEST:,} bytes is read as an empty one")
         too_long(line)
 
-    with _told_of_damage(name), opened(path) as stream:
+    with _damage_as_value_error(name), opened(path) as stream:
         for lines in _windows(_chunks(path, stream), window, warn):
-            wrong = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
-            if wrong:
+            invalid = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
+            if invalid:
                 warned = True
-                where = f"{name}:{number + wrong[0] + 1}"
+                where = f"{name}:{number + invalid[0] + 1}"
                 log.warning(f"{where}: invalid UTF-8, read as U+FFFD (later ones not shown)")
             number += len(lines)
             yield [line.decode("utf-8", "replace") for line in lines]
@@ -69,16 +69,13 @@ def read_all(path: Path) -> list[str]:
 
 
 def count(path: Path) -> int:
-    """How many lines a file has. Raises as `read` does."""
-    with _told_of_damage(str(path)), opened(path) as stream:
+    """The number of lines of a file. Raises as `read` does."""
+    with _damage_as_value_error(str(path)), opened(path) as stream:
         return sum(map(len, _windows(_chunks(path, stream))))
 
 
 def total(path: Path | None) -> int | None:
-    """How many lines there will be, where that is known: of a file that can be read twice.
-
-    A damaged file is left to whoever reads it, after its good lines.
-    """
+    """The number of lines of a regular file; None for pipes and for damaged files."""
     if path is None or not path.is_file():
         return None
     try:
@@ -93,7 +90,7 @@ def to_terminal() -> bool:
 
 
 @contextlib.contextmanager
-def _told_of_damage(name: str) -> Iterator[None]:
+def _damage_as_value_error(name: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
@@ -105,14 +102,14 @@ def _windows(
     size: int = WINDOW,
     too_long: Callable[[int], object] = ignore,
 ) -> Iterator[list[bytes]]:
-    """Lines as they become complete; `too_long` is told, as soon as it is known, of each line above
-    LONGEST bytes by its number, and nothing of that line is kept."""
-    number, pieces = 1, []  # of a line whose end has not come yet
-    held = 0  # bytes of it so far
+    """Yield complete lines. A line above LONGEST bytes is not kept: it becomes empty, and
+    `too_long` is called with its number as soon as it exceeds the limit."""
+    number, pieces = 1, []  # of the incomplete line
+    size_so_far = 0  # bytes of the incomplete line
     for chunk in chunks:
         head, *lines = chunk.split(b"\n")
-        before, held = held, held + len(head)
-        if held <= LONGEST:
+        before, size_so_far = size_so_far, size_so_far + len(head)
+        if size_so_far <= LONGEST:
             pieces.append(head)
         elif before <= LONGEST:
             too_long(number)
@@ -121,17 +118,17 @@ def _windows(
             continue
         complete = [b"".join(pieces), *lines[:-1]]
         number += len(complete)
-        pieces, held = [lines[-1]], len(lines[-1])
+        pieces, size_so_far = [lines[-1]], len(lines[-1])
         for start in range(0, len(complete), size):
             yield complete[start : start + size]
-    if held:
+    if size_so_far:
         yield [b"".join(pieces)]
 
 
 def _chunks(path: Path | None, stream: BinaryIO) -> Iterator[bytes]:
-    """A file in large pieces; of a pipe or terminal, what there is at the moment."""
-    patient = path is not None and path.is_file()
-    read = stream.read if patient else stream.read1  # type: ignore[attr-defined]
+    """Chunks of a file; of a pipe or a terminal, the bytes that are available now."""
+    is_regular = path is not None and path.is_file()
+    read = stream.read if is_regular else stream.read1  # type: ignore[attr-defined]
     return iter(lambda: read(CHUNK), b"")
 
 
@@ -144,7 +141,7 @@ def _valid(line: bytes) -> bool:
 
 
 def flat(text: str) -> str:
-    r"""The text on one line: whatever Python or Unicode takes for a line's end becomes a space.
+    r"""The text on one line: every line end of Python or Unicode becomes a space.
 
     >>> flat("one\u2028two")
     'one two'
@@ -154,10 +151,10 @@ def flat(text: str) -> str:
 
 @contextlib.contextmanager
 def writer(path: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
-    """A function that writes pieces of text, which hold the ends of lines, and sees them on their
-    way; a file appears when all is written.
+    """A function that writes and flushes pieces of text, which contain their line ends.
 
-    A pipe or a device, such as /dev/stdout, is written to directly.
+    A file appears when the block ends without an error. A pipe or a device, such as /dev/stdout, is
+    written to directly.
     """
     if path is None:
         if sys.stdout is None:

@@ -1,8 +1,8 @@
-"""The `bahdanau` command: finds the subcommand, runs it, and turns what happens into an exit code.
+"""The `bahdanau` command: it runs a subcommand and returns an exit code.
 
-0: done. 2: something the user can mend, said on stderr without a traceback. 1: a fault of this
-program, with its traceback. 75: another process of the same training is lost. 130, 143 and 141:
-stopped by Ctrl-C, by SIGTERM, or by the reader of a pipe.
+0: success. 2: an error that the user can mend, with its message on stderr. 1: a fault of this
+program, with its traceback. 75: another process of the same training is lost. 130, 143 and 141: the
+command was stopped by Ctrl-C, by SIGTERM, or by the reader of a pipe.
 """
 
 import contextlib
@@ -19,31 +19,31 @@ from typing import TypeGuard
 
 from bahdanau_jax.cli import LOST, MENDABLE, jax_defaults, leaving, manual, messages
 from bahdanau_jax.cli.leaving import Terminated
-from bahdanau_jax.names import nearest, suggestion
+from bahdanau_jax.names import did_you_mean
 from bahdanau_jax.reporting import say
 
-# Each is a module of this folder with a function main(arguments).
+# Each command is a module of this folder with a function main(arguments).
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "train": "train a model, or go on with one, and report its scores",
-        "launch": "train in several processes here, and again when one of them dies",
-        "prepare": "only fetch and tokenise what a training run would read",
+        "train": "train a model, or resume its training, and report its scores",
+        "launch": "train in several processes here, and restart them when one dies",
+        "prepare": "only fetch and tokenise the text of a training run",
         "translate": "translate lines of text with a trained model",
         "align": "link the words of a translation to those of its source",
         "evaluate": "translate a file and score it against its reference",
-        "curves": "show how runs learned, side by side",
+        "curves": "compare the learning curves of runs",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
     }
 )
 
 OPTIONS: Mapping[str, str] = MappingProxyType(
     {
-        "-h, --help": "show this help; after a command, the help of that command",
+        "-h, --help": "show this help, or the help of the command before it",
         "--version": "show the version",
     }
 )
 
-# Where a ValueError comes out of one of these, it is about arrays, and the fault is ours.
+# A ValueError of one of these libraries is a fault of this program, not of the user.
 NUMERIC = frozenset({"jax", "jaxlib", "flax", "optax", "numpy"})
 Dispatch = Callable[[list[str]], int | None]
 DESCRIBED = (ValueError, OSError, MemoryError, FloatingPointError, RuntimeError)
@@ -67,11 +67,11 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None, dispatch: Dispatch | None = None) -> int:
-    """Run one command line and return its exit code; errors of this program's own leave as raised.
+    """Run one command line and return its exit code; faults of this program raise their exception.
 
-    Without `arguments`, those of the process are run. The process is then ended at once after
-    Ctrl-C, SIGTERM or an error, whatever goes on in its threads. `dispatch` runs the command that
-    the arguments name; by default it is one of COMMANDS.
+    Without `arguments`, the command line of the process is run. In that case Ctrl-C, SIGTERM or an
+    error ends the process at once, without waiting for its threads. `dispatch` runs the command
+    that the arguments name, by default one of COMMANDS.
 
     >>> main(["translate", "--run", "runs/quickstart", "--input", "source.txt"])
     """
@@ -100,20 +100,22 @@ def _awaited() -> bool:
 
 
 def _is_busy() -> bool:
-    """Whether Python would wait for a thread at its end, such as the compiler's or a search."""
+    """Whether a thread runs that Python would wait for at its exit, such as the compiler's."""
     main = threading.main_thread()
-    return any(not one.daemon and one is not main for one in threading.enumerate())
+    return any(not thread.daemon and thread is not main for thread in threading.enumerate())
 
 
 def _is_lost(error: BaseException) -> bool:
-    """Whether it was another process of the same training that failed."""
+    """Whether the error is the loss of another process of the same training."""
     distributed = sys.modules.get("bahdanau_jax.distributed")
     return distributed is not None and isinstance(error, distributed.Lost)
 
 
 def _replace_closed() -> None:
-    """A file opened later gets none of the numbers of stdin, stdout and stderr where these are
-    closed: libraries write messages to number 2. What is printed to a closed stderr is dropped."""
+    """Open /dev/null in place of a closed stdin, stdout or stderr.
+
+    Otherwise a file that is opened later could get descriptor 2, to which libraries write messages.
+    """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)
@@ -122,14 +124,14 @@ def _replace_closed() -> None:
 
 
 def _any_character() -> None:
-    """Whatever the encoding of the terminal, text with other characters is written, escaped."""
+    """Escape characters that the encoding of the terminal does not have."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:
-    """What is buffered and cannot be written is dropped: else Python tries again as it exits."""
+    """Drop buffered output that cannot be written; otherwise Python tries again at its exit."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             if stream is not None:
@@ -143,14 +145,14 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
     _any_character()
     try:
         code = None
-        # SystemExit is how --help leaves; errors come as errors.
+        # --help raises SystemExit; errors are other exceptions.
         with messages.shown(), contextlib.suppress(SystemExit):
             code = dispatch(list(arguments))
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a closed pipe is caught
+            sys.stdout.flush()  # inside `try`, which catches a closed pipe
         return code or 0
     except KeyboardInterrupt:
-        if not leaving.received():  # otherwise `leaving.end` says it
+        if not leaving.received():  # otherwise `leaving.end` writes this line
             say("bahdanau: interrupted")
         return 130
     except BrokenPipeError:
@@ -158,7 +160,7 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
     except Terminated:
         return 143
     except BaseException as error:
-        if number := leaving.received():  # a library made this error of the signal
+        if number := leaving.received():  # a library turned the signal into this error
             return 128 + number
         if not _is_mendable(error) or os.environ.get("BAHDANAU_TRACEBACK"):
             raise
@@ -170,7 +172,7 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int | None:
-    """The exit code, where a command has one of its own."""
+    """Run the command that the arguments name; return its exit code, or None for success."""
     if not arguments:
         raise ValueError(f"no command given; one of {', '.join(COMMANDS)}, or --help")
     name, *rest = arguments
@@ -179,7 +181,7 @@ def _dispatch(arguments: list[str]) -> int | None:
     elif name == "--version":
         print(_version())
     elif name not in COMMANDS:
-        hint = suggestion(nearest(name, COMMANDS), f"the commands are {', '.join(COMMANDS)}")
+        hint = did_you_mean(name, COMMANDS, f"the commands are {', '.join(COMMANDS)}")
         raise ValueError(f"no command {name!r}; {hint}")
     else:
         return importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
@@ -195,30 +197,30 @@ def _version() -> str:
 
 
 def _is_mendable(error: BaseException) -> TypeGuard[Exception]:
-    """Whether it is about what the user gave: values, files, a model too large, divergence."""
+    """Whether the user can mend it: values, files, a model that is too large, divergence."""
     if not isinstance(error, DESCRIBED):
         return False
-    if isinstance(error, RuntimeError):  # of XLA, which has no class for it
+    if isinstance(error, RuntimeError):  # XLA has no class for missing memory
         return "RESOURCE_EXHAUSTED" in str(error)
     return isinstance(error, MemoryError) or not _is_numeric(error.__traceback__)
 
 
 def describe(error: Exception) -> str:
-    """What went wrong, for people: an OSError leads with the file it is about."""
+    """The message of an error for users; that of an OSError begins with its file."""
     if isinstance(error, MemoryError | RuntimeError):
         return (
             "not enough memory: lower decoding.batch_size, the beam size or --n-best to translate, "
             "data.batch_size to train, or make the model smaller"
         )
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-        return "no space is left where the output goes: free some, or write elsewhere"
+        return "no space is left on the device of the output: free some, or write elsewhere"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error).strip() or type(error).__name__
 
 
 def _is_numeric(trace: TracebackType | None) -> bool:
-    """Whether the innermost frame, the one that raised, belongs to a library of arrays."""
+    """Whether the frame that raised the error belongs to a library of arrays."""
     package = ""
     while trace is not None:
         package = trace.tb_frame.f_globals.get("__name__", "").partition(".")[0]

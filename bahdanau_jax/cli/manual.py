@@ -1,8 +1,7 @@
-"""The help of a command, for a terminal of 80 columns; quick to make, since JAX is not imported.
+"""The help of a command for a terminal of 80 columns, without an import of JAX.
 
-A dataclass of options says what its help shows: its docstring, its comments, and the attributes
-EXAMPLES (command lines), COMMON (the settings that are shown at first), BEHIND (what follows the
-options).
+The help comes from a dataclass of options: its docstring, its comments, and its attributes EXAMPLES
+(command lines), COMMON (settings on the first page) and BEHIND (arguments after the options).
 """
 
 import inspect
@@ -16,44 +15,44 @@ from bahdanau_jax.cli import fields
 from bahdanau_jax.cli.fields import Option
 
 WIDTH = 80
-COLUMN = 30  # where the words of an option begin
+COLUMN = 30  # the first column of an option's explanation
 ALL = "all"
 
 
 def topics(cls: type) -> list[str]:
-    """What may follow --help: the sections of the settings, and `all`."""
-    sections = dict.fromkeys(one.section for one in fields.options(cls) if one.section)
+    """The words that may follow --help: the sections of the settings, and `all`."""
+    sections = dict.fromkeys(option.section for option in fields.options(cls) if option.section)
     return [*sections, ALL]
 
 
 def text(cls: type, command: str, topic: str = "", default: Any = None) -> str:
-    """The help of a command: all of it, or for a command with sections, what comes first.
+    """The help of a command, or a part of it.
 
     Args:
-        topic: one of `topics(cls)` to show those settings; "" for the first page.
-        default: whose values are shown as the defaults.
+        topic: one of `topics(cls)` for these settings; "" for the first page.
+        default: an instance whose values are shown as the defaults.
     """
-    found = fields.options(cls, command, default)
+    options = fields.options(cls, command, default)
     sections = topics(cls)[:-1]
     chosen = sections if topic == ALL else [topic] if topic else []
-    parts = [] if topic in sections else [*_first(cls, command, found)]
+    parts = [] if topic in sections else [*_first_page(cls, command, options)]
     for section in chosen:
-        listed = [one for one in found if one.section == section]
-        parts.append(_listed(f"settings of {section}:", listed))
+        settings = [option for option in options if option.section == section]
+        parts.append(_listed(f"settings of {section}:", settings))
     if sections and not topic:
-        parts.append(_more(command, found, sections))
+        parts.append(_more(command, options, sections))
     return "\n\n".join(parts) + "\n"
 
 
-def _first(cls: type, command: str, found: Sequence[Option]) -> Iterator[str]:
-    needed = [one for one in found if one.default is tyro.MISSING]
-    given = " ".join(f"{one.name} {one.value}".strip() for one in needed)
+def _first_page(cls: type, command: str, options: Sequence[Option]) -> Iterator[str]:
+    required = [option for option in options if option.default is tyro.MISSING]
+    arguments = " ".join(f"{option.name} {option.value}".strip() for option in required)
     paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
     extra: Callable[[], str] = getattr(cls, "listing", str)
     common: Sequence[str] = getattr(cls, "COMMON", ())
-    own = [one for one in found if not one.section]
-    settings = {one.name: one for one in found}
-    usage = ("usage:", command, given, "[OPTIONS]", getattr(cls, "BEHIND", ""))
+    own = [option for option in options if not option.section]
+    settings = {option.name: option for option in options}
+    usage = ("usage:", command, arguments, "[OPTIONS]", getattr(cls, "BEHIND", ""))
     yield " ".join(filter(None, usage))
     yield filled(summary(cls))
     yield examples(getattr(cls, "EXAMPLES", ()))
@@ -69,8 +68,8 @@ def summary(cls: type) -> str:
     return " ".join((inspect.getdoc(cls) or "").split("\n\n")[0].split())
 
 
-def _more(command: str, found: Sequence[Option], sections: Sequence[str]) -> str:
-    count = sum(bool(one.section) for one in found)
+def _more(command: str, options: Sequence[Option], sections: Sequence[str]) -> str:
+    count = sum(bool(option.section) for option in options)
     return filled(
         f"All {count} settings: {command} --help SECTION, where SECTION is "
         f"{', '.join(sections)} or {ALL}. After a CONFIG, the help shows its values."
@@ -78,12 +77,12 @@ def _more(command: str, found: Sequence[Option], sections: Sequence[str]) -> str
 
 
 def examples(lines: Sequence[str]) -> str:
-    """Command lines under their title, each whole, so that it can be copied."""
+    """Command lines under a title; each is one line, which can be copied."""
     return "\n".join(["examples:", *(f"  {line}" for line in lines)])
 
 
 def table(title: str, rows: Mapping[str, str]) -> str:
-    """Names and what they mean, under a title."""
+    """Names and their explanations under a title."""
     return "\n".join([title, *_rows(rows, 2)])
 
 
@@ -91,25 +90,25 @@ def filled(paragraph: str) -> str:
     return textwrap.fill(" ".join(paragraph.split()), WIDTH, **KEPT)
 
 
-# Neither options nor addresses are cut at their hyphens.
+# Options and addresses are not split at their hyphens.
 KEPT: Mapping[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
 
 
 def _listed(title: str, options: Sequence[Option]) -> str:
-    return "\n".join([title, *(line for one in options for line in _described(one))])
+    return "\n".join([title, *(line for option in options for line in _described(option))])
 
 
-def _described(one: Option) -> Iterator[str]:
-    """An option's lines: its name beside its words, and its choices below."""
-    name, margin = f"  {one.name} {one.value}".rstrip(), " " * COLUMN
-    words = " ".join(filter(None, [one.words, _default(one.default)]))
+def _described(option: Option) -> Iterator[str]:
+    """The lines of an option: its name beside its explanation, and its choices below."""
+    name, margin = f"  {option.name} {option.value}".rstrip(), " " * COLUMN
+    words = " ".join(filter(None, [option.words, _default(option.default)]))
     lines = textwrap.wrap(words, WIDTH - COLUMN, **KEPT)
     if len(name) + 2 > COLUMN or not lines:
         yield name
     else:
         yield f"{name:<{COLUMN}}{lines.pop(0)}"
     yield from (margin + line for line in lines)
-    yield from _rows(one.choices, 6)
+    yield from _rows(option.choices, 6)
 
 
 def _rows(rows: Mapping[str, str], indent: int) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Warnings of this package as the command line shows them: `bahdanau: warning: ...` on stderr.
+"""Warnings of this package on the command line: `bahdanau: warning: ...` on stderr.
 
-A program that imports the package keeps the standard logging and warnings.
+Programs that import the package keep the standard logging and warnings.
 """
 
 import contextlib
@@ -15,7 +15,8 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def line(level: str, message: str) -> str:
-    """
+    """A message in one line.
+
     >>> line("WARNING", "the checkpoint\\nis damaged")
     'bahdanau: warning: the checkpoint is damaged'
     """
@@ -23,7 +24,7 @@ def line(level: str, message: str) -> str:
 
 
 class Handler(logging.Handler):
-    """Writes to what sys.stderr is at that time."""
+    """A logging handler that writes to the current sys.stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(line(record.levelname, record.getMessage()))
@@ -31,7 +32,7 @@ class Handler(logging.Handler):
 
 @contextlib.contextmanager
 def shown() -> Iterator[None]:
-    """Within, records of the package's loggers and its own warnings are lines on stderr."""
+    """A context in which log records and warnings of the package become lines on stderr."""
     logger, handler, before = logging.getLogger(PACKAGE), Handler(), warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

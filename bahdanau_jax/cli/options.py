@@ -1,7 +1,6 @@
 """Options of a command from a dataclass, by tyro, with errors of one line.
 
-Every option takes one value (`--model.gate-bias False`), so a command line reads the same way
-whatever the fields' types.
+Every option takes one value, also a boolean one (`--model.gate-bias False`).
 """
 
 import contextlib
@@ -14,21 +13,21 @@ from typing import TypeVar
 import tyro
 
 from bahdanau_jax.cli import fields, manual
-from bahdanau_jax.names import nearest, suggestion
+from bahdanau_jax.names import did_you_mean, nearest
 
 Options = TypeVar("Options")
 
-FRAME = "│╭╮╰╯─|+- "  # what tyro draws around its messages, also where there is only ASCII
+FRAME = "│╭╮╰╯─|+- "  # characters of the frame that tyro draws around a message, also in ASCII
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def parse(
     cls: type[Options], arguments: Sequence[str], command: str, default: Options | None = None
 ) -> Options:
-    """The command line as a `cls`; its docstring and its fields' comments are the help.
+    """Parse a command line into a `cls`, whose docstring and comments of fields are the help.
 
-    Fields not given come from `default`. Raises ValueError, in one line, for what cannot be read;
-    leaves through SystemExit(0) after --help.
+    Missing options have their values in `default`. Raises ValueError, in one line, for arguments
+    that cannot be parsed, and SystemExit(0) after --help.
 
     >>> parse(Translate, ["--run", "runs/quickstart"], "bahdanau translate").n_best
     1
@@ -38,9 +37,9 @@ def parse(
         print(manual.text(cls, command, topic, default), end="")
         raise SystemExit(0)
     _reject_unknown(cls, arguments, command)
-    said = io.StringIO()
+    message = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(message):
             return tyro.cli(
                 cls,
                 args=list(arguments),
@@ -51,11 +50,11 @@ def parse(
     except SystemExit as leaving:
         if leaving.code in (None, 0):
             raise
-        raise ValueError(f"{one_line(said.getvalue())} ({command} --help)") from None
+        raise ValueError(f"{one_line(message.getvalue())} ({command} --help)") from None
 
 
 def one_line(message: str) -> str:
-    """tyro's framed message without frame, title, colours and help texts.
+    """Remove frame, title, colours and help texts from a message of tyro.
 
     >>> one_line("╭─ Value error ─╮\\n│ Error parsing --x: not an INT │\\n╰───────────────╯")
     'Error parsing --x: not an INT'
@@ -70,71 +69,74 @@ def one_line(message: str) -> str:
     words = " ".join(sections[0]) or " ".join(message.split())
     missing = re.findall(r"(--[\w.-]+|[A-Z]{2,}) [^()]*\(required\)", words)
     if words.startswith("Missing from") and missing:
-        named = ["CONFIG" if name.isupper() else name for name in missing]
-        return f"missing: {', '.join(named)}"
+        names = ["CONFIG" if name.isupper() else name for name in missing]
+        return f"missing: {', '.join(names)}"
     return words
 
 
 def help_asked(cls: type, arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    """The command line without -h or --help, and the topic behind it: "" for none.
+    """Split a command line into the arguments without --help, and the topic after --help.
 
-    The topic is None where no help is asked for.
+    The topic is "" where --help has none, and None where there is no --help.
 
     >>> help_asked(Train, ["quickstart", "--help", "model"])
     (['quickstart'], 'model')
     """
-    asked = next((at for at, one in enumerate(arguments) if one in ("-h", "--help")), None)
-    if asked is None:
+    place = next((i for i, word in enumerate(arguments) if word in ("-h", "--help")), None)
+    if place is None:
         return list(arguments), None
-    before, after = list(arguments[:asked]), list(arguments[asked + 1 :])
+    before, after = list(arguments[:place]), list(arguments[place + 1 :])
     topic = after.pop(0) if after and after[0] in manual.topics(cls) else ""
     return before + after, topic
 
 
 def _reject_unknown(cls: type, arguments: Sequence[str], command: str) -> None:
-    """Before tyro looks: it reports a missing option first, though a misspelt one is the cause."""
-    known = [one.name for one in fields.options(cls) if one.name.startswith("-")]
+    """Raise ValueError for an unknown option.
+
+    tyro reports a missing required option first, even if a misspelt option is the cause.
+    """
+    known = [option.name for option in fields.options(cls) if option.name.startswith("-")]
     for argument in arguments:
         if argument == "--":
             break
-        given = argument.partition("=")[0]
-        name = given.replace("_", "-")
+        written = argument.partition("=")[0]
+        name = written.replace("_", "-")
         if name.startswith("--") and name not in known:
-            hint = suggestion(meant(name, known), f"see {command} --help")
-            raise ValueError(f"no option {given}; {hint}")
+            hint = did_you_mean(name, known, f"see {command} --help", find=candidates)
+            raise ValueError(f"no option {written}; {hint}")
 
 
-# Names from other programs -> what the option is called here.
+# Names of options in other programs -> the names of the same options here.
 ALIASES: Mapping[str, str] = MappingProxyType(
     {"attn": "attention", "epochs": "steps", "iterations": "steps", "updates": "steps"}
 )
-MOST = 3  # options that one question names
-SHORTEST = 3  # letters that the beginning of a word should have
+MOST = 3  # options in one suggestion
+SHORTEST = 3  # letters of an abbreviated word, at least
 
 
-def meant(name: str, known: Sequence[str]) -> list[str]:
-    """The options that an unknown one may stand for, the likeliest kind alone; none if none is.
+def candidates(name: str, known: Sequence[str]) -> list[str]:
+    """The known options that an unknown one may stand for, by the first rule that has any.
 
-    In this order: the last part of a dotted name, its initials, a section whose field is called
-    name, beginnings of its words, and a similar spelling.
+    The rules in their order: the last part of a dotted name is equal; its initials are equal; the
+    name is a section with a field `name`; its words are abbreviated; the spelling is similar.
 
-    >>> meant("--lr", ["--workdir", "--optimizer.learning-rate"])
+    >>> candidates("--lr", ["--workdir", "--optimizer.learning-rate"])
     ['--optimizer.learning-rate']
     """
-    said = ALIASES.get(name[2:], name[2:])
+    word = ALIASES.get(name[2:], name[2:])
     leaves = {option: option[2:].rpartition(".")[2] for option in known}
-    spelt = nearest(name, known) or nearest(said, leaves.values())
-    kinds: tuple[Callable[[str, str], bool], ...] = (
-        lambda option, leaf: leaf == said,
-        lambda option, leaf: "-" in leaf and "".join(w[0] for w in leaf.split("-")) == said,
-        lambda option, leaf: option == f"--{said}.name",
-        lambda option, leaf: _begin(said.split("-"), leaf.split("-")),
-        lambda option, leaf: option in spelt or leaf in spelt,
+    similar = nearest(name, known) or nearest(word, leaves.values())
+    rules: tuple[Callable[[str, str], bool], ...] = (
+        lambda option, leaf: leaf == word,
+        lambda option, leaf: "-" in leaf and "".join(w[0] for w in leaf.split("-")) == word,
+        lambda option, leaf: option == f"--{word}.name",
+        lambda option, leaf: _abbreviates(word.split("-"), leaf.split("-")),
+        lambda option, leaf: option in similar or leaf in similar,
     )
-    found = ([o for o, leaf in leaves.items() if kind(o, leaf)] for kind in kinds)
-    return next(filter(None, found), [])[:MOST]
+    matches = ([o for o, leaf in leaves.items() if rule(o, leaf)] for rule in rules)
+    return next(filter(None, matches), [])[:MOST]
 
 
-def _begin(asked: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether each word asked for is long enough and begins one of these."""
-    return all(len(a) >= SHORTEST and any(w.startswith(a) for w in words) for a in asked)
+def _abbreviates(short: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether each short form is long enough and begins one of the words."""
+    return all(len(s) >= SHORTEST and any(w.startswith(s) for w in words) for s in short)

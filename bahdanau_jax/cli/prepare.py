@@ -12,15 +12,14 @@ from bahdanau_jax.reporting import say
 
 @dataclass(frozen=True)
 class Prepare(experiment.Experiment):
-    """Fetch and tokenise the text, build the vocabularies, and say what was found.
+    """Fetch and tokenise the text, learn the vocabularies, and print statistics.
 
-    A table goes to stderr and JSON to stdout. `bahdanau train` with the same folder then starts at
-    once.
+    stderr gets a table, stdout JSON. `bahdanau train` with the same folder then starts at once.
     """
 
-    export: Path | None = None  # also write the corpora as text, gold alignments beside them, here
-    tfds: Path | None = None  # also write them as a TFDS dataset, as TFDS/NAME/1.0.0
-    name: str = "parallel_text"  # of that dataset
+    export: Path | None = None  # a folder for the corpora as text, with their gold alignments
+    tfds: Path | None = None  # a folder for the corpora as a TFDS dataset, TFDS/NAME/1.0.0
+    name: str = "parallel_text"  # the name of the TFDS dataset
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau prepare quickstart --workdir runs/quickstart",
@@ -50,5 +49,5 @@ def main(arguments: Sequence[str]) -> None:
     if options.tfds is not None:
         folder = data.write_tfds(options.settings.data, options.tfds, options.name)
         say(f"written: {folder}")
-    del statistics["lengths"]  # long; the picture shows them, and the store keeps them
+    del statistics["lengths"]  # they are long; the picture and the store have them
     print(json.dumps(statistics, indent=2))

@@ -22,32 +22,35 @@ from rich.text import Text
 from bahdanau_jax.cli import leaving
 from bahdanau_jax.reporting import PLAIN, SILENT, Plain, Reporter, Stage
 
-PROMPT = 2.0  # seconds after which a stage is named where there is no terminal
-WORTH_A_LINE = 2.0  # seconds of a stage that leaves a line on the terminal
+PROMPT = 2.0  # seconds after which a stage is named if there is no terminal
+WORTH_A_LINE = 2.0  # seconds after which a finished stage keeps a line on the terminal
 WIDTH = 16  # columns of a bar
-RESTORE = b"\r\x1b[2K\x1b[?25h"  # an empty line and a visible cursor, for a terminal
+RESTORE = b"\r\x1b[2K\x1b[?25h"  # terminal codes for an empty line and a visible cursor
 
 
-def wanted(asked: bool | None, to_terminal: bool) -> bool:
-    """Whether to show it: as asked; else where stderr is a terminal that the output is not on."""
+def wanted(option: bool | None, to_terminal: bool) -> bool:
+    """Whether to show progress: the value of the option, if it is set.
+
+    Otherwise progress is shown if stderr is a terminal and the output goes elsewhere.
+    """
     return sys.stderr is not None and (
-        asked if asked is not None else sys.stderr.isatty() and not to_terminal
+        option if option is not None else sys.stderr.isatty() and not to_terminal
     )
 
 
 def on_terminal() -> bool:
-    """Whether stderr is a terminal that can draw a line again."""
+    """Whether stderr is a terminal that can redraw a line."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 @contextlib.contextmanager
 def reporter(shown: bool = True, keep: bool = True, counts: bool = False) -> Iterator[Reporter]:
-    """Whoever shows the stages of a command.
+    """The reporter of a command.
 
     Args:
-        shown: False: nothing is said of stages.
-        keep: a line stays on the terminal for each stage that took long.
-        counts: elsewhere, too, a line says at the end of a stage what was done.
+        shown: whether stages are shown.
+        keep: whether each long stage keeps a line on the terminal.
+        counts: whether each stage ends with a line if stderr is no terminal.
     """
     if sys.stderr is None or not shown:
         yield SILENT if sys.stderr is None else PLAIN
@@ -63,7 +66,7 @@ def reporter(shown: bool = True, keep: bool = True, counts: bool = False) -> Ite
 
 
 class Lines(Plain):
-    """A line for each stage that lasts a moment, without control characters."""
+    """A line for each stage that lasts longer than PROMPT, without control characters."""
 
     def __init__(self, counts: bool):
         self._counts, self._current = counts, None
@@ -89,7 +92,7 @@ class Lines(Plain):
 
 
 class Bars:
-    """One line that is drawn again and again: the stage, its bar, the rate and the time left."""
+    """One line that is redrawn: the stage, its bar, the rate and the time left."""
 
     live = True
 
@@ -102,7 +105,7 @@ class Bars:
             _Count(),
             console=Console(stderr=True),
             transient=True,
-            redirect_stdout=False,  # results go to stdout, whatever is drawn on stderr
+            redirect_stdout=False,  # stdout is for results
         )
         self._current: _Shown | None = None
         self._bars.start()
@@ -125,21 +128,21 @@ class Bars:
             self._bars.start()
 
     def finish(self) -> None:
-        """End the current stage; one that took long leaves a line."""
+        """End the current stage; a long stage keeps a line."""
         if self._current is None:
             return
-        said, seconds = self._current.summary()
+        summary, seconds = self._current.summary()
         self._bars.remove_task(self._current.task)
         self._current = None
         if self._keep and seconds >= WORTH_A_LINE:
-            self.note(said)
+            self.note(summary)
 
     def close(self) -> None:
         self._bars.stop()
 
 
 class _Counted:
-    """A stage that knows how long it took, and how much was done in it."""
+    """A stage that measures its time and counts its work."""
 
     def __init__(self, name: str, unit: str):
         self._name, self._unit = name, unit
@@ -152,13 +155,13 @@ class _Counted:
         pass
 
     def summary(self) -> tuple[str, float]:
-        """What is left to say of it, and the seconds that it took."""
+        """A line about the stage, and its time in seconds."""
         seconds = time.monotonic() - self._began
-        said = f"{self._name}: {seconds:,.0f} s"
+        line = f"{self._name}: {seconds:,.0f} s"
         if self._unit and self._done:
             rate = self._done / max(seconds, 1e-3)
-            said += f", {self._done:,} {self._unit}, {rate:,.1f} a second"
-        return said, seconds
+            line += f", {self._done:,} {self._unit}, {rate:,.1f} a second"
+        return line, seconds
 
 
 class _Shown(_Counted):
@@ -168,7 +171,7 @@ class _Shown(_Counted):
         super().__init__(name, unit)
         self._bars, self.task = bars, task
 
-    # A thread may still report on a stage after the next one began, whose bar is then gone.
+    # A thread may still report on a stage whose bar was removed because the next one began.
 
     def advance(self, amount: int = 1) -> None:
         super().advance(amount)
@@ -181,14 +184,14 @@ class _Shown(_Counted):
 
 
 class _Bar(BarColumn):
-    """Nothing for a stage whose end is not known."""
+    """A bar, which is empty for a stage without a total."""
 
     def render(self, task: Task):
         return Text("") if task.total is None else super().render(task)
 
 
 class _Count(ProgressColumn):
-    """How much is done, how fast, and the time left; or the time so far."""
+    """The completed part, the rate, and the time left, or the elapsed time if that is unknown."""
 
     def render(self, task: Task) -> Text:
         done, unit = f"{task.completed:,.0f}", task.fields["unit"]
@@ -207,7 +210,8 @@ class _Count(ProgressColumn):
 
 
 def _clock(seconds: float) -> str:
-    """
+    """A time in minutes and seconds.
+
     >>> _clock(75)
     '1:15'
     """

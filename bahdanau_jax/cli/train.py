@@ -14,19 +14,19 @@ from bahdanau_jax.reporting import SILENT, say
 
 @dataclass(frozen=True)
 class Train(experiment.Experiment):
-    """Train a model, then score it on the test pairs and draw what it looks at.
+    """Train a model, then score it on the test pairs and draw its attention.
 
-    On a folder that holds a run already, training goes on from its last checkpoint. Any field of
-    the configuration can be set here, for example --training.steps 500. Ctrl-C saves and leaves.
+    If the folder holds a run, its training is resumed from the last checkpoint. Any field of the
+    configuration can be set here, for example --training.steps 500. Ctrl-C saves and exits.
 
-    One run may have several processes, on one or several hosts. Those that SLURM, Open MPI,
-    Kubernetes or Cloud TPU started find each other; elsewhere each is told by three options.
+    One run may have several processes, on one or several hosts. SLURM, Open MPI, Kubernetes and
+    Cloud TPU connect them automatically; elsewhere each process needs the last three options.
     """
 
     profile: str = ""  # FIRST:LAST, such as 10:15: trace these updates into WORKDIR/profile
-    coordinator: str = ""  # HOST:PORT where process 0 listens; or BAHDANAU_COORDINATOR
-    processes: int = 0  # how many there are, 1: no others; or BAHDANAU_PROCESSES
-    process_id: int = -1  # which of them this is, from 0; or BAHDANAU_PROCESS_ID
+    coordinator: str = ""  # HOST:PORT of process 0; or BAHDANAU_COORDINATOR
+    processes: int = 0  # the number of processes; or BAHDANAU_PROCESSES
+    process_id: int = -1  # the number of this process, from 0; or BAHDANAU_PROCESS_ID
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau train quickstart --workdir runs/quickstart",
@@ -62,39 +62,39 @@ def main(arguments: Sequence[str]) -> int | None:
                 trained = run.train(
                     options.settings, options.workdir, options.profile, BEGAN, reporter
                 )
-            except training.Interrupted as interrupted:  # whoever stopped it waits for no report
+            except training.Interrupted as interrupted:
                 if is_main:
                     say(f"bahdanau: {interrupted}")
-                return 128 + signal.SIGTERM  # whoever counts 0 as done would not go on
+                return 128 + signal.SIGTERM  # exit code 0 would mean that training is complete
         if is_distributed or not is_main:
-            found = None
+            summary = None
         else:
             from bahdanau_jax.report import report
 
-            found = report.write(trained, reporter)
+            summary = report.write(trained, reporter)
     if is_distributed and is_main:
-        _go_on_alone(arguments)
-    if found is not None:
-        print(found)
-        sys.stdout.flush()  # shown before what comes next, also where it goes through a buffer
+        _report_in_one_process(arguments)
+    if summary is not None:
+        print(summary)
+        sys.stdout.flush()  # the summary comes before the next line also through a buffer
         say(_next_command(options))
 
 
 def _next_command(options: Train) -> str:
-    """What a user may do with the run, to copy."""
+    """A command that translates with the run, to copy."""
     built_in = options.settings.data.train.startswith("builtin:en-fr")
     line = "The man saw a white house ." if built_in else "..."
     run = shlex.quote(str(options.workdir))
     return f"next: echo '{line}' | bahdanau translate --run {run}"
 
 
-def _go_on_alone(arguments: Sequence[str]) -> None:
-    """Become a process without others, whose finished run is then reported on.
+def _report_in_one_process(arguments: Sequence[str]) -> None:
+    """Replace this process by one that is not distributed and writes the report of the run.
 
-    The devices and the memory of the training process are free for it, and reading a checkpoint
-    would otherwise wait for the others.
+    This frees the devices and the memory of training. In a distributed process, reading a
+    checkpoint would wait for the other processes.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    alone = ["train", *arguments, "--processes", "1"]
-    os.execv(sys.executable, [sys.executable, "-m", "bahdanau_jax.cli.main", *alone])
+    command = ["train", *arguments, "--processes", "1"]
+    os.execv(sys.executable, [sys.executable, "-m", "bahdanau_jax.cli.main", *command])

@@ -18,6 +18,7 @@ from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.unk_options import Known
 from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.names import choose
 from bahdanau_jax.reporting import say
 
 log = logging.getLogger(__name__)
@@ -27,29 +28,29 @@ log = logging.getLogger(__name__)
 class Translate:
     """Translate text, one sentence a line: each line in gives exactly one line out.
 
-    An empty line gives an empty one. With --n-best, a line gives at most as many as asked for, no
-    text twice, in the form 'number ||| text ||| score', where number counts the lines read from 0.
+    An empty line gives an empty one. With --n-best, a line gives at most N different translations,
+    in the form 'number ||| text ||| score', where number counts the input lines from 0.
 
-    Settings of the search default to those of the run; several runs translate together.
+    The defaults of the search are the settings of the run. Several runs form an ensemble.
     """
 
-    # the folder of a trained model; given again for each further one
+    # the folder of a trained model; repeat the option for an ensemble
     run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
-    input: Path | None = None  # a file, also .gz or .xz; stdin where none is named
-    output: Path | None = None  # a file, which appears when complete; stdout where none is named
+    input: Path | None = None  # a file, also .gz or .xz; default: stdin
+    output: Path | None = None  # a file, which appears when complete; default: stdout
     n_best: int = 1  # translations of each line
-    format: Literal["text", "jsonl"] = "text"  # what is written
-    prefix: Path | None = None  # a file: line i is what the translation of line i begins with
-    preset: str = ""  # settings of the search by name, instead of the run's
-    checkpoint: str = "best"  # which checkpoints of a run
-    average: int = 1  # how many checkpoints of each run; their weights are averaged
-    weights: str = ""  # which weights of a checkpoint
+    format: Literal["text", "jsonl"] = "text"  # the output format
+    prefix: Path | None = None  # a file whose line i is the beginning of translation i
+    preset: str = ""  # named settings of the search, instead of the run's
+    checkpoint: str = "best"  # the checkpoints of a run
+    average: int = 1  # number of checkpoints of each run, whose weights are averaged
+    weights: str = ""  # the weights of a checkpoint
     trust_code: bool = False  # import the module that the run names (module:attribute), if it does
     line_buffered: bool = False  # answer each line before the next is translated
-    progress: bool | None = None  # on stderr; by default where that is a terminal
-    replace_unk: bool = False  # write for each UNK the source word that it looked at
-    lexicon: Path | None = None  # what to write instead: lines of source word, tab, target word
-    reference: Path | None = None  # say on stderr what BLEU is, and what --replace-unk does to it
+    progress: bool | None = None  # show progress on stderr; default: if stderr is a terminal
+    replace_unk: bool = False  # replace each UNK by the source word with the largest weight
+    lexicon: Path | None = None  # translations for replaced words: lines of source, tab, target
+    reference: Path | None = None  # print BLEU, and the effect of --replace-unk, on stderr
     settings: Annotated[DecodingConfig, tyro.conf.arg(name="")] = field(
         default_factory=DecodingConfig
     )
@@ -75,7 +76,7 @@ def _jsonl(index: int, hypothesis: Hypothesis) -> Iterator[str]:
     yield "\n"
 
 
-# By format and by whether several translations of a line were asked for: the pieces of a line.
+# (format, whether there are several translations of a line) -> function that formats a hypothesis.
 FORMATS: Mapping[tuple[str, bool], Callable[[int, Hypothesis], Iterator[str]]] = MappingProxyType(
     {
         ("text", False): _text,
@@ -86,7 +87,7 @@ FORMATS: Mapping[tuple[str, bool], Callable[[int, Hypothesis], Iterator[str]]] =
 )
 
 
-# Settings that count only where another has this value.
+# Setting -> (other setting, its value) without which the setting has no effect.
 ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "alpha": ("length_normalization", "wu"),
@@ -99,11 +100,11 @@ ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
 def main(arguments: Sequence[str]) -> None:
     chosen = _parse(arguments)
     _check(chosen)
-    _say_what_does_nothing(arguments, chosen.settings)
+    _warn_about_unused(arguments, chosen.settings)
     to_terminal = chosen.output is None and lines.to_terminal()
     shown = progress.wanted(chosen.progress, to_terminal)
     form = FORMATS[chosen.format, chosen.n_best > 1]
-    given = _differences(chosen.settings, _configured(chosen))
+    overrides = _differences(chosen.settings, _configured(chosen))
     loading = chosen.progress is not False and progress.on_terminal()
     with progress.reporter(loading, keep=shown) as reporter:
         reporter.stage("loading the model")
@@ -120,18 +121,18 @@ def main(arguments: Sequence[str]) -> None:
             "translating", lines.total(chosen.input) if reporter.live else None, "lines"
         )
         windows = lines.read(chosen.input, 1 if chosen.line_buffered else lines.WINDOW)
-        for window, begun in _prefixed(windows, chosen.prefix):
+        for window, prefixes in _prefixed(windows, chosen.prefix):
             ranked = model.translate(
                 window,
                 n_best=chosen.n_best,
-                prefixes=begun,
+                prefixes=prefixes,
                 first=index,
                 advance=translating.advance,
-                **given,
+                **overrides,
             )
             watch(index, ranked)
             ranked = known(window, ranked)
-            numbered = [(row, h) for row, each in enumerate(ranked, start=index) for h in each]
+            numbered = [(i, h) for i, hypotheses in enumerate(ranked, index) for h in hypotheses]
             write(itertools.chain.from_iterable(itertools.starmap(form, numbered)))
             index += len(window)
     watch.report()
@@ -139,7 +140,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _parse(arguments: Sequence[str]) -> Translate:
-    """Read twice: the settings of the run, or of a preset, are the defaults, also in --help."""
+    """Parse twice: the settings of the run, or of a preset, are the defaults, also in --help."""
     plain = [argument for argument in arguments if argument not in ("-h", "--help")]
     default = None
     try:
@@ -155,19 +156,19 @@ def _parse(arguments: Sequence[str]) -> Translate:
 
 
 def _configured(chosen: Translate) -> DecodingConfig:
-    """The settings of the first run; where it has none, loading it will say so."""
+    """The settings of the first run; if it has none, its loading will raise an error."""
     path = chosen.run[0] / run_folder.CONFIG
     return Config.load(path).decoding if path.is_file() else DecodingConfig()
 
 
 def _differences(settings: DecodingConfig, base: DecodingConfig) -> dict[str, Any]:
-    """What of the settings is not as in the base."""
-    wanted, there = dataclasses.asdict(settings), dataclasses.asdict(base)
-    return {name: value for name, value in wanted.items() if value != there[name]}
+    """The settings whose values differ from the base."""
+    values, defaults = dataclasses.asdict(settings), dataclasses.asdict(base)
+    return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def _check(chosen: Translate) -> None:
-    """Before the model is loaded, which takes a while."""
+    """Check the options before the model is loaded, which takes seconds."""
     for folder in chosen.run:
         run_folder.require(folder)
     if not 1 <= chosen.n_best <= MOST_TRANSLATIONS:
@@ -175,7 +176,7 @@ def _check(chosen: Translate) -> None:
             f"--n-best is {chosen.n_best}, but should be between 1 and {MOST_TRANSLATIONS}"
         )
     if chosen.preset and chosen.preset not in SEARCHES:
-        raise ValueError(f"no --preset {chosen.preset}; known: {', '.join(SEARCHES)}")
+        choose(SEARCHES, chosen.preset, "--preset")
     if wrong := faults(Config(decoding=chosen.settings)):
         raise ValueError("\n".join(wrong))
     if chosen.settings.method == "beam" and chosen.settings.beam_size < chosen.n_best:
@@ -184,19 +185,19 @@ def _check(chosen: Translate) -> None:
             " (the number of translations wanted)"
         )
     if chosen.lexicon and not chosen.replace_unk:
-        raise ValueError("--lexicon is about --replace-unk True, which is missing")
+        raise ValueError("--lexicon needs --replace-unk True, which is missing")
     for option in ("input", "prefix", "lexicon", "reference"):
         path = getattr(chosen, option)
         if path is not None and not path.exists():
             raise FileNotFoundError(2, f"no such file (--{option})", str(path))
 
 
-def _say_what_does_nothing(arguments: Sequence[str], settings: DecodingConfig) -> None:
-    """On stderr, for each option given that counts only beside another."""
-    given = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
+def _warn_about_unused(arguments: Sequence[str], settings: DecodingConfig) -> None:
+    """Warn about each option that has no effect without another one."""
+    written = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
     for name, (other, value) in ONLY_WITH.items():
-        option, needed = (f"--{each.replace('_', '-')}" for each in (name, other))
-        if option in given and getattr(settings, other) != value:
+        option, needed = (f"--{setting.replace('_', '-')}" for setting in (name, other))
+        if option in written and getattr(settings, other) != value:
             log.warning("%s counts only with %s %s", option, needed, value)
 
 
@@ -206,29 +207,29 @@ def _load(chosen: Translate):
     names = ("checkpoint", "average", "weights", "trust_code")
     if chosen.trust_code:
         import_from_here()
-    how = {n: getattr(chosen, n) for n in names if getattr(chosen, n) != getattr(Translate, n)}
-    models = [trained.load(folder, **how) for folder in chosen.run]
+    changed = {n: getattr(chosen, n) for n in names if getattr(chosen, n) != getattr(Translate, n)}
+    models = [trained.load(folder, **changed) for folder in chosen.run]
     return models[0] if len(models) == 1 else trained.ensemble(models)
 
 
 def _prefixed(
     windows: Iterator[list[str]], path: Path | None
 ) -> Iterator[tuple[list[str], list[str] | None]]:
-    """Each window with its lines of the file of prefixes, which has as many in all.
+    """Each window with its prefixes, of which the file has one for each line.
 
-    A line whose prefix is too long to be read becomes a blank one, as if it were too long itself.
+    A line whose prefix is too long becomes blank, like a line that is too long.
     """
     if path is None:
         yield from zip(windows, itertools.repeat(None))
         return
-    unread: set[int] = set()  # numbers of lines, from 1
-    prefixes = enumerate(itertools.chain.from_iterable(lines.read(path, too_long=unread.add)), 1)
+    too_long: set[int] = set()  # numbers of lines, from 1
+    numbered = enumerate(itertools.chain.from_iterable(lines.read(path, too_long=too_long.add)), 1)
     for window in windows:
-        taken = [*itertools.islice(prefixes, len(window))]
+        taken = [*itertools.islice(numbered, len(window))]
         if len(taken) < len(window):
-            raise ValueError(f"{path} has fewer lines than the input: one each, please")
-        begun = [text for _, text in taken]
-        window = ["" if n in unread else line for line, (n, _) in zip(window, taken, strict=True)]
-        yield window, begun
-    if next(prefixes, None) is not None:
-        raise ValueError(f"{path} has more lines than the input: one each, please")
+            raise ValueError(f"{path} has fewer lines than the input; expected one for each line")
+        prefixes = [text for _, text in taken]
+        window = ["" if n in too_long else line for line, (n, _) in zip(window, taken, strict=True)]
+        yield window, prefixes
+    if next(numbered, None) is not None:
+        raise ValueError(f"{path} has more lines than the input; expected one for each line")

@@ -1,4 +1,4 @@
-"""UNK replacement as `bahdanau translate` offers it."""
+"""UNK replacement in `bahdanau translate`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +10,8 @@ from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.reporting import say
 
 
-class Asked(Protocol):
-    """What the command line says of it."""
+class Options(Protocol):
+    """The options of UNK replacement."""
 
     @property
     def input(self) -> Path | None: ...
@@ -26,64 +26,65 @@ class Asked(Protocol):
 
 
 class Known:
-    """Hypotheses without UNK, window by window, and what that does to BLEU.
+    """Replace UNK in the hypotheses of each window, and measure the effect on BLEU.
 
-    Where it was not asked for, hypotheses pass as they are, and have one BLEU.
+    Without --replace-unk, hypotheses are not changed, and only their BLEU is measured.
     """
 
-    def __init__(self, asked: Asked, run):
+    def __init__(self, options: Options, run):
         from bahdanau_jax import decoding
 
-        self._asked, self._run = asked, run
+        self._options, self._run = options, run
         self._lexicon = {}
-        if asked.lexicon is not None:
-            text = lines.read_all(asked.lexicon)
-            self._lexicon = decoding.read_lexicon(text, str(asked.lexicon))
-        self._best: list[Hypothesis] = []  # of each line, kept only beside a reference
-        sides = [path for path in (asked.reference, asked.input) if path and path.is_file()]
-        if len(sides) == 2:  # both can be read again
+        if options.lexicon is not None:
+            text = lines.read_all(options.lexicon)
+            self._lexicon = decoding.read_lexicon(text, str(options.lexicon))
+        self._best: list[Hypothesis] = []  # the best of each line, if there is a reference
+        sides = [path for path in (options.reference, options.input) if path and path.is_file()]
+        if len(sides) == 2:  # regular files can be read twice
             self._compare(*map(lines.count, sides))
 
     def _compare(self, references: int, sources: int) -> None:
         if references != sources:
             raise ValueError(
-                f"{self._asked.reference} has {references} lines, but the input {sources}; line i "
-                "of one should translate line i of the other"
+                f"{self._options.reference} has {references} lines, but the input {sources}; line "
+                "i of one should translate line i of the other"
             )
 
     def __call__(
         self, sources: Sequence[str], ranked: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
-        found = self._replaced(sources, ranked) if self._asked.replace_unk else ranked
-        if self._asked.reference is not None:
-            self._best += [each[0] for each in found]
-        return found
+        if self._options.replace_unk:
+            ranked = self._replaced(sources, ranked)
+        if self._options.reference is not None:
+            self._best += [hypotheses[0] for hypotheses in ranked]
+        return ranked
 
     def _replaced(
         self, sources: Sequence[str], ranked: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
         from bahdanau_jax import decoding
 
-        found = [
-            [decoding.replace_unknown(h, self._run.codecs, line, self._lexicon) for h in each]
-            for line, each in zip(sources, ranked, strict=True)
+        replaced = [
+            [decoding.replace_unknown(h, self._run.codecs, line, self._lexicon) for h in hypotheses]
+            for line, hypotheses in zip(sources, ranked, strict=True)
         ]
-        if decoding.METHODS[self._asked.settings.method].stochastic:
-            return found
-        return [decoding.distinct(each) for each in found]
+        if decoding.METHODS[self._options.settings.method].stochastic:
+            return replaced
+        return [decoding.distinct(hypotheses) for hypotheses in replaced]
 
     def report(self) -> None:
-        """On stderr: BLEU on ordinary text and on tokens in lower case, with and without UNK."""
+        """Print BLEU of ordinary text and of tokens in lower case, with and without UNK."""
         from bahdanau_jax import evaluation
 
-        if self._asked.reference is None:
+        if self._options.reference is None:
             return
-        references = lines.read_all(self._asked.reference)
+        references = lines.read_all(self._options.reference)
         self._compare(len(references), len(self._best))
         effect = evaluation.unknown_effect(
             self._best, references, self._run.codecs[1].tokenizer.tokenize
         )
-        if not self._asked.replace_unk:
+        if not self._options.replace_unk:
             for name in ("BLEU", "BLEU-tokenized-lowercased"):
                 effect[name] = effect.pop(f"{name}-with-UNK")
         for name, value in effect.items():

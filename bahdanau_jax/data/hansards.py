@@ -5,9 +5,9 @@ Its tokeniser set hyphens apart and spelt out what French elides and contracts:
     le heure · je ai · que il · ce est · jusque ici     l'heure · j'ai · qu'il · c'est · jusqu'ici
     de le public · à les tâches · permettez - moi       du public · aux tâches · permettez-moi
 
-A model of ordinary text reads the right column; the spans say where each word of the left stands
-in it. What was spelt out is not always certain: "de le" is "du" before a noun, and stays before an
-infinitive (de le faire), which endings and a list tell apart.
+A model of ordinary text reads the right column; the spans are the positions in it of each word on
+the left. Some forms are ambiguous: "de le" becomes "du" before a noun, but remains before an
+infinitive (de le faire); endings and lists of words decide.
 """
 
 import re
@@ -19,26 +19,26 @@ from typing import NamedTuple
 
 class _Form(NamedTuple):
     text: str
-    words: int  # how many words it is the form of
-    glued: bool  # to what follows
+    words: int  # number of original words
+    glued: bool  # no space before the next form
 
 
 CONTRACTED: Mapping[tuple[str, str], str] = MappingProxyType(
     {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
 )
 
-# Word -> the beginnings of words before which it is elided; "" is any vowel or mute h.
+# Word -> pattern of the words before which it is elided; "" is any vowel or mute h.
 ELIDED: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("le", "de", "je", "me", "te", "se", "ne", "que"), ""),
         **dict.fromkeys(("jusque", "lorsque", "puisque", "quoique"), ""),
-        "ce": "[eéê]",  # c'est, c'était, c'en; before other vowels it is "cet"
+        "ce": "[eéê]",  # c'est, c'était, c'en; "cet" before other vowels
         "si": "ils?$",
         "quelque": "une?$",
     }
 )
 
-# Beginnings of words whose h is not mute, and of others before which nothing is elided.
+# Beginnings of words with an aspirated h, and of other words that prevent elision.
 UNELIDED = re.compile(
     r"h(a(ch|ie|in|ïr|ïs|lète|ll|lt|meau|nch|ndicap|ngar|nt|rass|rceler|rcèl|rdi|reng|rgn|ricot"
     r"|rpe|sard|ât|uss|ut|vre)|âte|éri?ss|éros|être|ein|ennir|ernie|eurt|ibou|iérarch|isser|och"
@@ -47,8 +47,8 @@ UNELIDED = re.compile(
     re.IGNORECASE,
 )
 
-# Before "le" too little tells an infinitive from a noun: these are infinitives, and words in -er
-# that are no nouns by the second list. Before "les" nouns end in s or x.
+# After "le", these words are infinitives, and so are words in -er that the second pattern does not
+# list as nouns. After "les" the ending suffices: nouns end in s or x.
 INFINITIVES = re.compile(
     r"faire|dire|lire|écrire|croire|voir|avoir|savoir|recevoir|devoir|vouloir|être|mettre|battre"
     r"|connaître|suivre|vivre|rendre|prendre|comprendre|apprendre|entendre|attendre|défendre|vendre"
@@ -62,12 +62,12 @@ NOUNS = re.compile(
 
 
 def ordinary(words: Sequence[str], language: str) -> tuple[str, list[tuple[int, int]]]:
-    """The text that these words are the tokens of, and where in it each of them stands.
+    """Join the words to ordinary text; returns it with the span of each word.
 
     >>> ordinary(["le", "heure", "de", "le", "vote"], "fr")
     ("l'heure du vote", [(0, 2), (2, 7), (8, 10), (8, 10), (11, 15)])
 
-    Raises ValueError for a language of which no rules are known.
+    Raises ValueError for a language without rules.
     """
     if language not in RULES:
         raise ValueError(
@@ -119,7 +119,7 @@ def _contracted(word: str, following: str, after: str) -> str:
 
 
 def _is_pronoun(article: str, after: str) -> bool:
-    """Whether le or les stands before an infinitive."""
+    """Whether le or les is a pronoun, that is, the next word is an infinitive."""
     if article == "les":
         return after.endswith(("er", "ir", "re"))
     return bool(INFINITIVES.fullmatch(after)) or (after.endswith("er") and not NOUNS.search(after))

@@ -1,4 +1,4 @@
-"""What a user should know about the corpora of a configuration before training, a line each."""
+"""Remarks on the corpora of a configuration before training, a line each."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -8,9 +8,9 @@ from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.tokens.codec import SIDES
 
-SAMPLE = 1_000  # first pairs of each corpus that are looked at
-LEAST = 4  # characters on average, above which a sentence without a space is hardly one word
-# What an empty split means.
+SAMPLE = 1_000  # pairs at the beginning of each corpus that are examined
+LEAST = 4  # average characters of a sentence without spaces that is more than a single word
+# The consequence of an empty split.
 EMPTY = {
     "dev": "data.dev is empty: without dev scores, the newest checkpoint is used as the best",
     "test": "data.test is empty: the report has no test scores",
@@ -18,46 +18,45 @@ EMPTY = {
 
 
 def on_splits(config: DataConfig) -> list[str]:
-    """What is not measured.
+    """A line about scores that are not measured because a split is empty.
 
     >>> on_splits(DataConfig(train="text:a.en,a.fr", dev="text:b.en,b.fr"))
     ['data.test is empty: the report has no test scores (name pairs: --data.test text:F,F)']
     """
     empty = [split for split in EMPTY if not getattr(config, split)]
-    found = []
-    if empty:
-        means = "; ".join(EMPTY[split] for split in empty)
-        options = ", ".join(f"--data.{split} text:F,F" for split in empty)
-        found.append(f"{means} (name pairs: {options})")
-    return found
+    if not empty:
+        return []
+    means = "; ".join(EMPTY[split] for split in empty)
+    options = ", ".join(f"--data.{split} text:F,F" for split in empty)
+    return [f"{means} (name pairs: {options})"]
 
 
 def on_other_corpora(config: DataConfig) -> list[str]:
-    """A line for each split with pairs of a built-in corpus that the model is not trained on.
+    """A line for each split with pairs of a built-in corpus that is not in `data.train`.
 
-    A configuration that was changed in Python has them where its `train` alone was replaced.
+    This happens if a program replaces `train` alone in a configuration.
     """
-    trained, found = splits.corpora(config.train), []
+    trained, lines = splits.corpora(config.train), []
     for split in EMPTY:
         corpora = splits.corpora(getattr(config, split))
-        others = sorted(each for each in corpora - trained if each.startswith("builtin:"))
+        others = sorted(name for name in corpora - trained if name.startswith("builtin:"))
         if others:
-            found.append(
+            lines.append(
                 f"data.{split} has pairs of {', '.join(others)}, but data.train has none of these, "
                 f"so their scores would say little about this model: name other pairs by "
                 f'data.{split}, or set it to ""'
             )
-    return found
+    return lines
 
 
 def on_words(config: DataConfig) -> list[str]:
-    """A line for each side whose sentences are mostly one word of the vocabulary each.
+    """A line for each side of which most sentences are a single word, as in Chinese text.
 
-    So a text without spaces between words, such as Chinese, is found in its first pairs.
+    Only the first pairs of each corpus are examined.
     """
     if config.vocabulary != "words":
         return []
-    corpora = [c.address for c in addresses.corpora(config.train)]
+    corpora = [corpus.address for corpus in addresses.corpora(config.train)]
     pairs = [*itertools.chain.from_iterable(_first(address, config) for address in corpora)]
     sides = zip(SIDES, zip(*pairs, strict=True), strict=True) if pairs else ()
     return [
@@ -69,12 +68,12 @@ def on_words(config: DataConfig) -> list[str]:
 
 
 def _first(address: str, config: DataConfig) -> Iterator[addresses.Pair]:
-    if address.startswith("builtin:"):  # which have spaces
+    if address.startswith("builtin:"):  # its sentences have spaces
         return iter(())
-    return itertools.islice(addresses.one(address, config), SAMPLE)
+    return itertools.islice(addresses.pairs(address, config), SAMPLE)
 
 
 def _is_unspaced(sentences: Sequence[str]) -> bool:
-    full = [words for words in map(str.split, sentences) if words]
-    alone = [words[0] for words in full if len(words) == 1]
-    return 2 * len(alone) > len(full) and sum(map(len, alone)) >= LEAST * len(alone)
+    split = [words for words in map(str.split, sentences) if words]
+    single = [words[0] for words in split if len(words) == 1]
+    return 2 * len(single) > len(split) and sum(map(len, single)) >= LEAST * len(single)

@@ -1,7 +1,7 @@
-"""Where in a line its words, its tokens and the units of a model stand, and so which makes which.
+"""The positions of words, tokens and units of a model in a line of text.
 
-A span is beginning and end in the line as it was written: before cleaning, tokenising and lower
-case. Units are what the ids of `Codec.encode` stand for: words, characters or pieces of words.
+A span is (start, end) in the original line, before cleaning, tokenising and lower case. Units
+correspond to the ids of `Codec.encode`: words, characters or pieces of words.
 """
 
 import difflib
@@ -20,11 +20,11 @@ from bahdanau_jax.data.tokens.codec import Codec
 
 Span = tuple[int, int]
 
-LONGEST_MATCHED = 500  # characters of a word within which cleaning is followed
+LONGEST_MATCHED = 500  # characters; cleaning is matched character by character in shorter words
 
 
 class Segmented(NamedTuple):
-    """A line as a model reads it, and the words that are counted in it."""
+    """A line as a model reads it, and its words."""
 
     text: str
     words: tuple[str, ...]  # W words, casing kept
@@ -32,23 +32,25 @@ class Segmented(NamedTuple):
 
 
 def word_spans(text: str) -> list[Span]:
-    """What stands between white space.
+    """The spans of the words between white space.
 
     >>> word_spans("A b.")
     [(0, 1), (2, 4)]
     """
-    return [found.span() for found in re.finditer(r"\S+", text)]
+    return [match.span() for match in re.finditer(r"\S+", text)]
 
 
 def token_spans(codec: Codec, text: str) -> list[Span]:
-    """The tokeniser's words."""
+    """The spans of the tokens."""
     tokenised, origins = _origins(codec, text)
     return [_cover(origins[a:b]) for a, b in word_spans(tokenised)]
 
 
 def unit_spans(codec: Codec, text: str) -> list[Span]:
-    """Of each id of `codec.encode(text)` without EOS. A unit that is but a space, as some pieces
-    and characters are, stands where the next character does."""
+    """The span of each id of `codec.encode(text)` without EOS.
+
+    A unit that is only a space has the span of the next character.
+    """
     tokenised, origins = _origins(codec, text)
     spans = []
     for a, b in codec.vocabulary.spans(tokenised):
@@ -58,7 +60,10 @@ def unit_spans(codec: Codec, text: str) -> list[Span]:
 
 
 def overlaps(words: Sequence[Span], units: Sequence[Span]) -> Bool[np.ndarray, "W U"]:
-    """Which units share a character with which words; EOS, last on both axes, is one of each."""
+    """Whether each word shares a character with each unit.
+
+    EOS is the last word and the last unit, and overlaps only with itself.
+    """
     w = np.array(words, np.int64).reshape(-1, 2)
     u = np.array(units, np.int64).reshape(-1, 2)
     both = np.zeros((len(w) + 1, len(u) + 1), bool)
@@ -68,11 +73,10 @@ def overlaps(words: Sequence[Span], units: Sequence[Span]) -> Bool[np.ndarray, "
 
 
 def _origins(codec: Codec, text: str) -> tuple[str, list[Span]]:
-    """`codec.tokenize(text)`, and where each of its characters comes from; a space comes from
-    where the next character does.
+    """`codec.tokenize(text)`, and the span that each of its characters comes from.
 
-    Tokenisers set spaces and drop characters, so the tokenised text is looked up in the cleaned
-    one, from left to right.
+    A space has the span of the next character. Tokenisers insert spaces and drop characters, so
+    the tokenised text is searched for in the cleaned text, from left to right.
     """
     config = codec.config
     tokenised = codec.tokenizer.tokenize(clean(config, text))
@@ -93,8 +97,8 @@ def _origins(codec: Codec, text: str) -> tuple[str, list[Span]]:
 
 
 def _cleaned(config: DataConfig, text: str) -> tuple[str, list[Span]]:
-    """The characters of the cleaned text without white space, and where each comes from."""
-    found = []
+    """The characters of the cleaned text without white space, and their spans in `text`."""
+    origins = []
     for start, end in word_spans(text):
         word = text[start:end]
         cleaned = clean(config, word)
@@ -104,12 +108,16 @@ def _cleaned(config: DataConfig, text: str) -> tuple[str, list[Span]]:
         elif len(word) <= LONGEST_MATCHED:
             blocks = _blocks(word, cleaned)
         for a, b, c, d in blocks:
-            found += [(one, (start + a, start + b)) for one in cleaned[c:d] if not one.isspace()]
-    return "".join(one for one, _ in found), [span for _, span in found]
+            span = (start + a, start + b)
+            origins += [(char, span) for char in cleaned[c:d] if not char.isspace()]
+    return "".join(char for char, _ in origins), [span for _, span in origins]
 
 
 def _blocks(word: str, cleaned: str) -> list[tuple[int, int, int, int]]:
-    """Parts of `word` and what they became: single characters, but for what was changed."""
+    """(start, end) in `word` and in `cleaned` of corresponding parts.
+
+    Unchanged parts are single characters.
+    """
     blocks = []
     for tag, a, b, c, d in difflib.SequenceMatcher(None, word, cleaned, False).get_opcodes():
         same = [(a + i, a + i + 1, c + i, c + i + 1) for i in range(b - a)]
@@ -135,7 +143,7 @@ def _hansards(codec: Codec, language: str, line: str) -> Segmented:
     return Segmented(text, tuple(words), spans)
 
 
-# What is counted as a word of a line, given the codec and the language of its side.
+# Level of alignment -> function of the codec, the language and a line that cuts the line in words.
 LEVELS: Mapping[str, Callable[[Codec, str, str], Segmented]] = MappingProxyType(
     {
         "word": lambda codec, language, line: _cut(line, word_spans(line)),

@@ -107,8 +107,8 @@ def test_pruning_waits_for_no_trainer(run, command_line):
 
 WRONG = {
     ("--prune", "-1"): "--prune is -1, but should be at least 1",
-    ("--words", "a,b"): "--words goes with --import",
-    ("--import", "a.npz", "--verify"): "--import makes a new run folder: give it no other work",
+    ("--words", "a,b"): "--words needs --import, which is missing",
+    ("--import", "a.npz", "--verify"): "--import makes a new run folder: leave out the other",
     ("--import", "a.npz", "--words", "a"): "--words is 'a', but should be two files",
     ("--import", "no.safetensors"): "no.safetensors",
     ("--prune", "x"): "",

@@ -159,7 +159,7 @@ def test_empty_and_missing_files(call, files, tmp_path):
         ("--resamples", 0, "0 resamples: there should be at least one"),
         ("--seed", -1, "--seed is -1, but should be at least 0"),
         ("--beam-size", 0, "--beam-size is 0, but should be at least 1"),
-        ("--length-bins", "10,x", "--length-bins is '10,x', but should be numbers that grow"),
+        ("--length-bins", "10,x", "--length-bins is '10,x', but should be increasing numbers"),
         ("--length-bins", "10,5", "should be positive and grow, as 10,20,30, not 10,5"),
     ],
 )

@@ -260,5 +260,5 @@ def test_the_help_says_what_ctrl_c_does(capsys):
     with pytest.raises(SystemExit):
         launch.main(["--help"])
     told = " ".join(capsys.readouterr().out.split())
-    assert "The first Ctrl-C, or SIGTERM, saves the run and leaves" in told
+    assert "The first Ctrl-C, or SIGTERM, saves the run and ends the command" in told
     assert "A second Ctrl-C ends all processes at once, without saving." in told

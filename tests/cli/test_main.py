@@ -221,7 +221,7 @@ def test_output_without_space_is_one_line_and_exits_2(statement):
     with open("/dev/full", "w") as full:
         done = answering(statement, stdout=full, env=buffered)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert done.stderr.startswith("bahdanau: no space is left where the output goes")
+        assert done.stderr.startswith("bahdanau: no space is left on the device of the output")
         assert answering(statement, stdout=full, stderr=full, env=buffered).returncode == 2
 
 

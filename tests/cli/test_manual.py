@@ -93,7 +93,7 @@ def test_help_begins_with_examples_that_are_command_lines(name):
         arguments = words[words.index("bahdanau") + 1 :]
         while arguments:
             command = arguments[0]
-            own, rest = launch._parted(arguments[1:])
+            own, rest = launch._split(arguments[1:])
             assert command.startswith(name) or rest
             parse(command, own)
             arguments, name = rest, ""

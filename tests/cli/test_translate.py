@@ -206,11 +206,11 @@ def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
         ("--output", missing / "out"): f"{missing / 'out'}: the folder does not exist",
         ("--n-best", "0"): "--n-best is 0, but should be between 1 and 1000",
         (): "missing: --run (bahdanau translate --help)",
-        ("--preset", "fast"): "no --preset fast; known: default, greedy, groundhog",
+        ("--preset", "fast"): "no --preset 'fast'; known: default, greedy, groundhog",
         ("--beam-size", "0"): "decoding.beam_size is 0, but should be at least 1",
         ("--max-ratio", "1e9"): "decoding.max_ratio is 1000000000.0, but should be above 0 and at "
         "most 100",
-        ("--lexicon", missing): "--lexicon is about --replace-unk True, which is missing",
+        ("--lexicon", missing): "--lexicon needs --replace-unk True, which is missing",
         ("--prefix", missing): f"{missing}: no such file (--prefix)",
         ("--n-best", "3", "--beam-size", "2"): "--beam-size is 2, but should be at least 3"
         " (the number of translations wanted)",
@@ -281,7 +281,9 @@ def test_prefixes_go_with_their_lines(call, run, stdin, tmp_path):
     for text, count in ((b"a\nb\n", "more"), (b"a\n" * 4, "fewer")):
         stdin(text)
         code, _, err = call("translate", "--run", "x", "--prefix", prefixes)
-        message = f"bahdanau: {prefixes} has {count} lines than the input: one each, please\n"
+        message = (
+            f"bahdanau: {prefixes} has {count} lines than the input; expected one for each line\n"
+        )
         assert (code, err) == (2, message)
 
 

@@ -11,8 +11,7 @@ import pytest
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.preparation import prepare
 from bahdanau_jax.data.sources import addresses
-from bahdanau_jax.data.store import chunks
-from bahdanau_jax.data.tokens import codec
+from bahdanau_jax.data.tokens import codec, text_chunks
 
 ROOT = str(Path(__file__).resolve().parents[2])
 ENGLISH = ["The man isn't here.", "", "A dog saw the man, the dog and the cat.", "Yes!"]
@@ -89,6 +88,15 @@ def test_another_length_limit_keeps_the_vocabulary_and_makes_another_store(confi
     assert len(list((tmp_path / "work/store").iterdir())) == 2
 
 
+def test_each_stage_begins_once_and_where_needed(config, tmp_path):
+    stages = []
+    prepare(config, tmp_path / "work", stages.append)
+    prepare(config, tmp_path / "work", stages.append)
+    prepare(dataclasses.replace(config, max_tokens=0), tmp_path / "work", stages.append)
+    first, second, longer = ["tokenise", "learn", "encode"], [], ["tokenise", "encode"]
+    assert stages == [*first, "ready", *second, "ready", *longer, "ready"]
+
+
 def test_another_vocabulary_needs_another_folder(config, tmp_path):
     prepare(config, tmp_path / "work")
     with pytest.raises(ValueError, match="data.vocabulary = 'words', but it is now 'characters'"):
@@ -163,7 +171,7 @@ def files_of(folder):
     ],
 )
 def test_any_number_of_processes_gives_the_same_bytes(tmp_path, monkeypatch, change):
-    monkeypatch.setattr(chunks, "SIZE", 40)
+    monkeypatch.setattr(text_chunks, "SIZE", 40)
     train = "builtin:en-fr/train?pairs=230&max=9; 2*builtin:reverse/train?pairs=50"
     config = DataConfig(train=train, dev="", test="", **change)
     one, two = (

@@ -1,7 +1,7 @@
-"""The grid of padded shapes: few, since each compiles a program, and with little padding.
+"""A small set of padded shapes with little padding; each shape compiles a program.
 
-A cell (S, T) holds what has at most S source and T target positions. What it holds is either one
-pair or, where batches are cut first, the longest source and the longest target of one batch.
+A shape (S, T) holds an extent of at most S source and T target positions. An extent is the lengths
+of one pair or, where batches are cut first, the longest source and longest target of a batch.
 """
 
 from collections.abc import Sequence
@@ -10,21 +10,21 @@ import numpy as np
 from jaxtyping import Float, Int
 
 BucketShape = tuple[int, int]  # padded lengths (S, T), EOS counted
-Extents = Int[np.ndarray, "N 2"]  # positions that a source and a target need
+Extents = Int[np.ndarray, "N 2"]  # source and target positions
 
-MOST_LEVELS = 64  # different lengths a side, told apart when cells are chosen
-MOST_ROUNDS = 8  # of exchanging every cell for a better one
+MOST_LEVELS = 64  # different lengths of a side; others are rounded up while shapes are chosen
+MOST_ROUNDS = 8  # rounds in which each shape is exchanged for a better one
 
 
 def choose(
     extents: Extents, most: int, largest: BucketShape | None = None
 ) -> tuple[BucketShape, ...]:
-    """At most `most` cells with few positions S + T in all when each extent gets its cheapest one.
+    """Choose at most `most` shapes so that the sum of S + T over all extents is small.
 
-    The last cell holds everything: it is `largest`, or else as large as the extents need. Cells are
-    added greedily, each the one that saves most, and then each is exchanged for a better one until
-    none is to be found. Europarl, 600,000 pairs of up to 50 words, 12 cells: see
-    docs/results/README.md for what remains of the padding.
+    Each extent counts with the cheapest shape that holds it. The last shape holds all extents: it
+    is `largest`, by default the smallest such shape. Shapes are added greedily, then each one is
+    exchanged for a better one until there is none. docs/results/README.md has the remaining padding
+    of Europarl.
 
     >>> choose(np.array([[3, 4], [3, 5], [20, 22]]), 2)
     ((3, 5), (20, 22))
@@ -42,7 +42,7 @@ def choose(
         chosen.append(shape)
     for _ in range(MOST_ROUNDS):
         before = list(chosen)
-        for i in range(1, len(chosen)):  # the first holds everything, and stays
+        for i in range(1, len(chosen)):  # the first one, which holds everything, stays
             others = chosen[:i] + chosen[i + 1 :]
             chosen[i] = saved.best(others)[0]
         if chosen == before:
@@ -51,34 +51,32 @@ def choose(
 
 
 def longest(extents: Extents) -> BucketShape:
-    """The smallest cell that holds all of them, at least one."""
+    """The smallest shape that holds all extents, of which there is at least one."""
     source, target = extents.max(0)
     return int(source), int(target)
 
 
 def place(extents: Extents, shapes: Sequence[BucketShape]) -> Int[np.ndarray, " N"]:
-    """For each extent the index of the cheapest cell that holds it; cells by rising cost.
+    """For each extent, the index of the cheapest shape that holds it; shapes have rising costs.
 
-    Raises ValueError where none does.
+    Raises ValueError for an extent that no shape holds.
     """
-    fits = np.zeros(len(extents), bool)
-    found = np.zeros(len(extents), np.int64)
-    for i in reversed(
-        range(len(shapes))
-    ):  # by rising cost, so that the last to write is the cheapest
-        here = (extents <= np.array(shapes[i])).all(1)
-        found[here] = i
-        fits |= here
-    if not fits.all():
-        source, target = extents[~fits][0]
+    is_placed = np.zeros(len(extents), bool)
+    places = np.zeros(len(extents), np.int64)
+    for i in reversed(range(len(shapes))):  # cheaper shapes overwrite more expensive ones
+        fits = (extents <= np.array(shapes[i])).all(1)
+        places[fits] = i
+        is_placed |= fits
+    if not is_placed.all():
+        source, target = extents[~is_placed][0]
         raise ValueError(
             f"no shape of {list(shapes)} holds {source} source, {target} target tokens"
         )
-    return found
+    return places
 
 
 def _points(extents: Extents) -> tuple[Extents, Float[np.ndarray, " P"]]:
-    """Different extents, rounded up to one of few levels a side, and how many there are of each."""
+    """The different extents after rounding up to at most MOST_LEVELS a side, and their counts."""
     levels = [_levels(side) for side in extents.T]
     source, target = (
         np.searchsorted(level, side) for level, side in zip(levels, extents.T, strict=True)
@@ -97,26 +95,26 @@ def _levels(lengths: Int[np.ndarray, " N"]) -> Int[np.ndarray, " L"]:
 
 
 def _corners(points: Extents) -> Extents:
-    """Every cell that is as long as some point on each side."""
+    """Every shape whose S is the source of a point and whose T is the target of a point."""
     return np.stack(np.meshgrid(*map(np.unique, points.T)), axis=-1).reshape(-1, 2)
 
 
 class _Savings:
-    """How many positions one more cell saves, for every candidate at once."""
+    """The positions that one more shape saves, for all candidates at once."""
 
     def __init__(self, points: Extents, counts: Float[np.ndarray, " P"], grid: Extents):
         self._points, self._grid = points, grid
         self._sums = grid.sum(1).astype(np.float32)
-        # [P, G]: the pairs that a candidate could hold.
+        # [P, G]: the number of pairs at a point if the candidate holds them, else 0.
         holds = (points[:, None] <= grid[None]).all(2)
         self._counts = np.where(holds, counts[:, None], 0).astype(np.float32)
 
     def best(self, chosen: Sequence[BucketShape]) -> tuple[BucketShape, float]:
-        """The candidate that saves most beside the chosen cells, and what it saves."""
+        """The candidate that saves most in addition to the chosen shapes, and its savings."""
         costs = np.full(len(self._points), np.inf, np.float32)
         for shape in chosen:
-            here = (self._points <= np.array(shape)).all(1)
-            costs[here] = np.minimum(costs[here], sum(shape))
+            fits = (self._points <= np.array(shape)).all(1)
+            costs[fits] = np.minimum(costs[fits], sum(shape))
         gains = np.maximum(costs[:, None] - self._sums, 0)
         gains *= self._counts
         total = gains.sum(0)

@@ -1,4 +1,4 @@
-"""From planned batches to padded arrays, made ahead of the consumer in a thread."""
+"""Planned batches as padded arrays, which a thread makes ahead of the consumer."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,16 +11,16 @@ from bahdanau_jax.data.batches import bucket_shapes
 from bahdanau_jax.data.batches.plan import Plan, Planned, Rows
 from bahdanau_jax.data.store.store import Pairs, Ragged
 
-DEV_SHAPES = 3  # evaluation visits few batches: more programs cost more than padding
-ENDLESS = 1 << 40  # batches; Grain asks for a number
-PREFETCHED = 16  # batches made ahead, in a thread
+DEV_SHAPES = 3  # evaluation has few batches, so more programs cost more than padding
+ENDLESS = 1 << 40  # batches; Grain requires a length
+PREFETCHED = 16  # batches that a thread makes ahead
 
 
 def lay_out(pairs: Pairs, planned: Planned, process: int = 0, processes: int = 1) -> Batch:
-    """The padded batch, filler rows of weight 0 at its end; or, of several processes, its share.
+    """The padded batch, with filler rows of weight 0 at its end, or the share of a process.
 
-    The shares of all processes, one below the other, are the batch. They are equally high where
-    `processes` divides its height.
+    The shares of all processes, stacked in their order, are the batch. They have equal heights
+    where `processes` divides its height.
     """
     rows, shape, height = planned
     start, end = (height * i // processes for i in (process, process + 1))
@@ -38,7 +38,7 @@ def lay_out(pairs: Pairs, planned: Planned, process: int = 0, processes: int = 1
 def _rectangle(
     side: Ragged, rows: Rows, height: int, width: int
 ) -> tuple[Int[np.ndarray, "B L"], Bool[np.ndarray, "B L"]]:
-    """What `batch.pad` gives, with one indexing for all sentences together."""
+    """The result of `batch.pad`, by one indexing for all sentences."""
     starts, ends = side.offsets[rows], side.offsets[rows + 1]
     places = np.arange(width)
     mask = np.zeros((height, width), np.bool_)
@@ -49,7 +49,7 @@ def _rectangle(
 
 
 class _Steps:
-    """Grain's random-access source: item i is the batch of step i, for ever."""
+    """A random-access source for Grain: item i is the batch of step i."""
 
     def __init__(self, pairs: Pairs, plan: Plan, process: int, processes: int, multiple: int):
         self._pairs, self._plan, self._share = pairs, plan, (process, processes)
@@ -72,10 +72,10 @@ def train_batches(
     processes: int = 1,
     multiple: int = 1,
 ) -> Iterator[Batch]:
-    """Endless batches from a step on; of several processes, each takes its share of every one.
+    """Endless batches from a step on; each of several processes gets its share of every batch.
 
-    Those from step n are the tail of those from step 0, on any number of processes. Filler rows
-    bring the height of every batch to a multiple of `multiple`, so that devices can share it.
+    The batch of a step depends neither on `start_step` nor on the number of processes. Filler rows
+    make the height of every batch a multiple of `multiple`, so that devices can share it.
 
     >>> batches = train_batches(store, Plan(store.lengths, config, seed=1), start_step=300)
     >>> next(batches).source.shape
@@ -93,7 +93,7 @@ def train_batches(
 def each_shape(
     store: Pairs, plan: Plan, steps: Iterable[int], multiple: int = 1
 ) -> Iterator[Batch]:
-    """Of these steps, the first batch of each padded shape; in their order."""
+    """The first batch of each padded shape among these steps, in their order."""
     seen, batches = set(), _Steps(store, plan, 0, 1, multiple)
     for step in steps:
         shape = plan.at(step)[1:]
@@ -103,14 +103,12 @@ def each_shape(
 
 
 def dev_batches(pairs: Pairs, config: DataConfig) -> list[Batch]:
-    """All pairs once, by length, in few shapes; no pair is too long. Sums over them mean the same
-    in any order.
-    """
-    return [lay_out(pairs, one) for one in dev_plan(pairs, config)]
+    """All pairs once, sorted by length, in few shapes; long pairs are not dropped."""
+    return [lay_out(pairs, planned) for planned in dev_plan(pairs, config)]
 
 
 def dev_plan(pairs: Pairs, config: DataConfig) -> list[Planned]:
-    """Which pairs are in each of the `dev_batches`, and its shape."""
+    """The rows and the shape of each of the `dev_batches`."""
     by_length = np.lexsort((*pairs.lengths.T, pairs.lengths.max(1, initial=0)))
     size = config.batch_size
     batches = np.split(by_length, range(size, len(by_length), size)) if len(pairs) else []

@@ -1,7 +1,7 @@
-"""Which pairs are trained on together, in which padded shape, at which step.
+"""The plan of batches: the pairs and the padded shape of the batch of every step.
 
-Everything here is a pure function of (lengths, settings, seed, step), so the step number alone is
-the position in the data, and a run that resumes sees what it would have seen.
+The plan is a pure function of (lengths, settings, seed, step). The step number is the only position
+in the data, so a resumed run gets the same batches as an uninterrupted one.
 """
 
 import functools
@@ -21,28 +21,28 @@ from bahdanau_jax.data.store.store import Store
 Lengths = Int[np.ndarray, "N 2"]  # of source and target, EOS counted
 Rows = Int[np.ndarray, " rows"]  # of the store
 
-ROW_MULTIPLE = 8  # of the rows of a batch that is measured in words, so that devices share it
+ROW_MULTIPLE = 8  # a batch measured in words has a multiple of so many rows, for several devices
 
 
 class Planned(NamedTuple):
-    """One batch before its ids are looked up."""
+    """A batch whose ids were not read yet."""
 
-    rows: Rows  # at most `height`; the rest is filler
+    rows: Rows  # at most `height`; filler rows follow
     shape: BucketShape
     height: int
 
 
 class Corpora(NamedTuple):
-    """How a store is divided: corpus after corpus, each pair with all its encodings."""
+    """The layout of a store: corpus after corpus, each pair with all its encodings."""
 
-    pairs: tuple[int, ...]  # of each corpus
-    weights: tuple[float, ...]  # how often an epoch goes through each
-    encodings: int = 1  # rows of each pair, one after the other; epoch e takes number e modulo this
-    sample: Int[np.ndarray, " pairs"] | None = None  # the pairs to train on, rising; None: all
+    pairs: tuple[int, ...]  # number of pairs of each corpus
+    weights: tuple[float, ...]  # passes through each corpus in an epoch
+    encodings: int = 1  # consecutive rows of each pair; epoch e takes row e modulo this
+    sample: Int[np.ndarray, " pairs"] | None = None  # sorted pairs to train on; None: all
 
     @classmethod
     def of(cls, store: Store, config: DataConfig) -> Self:
-        """Raises ValueError where `data.limit_words` leaves no pair."""
+        """The corpora of a store. Raises ValueError where `data.limit_words` leaves no pair."""
         weights = tuple(corpus.weight for corpus in addresses.corpora(config.train))
         encodings, sample = store.statistics["encodings"], None
         if config.limit_words:
@@ -53,16 +53,16 @@ class Corpora(NamedTuple):
 
 
 class Plan:
-    """The batches of every step, for ever.
+    """The batches of every step of an endless training.
 
     >>> plan = Plan.of(store, config, seed=1)
-    >>> plan.at(300).cell
+    >>> plan.at(300).shape
     (27, 31)
     """
 
     @classmethod
     def of(cls, store: Store, config: DataConfig, seed: int) -> Self:
-        """The batches of the pairs of a store."""
+        """The plan for the pairs of a store."""
         return cls(store.lengths, config, seed, Corpora.of(store, config))
 
     def __init__(
@@ -78,8 +78,8 @@ class Plan:
             )
         self._batching = PLANS[config.plan](lengths, config, self._draw(0))
         self._seed, self._lengths = seed, lengths
-        self._ends: list[int] = []  # steps up to the end of each epoch that was asked for
-        # Two: the thread that looks ahead may stand in the next epoch.
+        self._ends: list[int] = []  # steps up to the end of each epoch so far
+        # Two epochs: the prefetching thread may be in the next one.
         self._cached = functools.lru_cache(maxsize=2)(self.epoch)
 
     @property
@@ -89,11 +89,11 @@ class Plan:
 
     @property
     def heights(self) -> tuple[int, ...]:
-        """Rows of a batch in each cell."""
+        """Rows of a batch of each shape."""
         return self._batching.heights
 
     def steps(self, epoch: int = 0) -> int:
-        """Batches of an epoch."""
+        """The number of batches of an epoch."""
         return self._batching.steps(self._draw(epoch))
 
     def epoch(self, epoch: int) -> list[Planned]:
@@ -110,7 +110,7 @@ class Plan:
         return self._cached(epoch)[step - (self._ends[epoch - 1] if epoch else 0)]
 
     def padding(self, epoch: int = 0) -> float:
-        """Padded positions of both sides over all positions of an epoch."""
+        """The share of padding in all positions of both sides of an epoch."""
         planned = self.epoch(epoch)
         positions = sum(sum(batch.shape) * batch.height for batch in planned)
         return 1 - sum(int(self._lengths[batch.rows].sum()) for batch in planned) / positions
@@ -119,24 +119,25 @@ class Plan:
 def draw(corpora: Corpora, seed: int, epoch: int) -> Rows:
     """The rows of an epoch in the order of the store.
 
-    A corpus of weight 1 gives each of its pairs once. One of weight w and n pairs gives round(w·n):
-    its pairs stand in an endless sequence of permutations, of which each epoch takes the next part.
+    A corpus of weight w and n pairs gives round(w·n) pairs to an epoch: every pair ⌊w⌋ times, and
+    the rest from an endless sequence of permutations, which the epochs continue.
     """
     rows, first = [], 0
     for number, (pairs, weight) in enumerate(zip(corpora.pairs, corpora.weights, strict=True)):
-        mine = _members(corpora.sample, first, pairs)
-        whole, rest = divmod(round(weight * len(mine)), len(mine)) if len(mine) else (0, 0)
-        chosen = [np.arange(len(mine))] * whole
+        members = _members(corpora.sample, first, pairs)
+        count = len(members)
+        whole, rest = divmod(round(weight * count), count) if count else (0, 0)
+        chosen = [np.arange(count)] * whole
         if rest:
             places = np.arange(epoch * rest, (epoch + 1) * rest)
-            laps = places // len(mine)
+            laps = places // count
             chosen += [
-                np.random.default_rng([seed, number, lap, 1]).permutation(len(mine))[
-                    places[laps == lap] % len(mine)
+                np.random.default_rng([seed, number, lap, 1]).permutation(count)[
+                    places[laps == lap] % count
                 ]
                 for lap in np.unique(laps)
             ]
-        rows.append(mine[np.sort(np.concatenate([*chosen, np.arange(0)]))])
+        rows.append(members[np.sort(np.concatenate([*chosen, np.arange(0)]))])
         first += pairs
     return np.concatenate(rows) * corpora.encodings + epoch % corpora.encodings
 
@@ -149,22 +150,24 @@ def _members(sample: np.ndarray | None, first: int, pairs: int) -> Int[np.ndarra
 
 
 def limited(words: Int[np.ndarray, " pairs"], limit: int) -> Int[np.ndarray, " sample"]:
-    """A sample of all pairs, the same for the same corpus, with at most `limit` words in all.
+    """A random sample of pairs with at most `limit` words in all, the same for the same corpus.
 
-    The paper's authors selected their 348 M words by domain (Axelrod et al. 2011); this does not.
+    The paper's authors selected their 348 M words by domain (Axelrod et al. 2011) instead.
     """
     order = np.random.default_rng(0).permutation(len(words))
     return np.sort(order[np.cumsum(words[order]) <= limit])
 
 
 class _Pools:
-    """The paper's: pools of pool_batches * batch_size pairs, each sorted by the longer side and cut
-    into batches (arXiv 1409.0473, appendix B.2). Only one batch, the last cut, may be short.
+    """The paper's plan: random pools, each sorted by the longer side and cut into batches.
+
+    A pool has pool_batches * batch_size pairs. Only the last batch may be short. Source: arXiv
+    1409.0473, appendix B.2.
     """
 
     def __init__(self, lengths: Lengths, config: DataConfig, rows: Rows):
         self._lengths, self._config = lengths, config
-        # The cells are the best ones for the batches of a trial epoch.
+        # The shapes are the best ones for the batches of a trial epoch.
         trial = self._sorted(np.random.default_rng([0, 0]), rows)
         largest = bucket_shapes.longest(lengths) if len(lengths) else None
         self.shapes = bucket_shapes.choose(_extents(lengths, trial), config.shapes, largest)
@@ -191,11 +194,11 @@ class _Pools:
 
 
 class _Buckets:
-    """Every pair in its cheapest cell, and batches of one cell each, with less padding than pools.
+    """Batches of pairs that have the same cheapest shape, with less padding than pools.
 
-    A batch has batch_size pairs or, where batch_words is set, as many as have that many positions
-    on the longer side. What does not fill a batch of its cell goes to the next larger one, so only
-    one batch may be short.
+    A batch has batch_size pairs or, where batch_words is set, as many pairs as have that many
+    positions on the longer side. Pairs that do not fill a batch of their shape move to the next
+    larger shape, so only one batch may be short.
     """
 
     def __init__(self, lengths: Lengths, config: DataConfig, rows: Rows):
@@ -227,12 +230,12 @@ class _Buckets:
         waiting = [rows[shape == i] for i in range(len(self.shapes))]
         batches = []
         for i, (height, larger) in enumerate(zip(self.heights, self._larger, strict=True)):
-            mine = waiting[i]
+            bucket = waiting[i]
             if larger is not None:
-                keep = len(mine) - len(mine) % height
-                waiting[larger] = np.concatenate([mine[keep:], waiting[larger]])
-                mine = mine[:keep]
-            parts = np.split(mine, range(height, len(mine), height)) if len(mine) else []
+                full = len(bucket) - len(bucket) % height
+                waiting[larger] = np.concatenate([bucket[full:], waiting[larger]])
+                bucket = bucket[:full]
+            parts = np.split(bucket, range(height, len(bucket), height)) if len(bucket) else []
             batches += [Planned(part, self.shapes[i], height) for part in parts]
         return batches
 

@@ -1,4 +1,4 @@
-"""Where sentence pairs come from: an address, `KIND:WHERE`, or several of them with weights.
+"""Sentence pairs from an address, `KIND:WHERE`, or from several addresses with weights.
 
     text:train.en.gz,train.fr.gz           line n of one file translates line n of the other
     text:a.en+b.en,a.fr+b.fr               several files a side, one after the other
@@ -12,17 +12,17 @@ Relative files lie in `data.root`; where it is not set, in the environment's BAH
 current folder or data/, whichever has all files of the corpus first.
 """
 
+import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.sources import builtin, tfds
-from bahdanau_jax.data.sources import text_files as reading
+from bahdanau_jax.data.sources import builtin, text_files, tfds
 from bahdanau_jax.data.sources.locations import located
 from bahdanau_jax.names import choose
 
@@ -41,26 +41,37 @@ class Corpus(NamedTuple):
     """One address of several."""
 
     address: str
-    weight: float  # how often an epoch goes through it
+    weight: float  # passes through the corpus in an epoch
+
+
+class OpenCorpus(NamedTuple):
+    """A corpus whose files were located."""
+
+    address: str
+    files: list[Path]  # all files that shape the pairs; those of the generator of a built-in corpus
+    read: Callable[[], Iterator[tuple[str, str]]]
+
+    def pairs(self) -> Iterator[Pair]:
+        """The sentence pairs from the first on. Raises as `pairs` does."""
+        return _not_empty(map(Pair._make, self.read()), self.address)
 
 
 class Source(NamedTuple):
-    """A kind of corpus. Each function takes what stands after the colon, and the settings."""
+    """A kind of corpus. Each function takes the text after the colon, and the settings."""
 
-    pairs: Callable[[str, DataConfig], Iterator[Pair]]
-    files: Callable[[str, DataConfig], list[Path]]  # all files that shape the pairs
+    open: Callable[[str, DataConfig], tuple[list[Path], Callable[[], Iterator[tuple[str, str]]]]]
     aligned: "Callable[[str, DataConfig], Iterator[AlignedPair]] | None" = None  # with gold links
 
 
 def corpora(spec: str) -> list[Corpus]:
-    """The corpora that a setting names, separated by `;`.
+    """Parse the corpora that a setting names, separated by `;`.
 
-    Raises ValueError for an empty one, an unknown kind and a weight that is not positive.
+    Raises ValueError for an empty address, an unknown kind and a weight that is not positive.
 
     >>> corpora("text:a.en,a.fr; 0.5*tsv:b.tsv")[1]
     Corpus(address='tsv:b.tsv', weight=0.5)
     """
-    found = []
+    parsed = []
     for part in spec.split(";"):
         weighted = WEIGHT.fullmatch(part.strip())
         corpus = Corpus(weighted[2], float(weighted[1])) if weighted else Corpus(part.strip(), 1.0)
@@ -70,26 +81,46 @@ def corpora(spec: str) -> list[Corpus]:
                 "weight before it or none, as in text:a.en,a.fr; 0.5*tsv:b.tsv"
             )
         _split(corpus.address)
-        found.append(corpus)
-    return found
+        parsed.append(corpus)
+    return parsed
+
+
+def open_corpora(spec: str, config: DataConfig) -> list[OpenCorpus]:
+    """Locate the files of all corpora that `spec` names, in their order.
+
+    Raises ValueError or OSError for a name, an option or a file that does not exist.
+    """
+    opened = []
+    for corpus in corpora(spec):
+        kind, rest = _split(corpus.address)
+        opened.append(OpenCorpus(corpus.address, *kind.open(rest, config)))
+    return opened
+
+
+def identity(opened: Iterable[OpenCorpus]) -> list[list]:
+    """A JSON value that differs for other corpora: addresses, and name, size and time of each file.
+
+    The files are not read.
+    """
+    records = []
+    for corpus in opened:
+        stats = [(path.name, path.stat()) for path in corpus.files]
+        files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
+        records.append([corpus.address, files])
+    return records
 
 
 def pairs(spec: str, config: DataConfig) -> Iterator[Pair]:
     """The sentence pairs of all corpora that `spec` names, in their order; weights change nothing.
 
-    Raises ValueError or OSError: at once for a name, an option or a file that is not there; while
+    Raises ValueError or OSError: at once for a name, an option or a file that does not exist; while
     reading for damaged files, invalid UTF-8, unequal line counts; for a corpus without any pair.
 
     >>> next(pairs("text:train.en.gz,train.fr.gz", config)).source
     'Two young men are outside.'
     """
-    return itertools.chain.from_iterable([one(c.address, config) for c in corpora(spec)])
-
-
-def one(address: str, config: DataConfig) -> Iterator[Pair]:
-    """The sentence pairs of one corpus."""
-    kind, rest = _split(address)
-    return _not_empty(kind.pairs(rest, config), address)
+    opened = open_corpora(spec, config)
+    return itertools.chain.from_iterable([corpus.pairs() for corpus in opened])
 
 
 def is_aligned(address: str) -> bool:
@@ -98,7 +129,7 @@ def is_aligned(address: str) -> bool:
 
 
 def aligned_pairs(address: str, config: DataConfig) -> "Iterator[AlignedPair]":
-    """The pairs of a `builtin:` corpus with their gold links: the same pairs in the same order."""
+    """The pairs of a `builtin:` corpus with their gold links, in the same order as `pairs`."""
     kind, rest = _split(address)
     if kind.aligned is None:
         raise ValueError(f"{address} has no gold alignments; builtin: corpora have")
@@ -106,33 +137,15 @@ def aligned_pairs(address: str, config: DataConfig) -> "Iterator[AlignedPair]":
 
 
 def are_apart(one: str, other: str) -> bool:
-    """Whether two corpora are known to share no source, without reading them: splits of a built-in
-    corpus do not.
+    """Whether two corpora certainly share no source, which is true of splits of a built-in corpus.
+
+    The corpora are not read.
     """
     kinds = [_split(address) for address in (one, other)]
     if any(kind is not SOURCES["builtin"] for kind, _ in kinds):
         return False
     (name, split), (same, another) = (rest.partition("?")[0].split("/") for _, rest in kinds)
     return name == same and split != another
-
-
-def files(address: str, config: DataConfig) -> list[Path]:
-    """The files that a corpus is made from; a built-in one is made from its generator."""
-    kind, rest = _split(address)
-    return kind.files(rest, config)
-
-
-def identity(spec: str, config: DataConfig) -> list[list]:
-    """What tells the same corpora from others without reading them: addresses, and the name, size
-    and time of each file. As JSON has it.
-    """
-    found = []
-    for corpus in corpora(spec):
-        stats = [(path.name, path.stat()) for path in files(corpus.address, config)]
-        found.append(
-            [corpus.address, [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]]
-        )
-    return found
 
 
 def _split(address: str) -> tuple[Source, str]:
@@ -149,7 +162,7 @@ def _not_empty(items: Iterator, address: str) -> Iterator:
         raise ValueError(f"the corpus {address} is empty: it has no sentence pair")
 
 
-def _text_sides(rest: str, config: DataConfig) -> tuple[list[Path], list[Path]]:
+def _open_text(rest: str, config: DataConfig):
     sides = rest.split(",")
     if len(sides) != 2 or not all(sides):
         raise ValueError(
@@ -162,26 +175,18 @@ def _text_sides(rest: str, config: DataConfig) -> tuple[list[Path], list[Path]]:
             f"text:{rest} names {len(source)} source files, but {len(target)} target files"
         )
     paths = located([*source, *target], config)
-    return paths[: len(source)], paths[len(source) :]
+    shards = list(zip(paths[: len(source)], paths[len(source) :], strict=True))
+    return paths, lambda: itertools.chain.from_iterable(itertools.starmap(_shard, shards))
 
 
-def _text_files(rest: str, config: DataConfig) -> list[Path]:
-    source, target = _text_sides(rest, config)
-    return source + target
-
-
-def _text_pairs(rest: str, config: DataConfig) -> Iterator[Pair]:
-    shards = list(zip(*_text_sides(rest, config), strict=True))
-    return itertools.chain.from_iterable(itertools.starmap(_shard, shards))
-
-
-def _shard(source: Path, target: Path) -> Iterator[Pair]:
-    sides = reading.sentences(source), reading.sentences(target)
-    number = 0
-    for number, pair in enumerate(map(Pair._make, itertools.zip_longest(*sides)), start=1):
+def _shard(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    sides = text_files.sentences(source), text_files.sentences(target)
+    for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
         if None in pair:
-            counts = [number - (line is None) for line in pair]
-            counts[pair.source is None] += sum(1 for _ in sides[pair.source is None])
+            shorter = pair.index(None)
+            counts = [number, number]
+            counts[shorter] -= 1
+            counts[1 - shorter] += sum(1 for _ in sides[1 - shorter])
             raise ValueError(
                 f"{source} has {counts[0]} lines, but {target} has {counts[1]}: line n of one "
                 "should translate line n of the other"
@@ -192,40 +197,42 @@ def _shard(source: Path, target: Path) -> Iterator[Pair]:
 def _fields(read: Callable, defaults: Callable[[DataConfig], tuple[str, str]], kind: str) -> Source:
     """A kind whose files hold both sides, each under a name: FILE+FILE?source=NAME&target=NAME."""
 
-    def parse(rest: str, config: DataConfig) -> tuple[list[Path], tuple[str, str]]:
+    def open_files(rest: str, config: DataConfig):
         names, _, query = rest.partition("?")
-        chosen: dict[str, str] = dict(zip(("source", "target"), defaults(config), strict=True))
+        fields: dict[str, str] = dict(zip(("source", "target"), defaults(config), strict=True))
         for item in filter(None, query.split("&")):
             key, _, value = item.partition("=")
-            choose(chosen, key, f"option of {kind}:")
-            chosen[key] = value
-        return located(names.split("+"), config), (chosen["source"], chosen["target"])
+            choose(fields, key, f"option of {kind}:")
+            fields[key] = value
+        paths = located(names.split("+"), config)
+        sides = fields["source"], fields["target"]
+        return paths, lambda: itertools.chain.from_iterable(read(path, sides) for path in paths)
 
-    def found(rest: str, config: DataConfig) -> Iterator[Pair]:
-        paths, names = parse(rest, config)
-        return (Pair(*sides) for path in paths for sides in read(path, names))
-
-    return Source(found, lambda rest, config: parse(rest, config)[0])
+    return Source(open_files)
 
 
-# What stands before the colon of a corpus.
+def _open_tfds(rest: str, config: DataConfig):
+    dataset = tfds.open_dataset(rest, config)
+    return dataset.files, functools.partial(tfds.texts, dataset)
+
+
+# The word before the colon of an address -> its kind of corpus.
 SOURCES: Mapping[str, Source] = MappingProxyType(
     {
-        "text": Source(_text_pairs, _text_files),
-        "tsv": _fields(reading.table, lambda config: ("1", "2"), "tsv"),
+        "text": Source(_open_text),
+        "tsv": _fields(text_files.table, lambda config: ("1", "2"), "tsv"),
         "jsonl": _fields(
-            reading.records,
+            text_files.records,
             lambda config: (config.source_language, config.target_language),
             "jsonl",
         ),
         "builtin": Source(
-            pairs=lambda rest, config: itertools.starmap(Pair, builtin.texts(rest)),
-            files=lambda rest, config: builtin.files(rest),
+            open=lambda rest, config: (
+                builtin.files(rest),
+                functools.partial(builtin.texts, rest),
+            ),
             aligned=lambda rest, config: builtin.aligned(rest),
         ),
-        "tfds": Source(
-            pairs=lambda rest, config: itertools.starmap(Pair, tfds.texts(rest, config)),
-            files=tfds.files,
-        ),
+        "tfds": Source(_open_tfds),
     }
 )

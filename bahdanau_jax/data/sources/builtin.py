@@ -1,12 +1,12 @@
-"""The corpora that need no file: `builtin:NAME/SPLIT?options`, each pair with its gold alignment.
+"""Generated corpora, `builtin:NAME/SPLIT?options`, in which each pair has its gold alignment.
 
     builtin:en-fr/train?pairs=20000&min=3&max=60&seed=0      sentences of min to max words
-    builtin:en-fr/train?rare=10&words=FILE                   10 % rare names, words of your own
-    builtin:reverse/test?pairs=500&min=1&max=10&limit=20     min to max integers of 1 to limit
+    builtin:en-fr/train?rare=10&words=FILE                   10 % rare names, your own words
+    builtin:reverse/test?pairs=500&min=1&max=10&limit=20     min to max integers from 1 to limit
 
-A relative FILE is looked up from where the program runs. docs/grammar.md tells more of en-fr.
+A relative FILE is relative to the current folder. docs/grammar.md describes en-fr.
 
-Splits are train, dev and test, and share no source. Dev and test of en-fr repeat no source either.
+The splits train, dev and test share no source. Dev and test of en-fr contain no source twice.
 """
 
 import inspect
@@ -22,9 +22,8 @@ from bahdanau_jax.names import choose
 if TYPE_CHECKING:
     from bahdanau_jax.data.sources.grammar import AlignedPair
 
-PAIRS = 1_000  # where the option does not say
-MOST_REPEATED = 10_000  # sentences seen before in a row, after which there is no new one
-
+PAIRS = 1_000  # the default of the option
+MOST_REPEATED = 10_000  # repeated sentences in a row after which the search for a new one ends
 
 Options = dict[str, Any]
 
@@ -32,10 +31,10 @@ Options = dict[str, Any]
 class Builtin(NamedTuple):
     """A built-in corpus. `generate(split, seed, other options)` is endless and deterministic."""
 
-    options: "Mapping[str, Callable[[str], Any]]"  # name -> its value from text
+    options: "Mapping[str, Callable[[str], Any]]"  # name -> parser of its value
     generate: "Callable[[str, int, Options], Iterator[AlignedPair]]"
     texts: "Callable[[AlignedPair], tuple[str, str]]"  # both sides as ordinary text
-    files: Callable[[Options], list[Path]]  # all that it is made from
+    files: Callable[[Options], list[Path]]  # code and data that shape the pairs
 
 
 def _whole(value: str) -> int:
@@ -46,7 +45,7 @@ def _whole(value: str) -> int:
 
 def _file(value: str) -> str:
     if not Path(value).is_file():
-        raise ValueError(f"should be a file, and there is none at {value!r}")
+        raise ValueError(f"should be a file, but {value!r} is none")
     return value
 
 
@@ -61,7 +60,7 @@ def _integers(task: integer_tasks.Task) -> Builtin:
     )
 
 
-# Option of en-fr -> its value from text, its name in `grammar.generate`.
+# Option of en-fr -> parser of its value, name of the parameter of `grammar.generate`.
 _SENTENCE_OPTIONS = MappingProxyType(
     {
         "min": (_whole, "min_words"),
@@ -75,8 +74,8 @@ _SENTENCE_OPTIONS = MappingProxyType(
 def _sentences(split: str, seed: int, options: Options) -> "Iterator[AlignedPair]":
     from bahdanau_jax.data.sources import grammar
 
-    named = {_SENTENCE_OPTIONS[name][1]: value for name, value in options.items()}
-    stream = grammar.generate(split, seed, **named)
+    arguments = {_SENTENCE_OPTIONS[name][1]: value for name, value in options.items()}
+    stream = grammar.generate(split, seed, **arguments)
     return stream if split == "train" else _distinct(stream)
 
 
@@ -89,8 +88,7 @@ def _sentence_texts(pair: "AlignedPair") -> tuple[str, str]:
 def _sentence_files(options: Options) -> list[Path]:
     from bahdanau_jax.data.sources import grammar
 
-    # Its words and rules are files beside it.
-    folder = Path(inspect.getfile(grammar)).parent
+    folder = Path(inspect.getfile(grammar)).parent  # of its words and rules
     own = [Path(options["words"])] if "words" in options else []
     return sorted((*folder.glob("*.py"), *folder.glob("*.txt"))) + own
 
@@ -130,30 +128,33 @@ def aligned(rest: str) -> "Iterator[AlignedPair]":
 
 
 def texts(rest: str) -> Iterator[tuple[str, str]]:
-    """The same pairs as ordinary text."""
+    """The pairs of NAME/SPLIT?options as ordinary text."""
     corpus, *_ = _parse(rest)
     return map(corpus.texts, aligned(rest))
 
 
 def files(rest: str) -> list[Path]:
-    """The files that shape the pairs of NAME/SPLIT?options: code, words, a file of one's own."""
+    """The files that shape the pairs of NAME/SPLIT?options: code, words, the user's own words."""
     corpus, _, options = _parse(rest)
     return corpus.files(options)
 
 
 def _parse(rest: str) -> tuple[Builtin, str, Options]:
-    """(corpus, split, options given); a ValueError lists what is known."""
+    """Split NAME/SPLIT?options into (corpus, split, options).
+
+    Raises ValueError for an unknown name, with the known ones, and for a value of the wrong form.
+    """
     address, _, query = rest.partition("?")
     name, _, split = address.partition("/")
     corpus = choose(BUILTINS, name, "built-in corpus")
     choose(integer_tasks.SPLITS, split, f"split of builtin:{name}")
-    known = {"pairs": _whole, "seed": _whole, **corpus.options}
+    parsers = {"pairs": _whole, "seed": _whole, **corpus.options}
     options = {}
     for item in filter(None, query.split("&")):
         key, _, value = item.partition("=")
-        read = choose(known, key, f"option of builtin:{name}")
+        parse = choose(parsers, key, f"option of builtin:{name}")
         try:
-            options[key] = read(value)
+            options[key] = parse(value)
         except ValueError as error:
             raise ValueError(f"builtin:{rest}: {key} {error}") from error
     return corpus, split, options

@@ -1,7 +1,7 @@
-"""Integer tasks: sequences to reverse, to copy, or to pick the primes from, with gold alignments.
+"""Integer tasks: reverse a sequence, copy it, or keep its primes, with gold alignments.
 
-Each is an endless stream, the same for the same arguments. The three splits share no source: a
-source belongs to the split that a hash of it names.
+Each task is an endless stream, the same for the same arguments. The three splits share no source: a
+hash of the source chooses its split.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ from bahdanau_jax.names import choose
 if TYPE_CHECKING:
     from bahdanau_jax.data.sources.grammar import AlignedPair
 
-# Tenths of all sources. Lists of one or two integers are few, so a split misses some of them.
+# Tenths of all sources. There are few lists of one or two integers, so a split may lack some.
 SPLITS: Mapping[str, range] = MappingProxyType(
     {"train": range(8), "dev": range(8, 9), "test": range(9, 10)}
 )
-MOST_REJECTED = 10_000  # draws of other splits in a row, after which there is none of this one
+MOST_REJECTED = 10_000  # draws of other splits in a row after which the search ends
 
 
 class Task(NamedTuple):
@@ -57,31 +57,31 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 
 def generate(task: Task, split: str, seed: int = 0) -> "Iterator[AlignedPair]":
-    """Endless pairs of one split; every target token is one source token, and linked to it.
+    """Endless pairs of one split, in which each target token is linked to the equal source token.
 
-    Raises ValueError for bounds that leave nothing to draw, and for an unknown split.
+    Raises ValueError for bounds that no sequence meets and for an unknown split.
 
     >>> next(generate(TASKS["reverse"]._replace(min=3, max=5), "test")).target
     ('16', '8', '18', '16')
     """
-    mine = choose(SPLITS, split, "split")
+    tenths = choose(SPLITS, split, "split")
     if not 1 <= task.min <= task.max or task.limit < 1:
         raise ValueError(
             f"min={task.min}, max={task.max}, limit={task.limit} leave no sequence: "
             "1 <= min <= max and limit >= 1 are needed"
         )
-    return _draw(task, split, mine, random.Random(f"{split}/{seed}"))
+    return _draw(task, split, tenths, random.Random(f"{split}/{seed}"))
 
 
-def _draw(task: Task, split: str, mine: range, rng: random.Random) -> "Iterator[AlignedPair]":
+def _draw(task: Task, split: str, tenths: range, rng: random.Random) -> "Iterator[AlignedPair]":
     from bahdanau_jax.data.sources.grammar import AlignedPair
 
-    # Of Python's random only what is made from random() stays the same in every version.
+    # choices() is built on random(), whose numbers are the same in every version of Python.
     lengths, integers = range(task.min, task.max + 1), range(1, task.limit + 1)
     rejected = 0
     while rejected < MOST_REJECTED:
         source = rng.choices(integers, k=rng.choices(lengths)[0])
-        if _tenth(source) not in mine:
+        if _tenth(source) not in tenths:
             rejected += 1
             continue
         rejected = 0

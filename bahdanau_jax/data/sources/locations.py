@@ -1,4 +1,4 @@
-"""Where the files of a corpus lie."""
+"""The folders in which the files of a corpus are looked up."""
 
 import os
 from collections.abc import Sequence
@@ -8,28 +8,27 @@ from bahdanau_jax.config import DataConfig
 
 
 def roots(config: DataConfig) -> list[Path]:
-    """The folders in which relative names of data are looked up, the first one first.
+    """The folders in which relative names of data are looked up, in their order.
 
-    `data.root` alone where it is set; else the folder of the environment's BAHDANAU_DATA, the
-    current folder, and data/ in it.
+    If `data.root` is set, it is the only one. Otherwise they are the folder of the environment's
+    BAHDANAU_DATA, the current folder, and data/ in it.
     """
     if config.root:
         return [Path(config.root)]
-    named = os.environ.get("BAHDANAU_DATA")
-    return [*([Path(named)] if named else []), Path(), Path("data")]
+    shared = os.environ.get("BAHDANAU_DATA")
+    return [*([Path(shared)] if shared else []), Path(), Path("data")]
 
 
 def located(names: Sequence[str], config: DataConfig) -> list[Path]:
-    """The files of one corpus, all from the first of `roots` that has every one of them.
+    """The files of one corpus, all in the first of `roots` that has every one of them.
 
-    Raises FileNotFoundError that lists the folders tried, ValueError for what is there but is no
-    file.
+    Raises FileNotFoundError that lists the folders tried, ValueError for a path that is no file.
     """
     tried = [[root / name for name in names] for root in roots(config)]
     for paths in tried:
         if all(path.is_file() for path in paths):
             return paths
-    # The folder that has most of them is the one that was meant.
+    # The error is about the folder that has most of the files.
     paths = max(tried, key=lambda paths: sum(path.exists() for path in paths))
     for path in paths:
         if path.exists() and not path.is_file():
@@ -48,7 +47,7 @@ def _kind(path: Path) -> str:
 
 
 def _where(names: Sequence[str], config: DataConfig) -> str:
-    """What else was tried, and how to name another place."""
+    """The folders that were tried, and the way to name another one."""
     if all(Path(name).is_absolute() for name in names):
         return ""
     if config.root:

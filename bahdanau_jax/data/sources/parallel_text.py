@@ -1,4 +1,4 @@
-"""Sentence pairs as a TFDS dataset in ArrayRecord, in their order. TensorFlow is not needed."""
+"""A TFDS builder that writes sentence pairs in their order as ArrayRecord, without TensorFlow."""
 
 import itertools
 import math
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import tensorflow_datasets as tfds
 
-SHARD_PAIRS = 100_000  # in a file; TFDS holds so many in memory while it writes
+SHARD_PAIRS = 100_000  # pairs in a file; TFDS holds them in memory while it writes
 
 
 class ParallelText(tfds.core.ShardBasedBuilder, skip_registration=True):
-    """Writes `splits` as DATA_DIR/NAME/VERSION. Each value gives the same pairs whenever called."""
+    """Write `splits` as DATA_DIR/NAME/VERSION; every call of a split returns the same pairs."""
 
     url_infos = None  # nothing is downloaded
 
@@ -26,7 +26,7 @@ class ParallelText(tfds.core.ShardBasedBuilder, skip_registration=True):
         languages: tuple[str, str],
         splits: Mapping[str, Callable[[], Iterable[tuple[str, str]]]],
     ):
-        setattr(self, "name", name)  # noqa: B010, TFDS declares it for the class
+        setattr(self, "name", name)  # noqa: B010, TFDS declares it as a class variable
         self.VERSION = tfds.core.Version(version)
         self._description, self._languages, self._splits = description, languages, splits
         super().__init__(data_dir=data_dir, file_format="array_record")
@@ -44,7 +44,7 @@ class ParallelText(tfds.core.ShardBasedBuilder, skip_registration=True):
         return {split: self._shards(pairs) for split, pairs in self._splits.items()}
 
     def _shards(self, pairs: Callable[[], Iterable[tuple[str, str]]]) -> list[Callable]:
-        """A function for each file. They are called in turn, and each takes what comes next."""
+        """A function for each file. TFDS calls them in turn, and each takes the next pairs."""
         count = sum(1 for _ in pairs())
         stream = enumerate(dict(zip(self._languages, pair, strict=True)) for pair in pairs())
         shard = partial(itertools.islice, stream, SHARD_PAIRS)

@@ -17,9 +17,9 @@ SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
 
 
 def sentences(path: Path) -> Iterator[str]:
-    """The sentences of one side: the lines of a text file, the segments of a .sgm file.
+    """The sentences of one side: the lines of a text file or the segments of a .sgm file.
 
-    The entities of a .sgm file (`&amp;`) become characters.
+    In a .sgm file entities (`&amp;`) become characters.
     """
     if ".sgm" not in path.suffixes:
         return lines(path)
@@ -28,15 +28,16 @@ def sentences(path: Path) -> Iterator[str]:
 
 def _segments(path: Path) -> Iterator[str]:
     for number, line in enumerate(lines(path), start=1):
-        found = SEGMENT.findall(line)
-        if len(found) != line.lower().count("<seg"):
+        segments = SEGMENT.findall(line)
+        if len(segments) != line.lower().count("<seg"):
             raise ValueError(f"{path}, line {number}: a <seg> should end on the line it begins on")
-        yield from (html.unescape(segment).strip() for segment in found)
+        yield from (html.unescape(segment).strip() for segment in segments)
 
 
 def lines(path: Path) -> Iterator[str]:
-    r"""The lines of a UTF-8 file, plain, .gz or .xz. Only \n ends one; a \r before it goes, and so
-    does a byte-order mark at the very beginning.
+    r"""The lines of a UTF-8 file, plain, .gz or .xz. Only \n ends a line.
+
+    A \r before the \n is removed, and so is a byte-order mark at the beginning of the file.
     """
     number = 0
     with OPENERS.get(path.suffix, open)(path, "rb") as file:
@@ -57,7 +58,7 @@ def lines(path: Path) -> Iterator[str]:
 def table(path: Path, columns: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Two columns of a table whose cells are separated by tabs, without any quoting.
 
-    A column is a number from 1, or a name, which the first line then has to give.
+    A column is a number from 1, or a name from the first line.
     """
     rows = enumerate((line.split("\t") for line in lines(path)), start=1)
     header = None if all(column.isdecimal() for column in columns) else next(rows, (1, []))[1]
@@ -66,7 +67,7 @@ def table(path: Path, columns: tuple[str, str]) -> Iterator[tuple[str, str]]:
         if len(cells) <= max(places):
             raise ValueError(
                 f"{path}, line {number}: {len(cells)} columns, but column {max(places) + 1} is "
-                "asked for; cells are separated by tabs"
+                "needed; cells should be separated by tabs"
             )
         yield cells[places[0]], cells[places[1]]
 
@@ -81,7 +82,7 @@ def _column(path: Path, column: str, header: list[str] | None) -> int:
 
 
 def records(path: Path, keys: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Two strings of each line's JSON object; a dot in a key goes down: `translation.en`."""
+    """Two strings of each line's JSON object; a dot separates nested keys: `translation.en`."""
     for number, line in enumerate(lines(path), start=1):
         try:
             record = parse_json(line)

@@ -1,20 +1,21 @@
 """TensorFlow Datasets: `tfds:NAME[/CONFIG][?split=SPLIT&data_dir=FOLDER]` or `tfds:FOLDER`.
 
-    tfds:wmt14_translate/de-en                        any translation dataset that TFDS knows
-    tfds:wmt14_translate/de-en?split=train[:1%]       a part, in TFDS's notation; train if not said
+    tfds:wmt14_translate/de-en                        any translation dataset of TFDS
+    tfds:wmt14_translate/de-en?split=train[:1%]       a split in TFDS's notation; default: train
     tfds:wmt14_paper/fr-en?split=validation           the paper's sets: see wmt.py
-    tfds:/data/letters/1.0.0                          a prepared folder, as `write_tfds` makes it
+    tfds:/data/letters/1.0.0                          a prepared folder, for example of `write_tfds`
 
-The languages are `data.source_language` and `data.target_language`. A name is looked for where TFDS
-keeps its data (`data_dir`, or TFDS_DATA_DIR, or ~/tensorflow_datasets); if it is not there, it is
-downloaded and prepared. A relative folder lies where the files of `text:` do, or starts with a dot.
+The languages are `data.source_language` and `data.target_language`. A named dataset is looked up in
+TFDS's data folder (`data_dir`, TFDS_DATA_DIR or ~/tensorflow_datasets); if it is not there, it is
+downloaded and prepared. A relative folder is looked up like the files of `text:`; one that starts
+with a dot is relative to the current folder.
 
-Examples come in the order in which they are stored, which is always the same. TFDS stores a corpus
-that it prepared in another order than the one it was published in; `write_tfds` keeps the order.
-Reading needs no TensorFlow.
+Examples have the order in which they are stored. TFDS shuffles a corpus that it prepares;
+`write_tfds` keeps the order. Reading needs no TensorFlow.
 """
 
 import contextlib
+import functools
 import io
 import os
 import re
@@ -25,48 +26,33 @@ from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources.locations import roots
-from bahdanau_jax.names import choose, nearest, suggestion
+from bahdanau_jax.names import choose, did_you_mean, nearest
 
-CHUNK = 10_000  # examples read at a time: fewer take longer, more gain nothing
-INFO = "dataset_info.json"  # written last: a folder with it was prepared to the end
+CHUNK = 10_000  # examples read at a time; more are not faster
+INFO = "dataset_info.json"  # TFDS writes it last: a folder with it is complete
 OPTIONS = MappingProxyType({"split": "train", "data_dir": ""})
 NAME = re.compile(r"(?P<name>[a-zA-Z]\w*)(/(?P<config>[\w+.-]+))?(:\d+\.\d+\.\d+)?")
 
 
 class Dataset(NamedTuple):
-    """A prepared dataset, whose files for `split` are all there."""
+    """A prepared dataset that has all files of `split`."""
 
-    address: str  # what stands between `tfds:` and the options
+    address: str  # the text between `tfds:` and the options
     builder: Any  # tfds.core.DatasetBuilder
     split: str  # in TFDS's notation
     languages: tuple[str, str]  # the features of the source and of the target
 
     @property
     def files(self) -> list[Path]:
-        """What shapes the examples: the description and the record files of the split."""
+        """The files that shape the examples: the description and the records of the split."""
         records = {os.fspath(path) for path in self.builder.info.splits[self.split].filepaths}
         return [Path(self.builder.data_dir) / INFO, *map(Path, sorted(records))]
 
 
-def texts(rest: str, config: DataConfig) -> Iterator[tuple[str, str]]:
-    """The pairs of `tfds:REST`. The dataset is found, or downloaded and prepared, before the first.
-
-    Raises ValueError for a name, an option, a split or a language that there is not, for a folder
-    that is not whole or not in ArrayRecord, and, while reading, for invalid UTF-8. OSError where
-    the dataset would have to be downloaded and no server answers.
-    """
-    dataset = _open(rest, config)
+def texts(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    """The pairs of a dataset. Raises ValueError for invalid UTF-8 and for a damaged file."""
     if not dataset.builder.info.splits[dataset.split].num_examples:
-        return iter(())
-    return _read(dataset)
-
-
-def files(rest: str, config: DataConfig) -> list[Path]:
-    """The files that `texts` reads; raises as it does."""
-    return _open(rest, config).files
-
-
-def _read(dataset: Dataset) -> Iterator[tuple[str, str]]:
+        return
     for number, sides in enumerate(_stored(dataset), start=1):
         try:
             source, target = (side.decode("utf-8") for side in sides)
@@ -79,8 +65,7 @@ def _read(dataset: Dataset) -> Iterator[tuple[str, str]]:
 
 
 def _stored(dataset: Dataset) -> Iterator[list[bytes]]:
-    """Both sides of each example. A text is stored as its bytes: TFDS's way of decoding any feature
-    takes four times as long."""
+    """Both sides of each example as bytes; TFDS's own decoding takes four times as long."""
     import tensorflow_datasets
     from tensorflow_datasets.proto import tf_example_pb2
 
@@ -93,7 +78,7 @@ def _stored(dataset: Dataset) -> Iterator[list[bytes]]:
             examples = [
                 parse(record).features.feature for record in records.__getitems__(list(keys))
             ]
-        except Exception as error:  # of ArrayRecord, of the protocol buffer
+        except Exception as error:  # ArrayRecord and the protocol buffer raise several classes
             raise ValueError(
                 f"the dataset {dataset.builder.data_dir} is damaged at example {start + 1} of "
                 f"{dataset.split} or soon after: {_one_line(error)}"
@@ -102,8 +87,13 @@ def _stored(dataset: Dataset) -> Iterator[list[bytes]]:
             yield [b"".join(example[side].bytes_list.value) for side in dataset.languages]
 
 
-def _open(rest: str, config: DataConfig) -> Dataset:
-    """Find the dataset, prepare it if that was not done, and check that its files are there."""
+def open_dataset(rest: str, config: DataConfig) -> Dataset:
+    """Find the dataset of `tfds:REST`; download and prepare it if that was not done.
+
+    Raises ValueError for an unknown name, option, split or language, and for a folder that is
+    incomplete or not in ArrayRecord; OSError where the dataset has to be downloaded and no server
+    answers.
+    """
     address, options = _parse(rest)
     builder = _in_folder(address, config)
     if builder and options["data_dir"]:
@@ -127,8 +117,8 @@ def _open(rest: str, config: DataConfig) -> Dataset:
 
 def _incomplete(folder: Path, missing: str) -> str:
     return (
-        f"the dataset {folder} is not whole, it has no {missing}: copy it again, or delete it to "
-        "have it prepared again"
+        f"the dataset {folder} is incomplete, it has no {missing}: copy it again, or delete it so "
+        "that it is prepared again"
     )
 
 
@@ -145,12 +135,12 @@ def _parse(rest: str) -> tuple[str, dict[str, str]]:
 
 
 def _in_folder(address: str, config: DataConfig) -> Any:
-    """The dataset in a folder, or None where the address is a name."""
+    """The builder of a dataset in a folder; None where the address is a name."""
     spelt_as_path = address.startswith(("/", "./", "../", "~"))
     folders = [root / address for root in roots(config)]
     if spelt_as_path:
         folders = [Path(address).expanduser()]
-    folder = next((each for each in folders if (each / INFO).is_file()), None)
+    folder = next((path for path in folders if (path / INFO).is_file()), None)
     if folder is None:
         if not spelt_as_path:
             return None
@@ -163,7 +153,7 @@ def _in_folder(address: str, config: DataConfig) -> Any:
     try:
         with _own_features_only():
             return tensorflow_datasets.builder_from_directory(folder)
-    except Exception as error:  # of the JSON, of the protocol buffer, of the features
+    except Exception as error:  # JSON, the protocol buffer and the features raise several classes
         raise ValueError(f"the dataset {folder} is damaged: {_one_line(error)}") from error
 
 
@@ -171,7 +161,7 @@ def _in_folder(address: str, config: DataConfig) -> Any:
 def _own_features_only() -> Iterator[None]:
     """Refuse a dataset whose features.json names a class of another package.
 
-    TFDS would import that package, whoever wrote the file.
+    TFDS would import that package, even if the file comes from a stranger.
     """
     import tensorflow_datasets
 
@@ -180,7 +170,7 @@ def _own_features_only() -> Iterator[None]:
 
     def own(cls, name: str):
         if not name.startswith("tensorflow_datasets."):
-            raise ValueError(f"it names code, the feature {name}, which is not imported")
+            raise ValueError(f"its feature {name} is code of another package; it is not imported")
         return before.__func__(cls, name)
 
     kind.cls_from_name = classmethod(own)  # pyright: ignore[reportAttributeAccessIssue]
@@ -191,22 +181,22 @@ def _own_features_only() -> Iterator[None]:
 
 
 def _by_name(address: str, data_dir: str) -> Any:
-    """The builder of NAME[/CONFIG][:VERSION]; what it builds may be there already or not."""
+    """The builder of NAME[/CONFIG][:VERSION], whose dataset may still have to be prepared."""
     import tensorflow_datasets
-    import tensorflow_datasets.translate  # which registers the translation datasets
+    import tensorflow_datasets.translate  # registers the translation datasets
 
-    from bahdanau_jax.data.sources import wmt  # noqa: F401, which registers the paper's
+    from bahdanau_jax.data.sources import wmt  # noqa: F401, registers the paper's datasets
 
     form = NAME.fullmatch(address)
     if not form:
         raise ValueError(f"tfds:{address} should be tfds:NAME[/CONFIG][:VERSION] or tfds:FOLDER")
-    place = os.path.expanduser(data_dir) if data_dir else None
-    # What TFDS prints while it looks for a dataset is about packages that nobody needs here.
+    data_folder = os.path.expanduser(data_dir) if data_dir else None
+    # TFDS prints messages about packages that are not needed here.
     with contextlib.redirect_stdout(io.StringIO()):
         _check_config(address, form["name"], form["config"])
         try:
             with _own_features_only():
-                return tensorflow_datasets.builder(address, data_dir=place)
+                return tensorflow_datasets.builder(address, data_dir=data_folder)
         except tensorflow_datasets.core.DatasetNotFoundError as error:
             raise ValueError(_unknown(form["name"])) from error
         except (AssertionError, ImportError, RuntimeError, ValueError) as error:
@@ -219,7 +209,7 @@ def _check_config(address: str, name: str, config: str | None) -> None:
     try:
         known = tensorflow_datasets.builder_cls(name).builder_configs
     except tensorflow_datasets.core.DatasetNotFoundError:
-        return  # it may have been prepared by code that is not here
+        return  # a dataset of unknown code may still be prepared
     if config and not known:
         raise ValueError(f"tfds:{name} has no configurations: leave out /{config}")
     if config:
@@ -232,18 +222,18 @@ def _unknown(name: str) -> str:
     import tensorflow_datasets
 
     known = tensorflow_datasets.list_builders(with_community_datasets=False)
-    near = suggestion([repr(each) for each in nearest(name, known, most=3)])
-    hint = f" ({near})" if near else ""
+    question = did_you_mean(name, known, find=functools.partial(nearest, most=3), quote=True)
+    hint = f" ({question})" if question else ""
     return f"TFDS knows no dataset {name!r}{hint}, and none of that name was prepared here"
 
 
 def _check_format(dataset: Dataset) -> None:
-    found = sorted(form.value for form in dataset.builder.info.available_file_formats())
-    if "array_record" not in found:
+    formats = sorted(form.value for form in dataset.builder.info.available_file_formats())
+    if "array_record" not in formats:
         raise ValueError(
-            f"the dataset {dataset.builder.data_dir} is stored as {', '.join(found)}, but "
-            "array_record is needed: name another folder with ?data_dir=..., delete it to have it "
-            "prepared again, or convert it with TFDS's command `tfds convert_format`"
+            f"the dataset {dataset.builder.data_dir} is stored as {', '.join(formats)}, but "
+            "array_record is needed: name another folder with ?data_dir=..., delete this one so "
+            "that it is prepared again, or convert it by TFDS's command `tfds convert_format`"
         )
 
 
@@ -265,7 +255,7 @@ def _check_split(dataset: Dataset) -> None:
 
 
 def _languages(address: str, builder: Any, config: DataConfig) -> tuple[str, str]:
-    """The features of both sides, which are known before anything is downloaded."""
+    """The features of both sides, checked before anything is downloaded."""
     from tensorflow_datasets.core.features import Text
 
     features = builder.info.features

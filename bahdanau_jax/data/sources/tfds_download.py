@@ -1,8 +1,8 @@
-"""Downloading and preparing a dataset of TFDS, once, on any machine.
+"""Download and preparation of a dataset of TFDS, also without TensorFlow.
 
-TFDS alone needs TensorFlow here, for two things: to extract archives, and to sort more than a
-gigabyte on disk. Both are ordinary files on this machine, so without TensorFlow Python's own files
-do. TFDS alone also tries for minutes where there is no network; here the server is asked first.
+TFDS uses TensorFlow's file functions to extract archives and to sort more than a gigabyte on disk.
+Without TensorFlow, Python's own file functions take their place. Without a network TFDS retries for
+minutes; here a probe asks the server first.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-ANSWER_SECONDS = 10.0  # in which a server should answer at all
-STALL_SECONDS = 60.0  # without a byte, after which a download has failed
+ANSWER_SECONDS = 10.0  # the time that a server has to answer
+STALL_SECONDS = 60.0  # a download fails after this time without a byte
 
 
 class Unreachable(ConnectionError):
@@ -30,10 +30,10 @@ class Unreachable(ConnectionError):
 
 
 def prepare(builder: Any, spec: str) -> None:
-    """Download what `builder` needs and write its dataset, which appears whole or not at all.
+    """Download the files that `builder` needs and write its dataset, whole or not at all.
 
-    What was downloaded is kept beside it, so that a failed preparation starts over cheaply. Raises
-    OSError where no server answers, ValueError for all else that fails, each in one line.
+    Downloads are kept, so a second attempt does not repeat them. Raises OSError where no server
+    answers, ValueError for other faults, each in one line.
     """
     import tensorflow_datasets
     from tensorflow_datasets.core.download import download_manager, extractor, util
@@ -44,7 +44,7 @@ def prepare(builder: Any, spec: str) -> None:
     )
     settings = tensorflow_datasets.download.DownloadConfig(try_download_gcs=False)
     try:
-        # TFDS prints to stdout, which belongs to what a command answers.
+        # TFDS prints to stdout, but stdout is for the results of a command.
         with _on_this_machine(), contextlib.redirect_stdout(sys.stderr):
             builder.download_and_prepare(download_config=settings, file_format="array_record")
     except Unreachable as error:
@@ -65,15 +65,14 @@ def prepare(builder: Any, spec: str) -> None:
 
 @contextlib.contextmanager
 def _on_this_machine() -> Iterator[None]:
-    """TFDS with a probe before each download and, where they are not installed, without packages
-    that it uses for little."""
+    """Patch TFDS: a probe before each download, and replacements for packages that are missing."""
     from tensorflow_datasets.core import dataset_builder, shuffle
     from tensorflow_datasets.core.download import downloader, extractor
 
     changes = [(downloader, "_open_url", _probed(downloader._open_url))]
     if not _installed("tensorflow"):
         changes += [(extractor, "tf", LOCAL_FILES), (shuffle, "tf", LOCAL_FILES)]
-    if not _installed("importlib_resources"):  # the backport of what Python has
+    if not _installed("importlib_resources"):  # the backport of a module of Python
         changes += [(dataset_builder, "importlib_resources", importlib.resources)]
     before = [(module, name, vars(module)[name]) for module, name, _ in changes]
     try:
@@ -99,8 +98,8 @@ def _probed(open_url: Callable) -> Callable:
 
 
 def _fault(url: str) -> str:
-    """Why nothing answers at the address; "" where something does."""
-    # A name server that does not answer holds a thread for longer than any timeout says.
+    """The reason why no server answers at the address; "" where one answers."""
+    # A name server that does not answer blocks a thread for longer than the timeout.
     answers = queue.SimpleQueue()
     threading.Thread(target=lambda: answers.put(_ask(url)), daemon=True).start()
     try:
@@ -113,23 +112,23 @@ def _ask(url: str) -> str:
     try:
         request = urllib.request.Request(url, method="HEAD")
         urllib.request.urlopen(request, timeout=ANSWER_SECONDS).close()
-    except urllib.error.HTTPError as error:  # an answer, if not the one hoped for
+    except urllib.error.HTTPError as error:  # an error status is an answer too
         error.close()
     except OSError as error:
         reason = getattr(error, "reason", error)
-        if not isinstance(reason, ssl.SSLError):  # TFDS has certificates of its own
+        if not isinstance(reason, ssl.SSLError):  # TFDS has its own certificates
             return str(reason)
     return ""
 
 
 def _open(path: os.PathLike | str, mode: str):
-    """A local file. TFDS keeps a thousand open while it sorts, which may be more than allowed."""
+    """Open a local file. TFDS opens a thousand files while it sorts, so the limit may be raised."""
     try:
         return open(path, mode)
     except OSError as error:
         if error.errno != errno.EMFILE:
             raise
-    import resource  # not on Windows, whose limit is higher
+    import resource  # does not exist on Windows, where the limit is higher
 
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     more = limit + 2_000
@@ -139,7 +138,7 @@ def _open(path: os.PathLike | str, mode: str):
     return open(path, mode)
 
 
-# What TFDS uses of TensorFlow to extract and to sort.
+# The functions of TensorFlow that TFDS uses to extract and to sort.
 LOCAL_FILES = SimpleNamespace(
     io=SimpleNamespace(
         gfile=SimpleNamespace(GFile=_open, exists=os.path.exists, remove=os.remove),

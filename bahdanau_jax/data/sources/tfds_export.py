@@ -1,4 +1,4 @@
-"""Writing the corpora of a configuration as a TFDS dataset, for other programs and for `tfds:`."""
+"""The corpora of a configuration as a TFDS dataset, for other programs and for `tfds:`."""
 
 import contextlib
 import io
@@ -16,11 +16,11 @@ FORMS = {"name": r"[a-z][a-z0-9_]*", "version": r"\d+\.\d+\.\d+"}
 def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.0.0") -> Path:
     """Write train, dev and test as the splits train, validation and test of DATA_DIR/NAME/VERSION.
 
-    The features are the two language codes. The order of the corpora is kept. The folder, which is
-    returned, appears whole or not at all; `tfds:FOLDER` and tfds.builder_from_directory read it.
+    The features are the two language codes. Pairs keep their order. Returns the folder, which
+    appears whole or not at all; `tfds:FOLDER` and tfds.builder_from_directory read it.
 
-    Raises ValueError for a name or version that TFDS would not take and for what is wrong with the
-    corpora, FileExistsError where the folder is there already.
+    Raises ValueError for a name or version that TFDS does not accept and for faults of the corpora,
+    FileExistsError for an existing folder.
 
     >>> write_tfds(config, Path("tfds"), "letters")
     PosixPath('tfds/letters/1.0.0')
@@ -51,7 +51,7 @@ def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.
             split: partial(addresses.pairs, spec, config) for split, spec in specs.items() if spec
         },
     )
-    # TFDS wants a place for downloads, and says that it downloads.
+    # TFDS needs a folder for downloads and prints a message about downloads.
     with (
         tempfile.TemporaryDirectory() as downloads,
         contextlib.redirect_stdout(io.StringIO()),

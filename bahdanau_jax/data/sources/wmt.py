@@ -1,9 +1,8 @@
-"""The paper's corpora as a TFDS dataset, `tfds:wmt14_paper/fr-en`: what WMT 2014 offered for
-English and French, newstest2012 and 2013 together for validation, newstest2014 as the test set.
+"""The paper's corpora as a TFDS dataset, `tfds:wmt14_paper/fr-en` (arXiv 1409.0473, section 4.1).
 
-TFDS's own wmt14_translate/fr-en has newstest2013 alone. Importing this module registers the dataset
-with TFDS. Source of the choice: arXiv 1409.0473, section 4.1; the authors' selection of 348 M words
-from the 850 M is not reproduced.
+The training set is all English-French text of WMT 2014, without the authors' selection of 348 M of
+its 850 M words. Validation is newstest2012 and newstest2013, where TFDS's wmt14_translate/fr-en has
+newstest2013 alone; the test set is newstest2014. The import registers the dataset with TFDS.
 """
 
 import itertools
@@ -35,7 +34,7 @@ PAPER = wmt.WmtConfig(
 
 
 class Wmt14Paper(wmt.WmtTranslate):
-    """TFDS downloads and extracts; the texts are read here, a line at a time instead of whole."""
+    """TFDS downloads and extracts; this class reads the text line by line, not whole files."""
 
     BUILDER_CONFIGS = [PAPER]
 

@@ -1,9 +1,10 @@
-"""What is done to some thousands of training pairs at a time, in any process: tokenise, encode."""
+"""Some thousands of training pairs as ids, encoded in any process."""
 
 import hashlib
 import itertools
+import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,89 +12,67 @@ from jaxtyping import Int, UInt64
 
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.sources.addresses import Pair
-from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.data.tokens.cleaning import REASONS
 from bahdanau_jax.data.tokens.subword_sampling import Draw
+from bahdanau_jax.data.tokens.text_chunks import TextChunk
 from bahdanau_jax.data.tokens.vocabulary import Vocabulary
-
-SIZE = 2_500  # pairs; sampled encodings depend on it
-
-
-class Text(NamedTuple):
-    """Pairs of one corpus that follow each other."""
-
-    corpus: int  # its number in `data.train`
-    number: int  # of the chunk
-    pairs: list[Pair]
 
 
 class Encoded(NamedTuple):
-    """The same pairs as ids, without those that are dropped.
+    """The pairs of a text chunk as ids, without those that are dropped.
 
-    Every pair has `data.encodings` rows, one after the other; both sides of a row end in EOS.
+    Every pair has `data.encodings` consecutive rows; both sides of a row end in EOS.
     """
 
     corpus: int
     read: int  # pairs
     ids: tuple[Int[np.ndarray, " tokens"], Int[np.ndarray, " tokens"]]  # of all rows
-    lengths: Int[np.ndarray, "rows 2"]  # EOS counted
+    lengths: Int[np.ndarray, "rows 2"]  # with EOS
     words: Int[np.ndarray, "pairs 2"]  # tokens before the vocabulary
-    digests: UInt64[np.ndarray, " pairs"]  # of the text, where duplicates are looked for, or empty
+    digests: UInt64[np.ndarray, " pairs"]  # of the text; empty unless duplicates are dropped
     dropped: Counter  # by reason
 
 
-def read(config: DataConfig) -> Iterator[Text]:
-    """The training pairs as they were written, corpus after corpus."""
-    number = itertools.count()
-    opened = [addresses.one(corpus.address, config) for corpus in addresses.corpora(config.train)]
-    for corpus, pairs in enumerate(opened):
-        while some := list(itertools.islice(pairs, SIZE)):
-            yield Text(corpus, next(number), some)
+def encode_record(
+    config: DataConfig, vocabularies: tuple[Vocabulary, Vocabulary], record: bytes
+) -> Encoded:
+    """The ids of one of the `records` of a spool."""
+    return encode(config, vocabularies, pickle.loads(record))
 
 
-def tokenize(config: DataConfig, text: Text) -> Text:
-    return text._replace(pairs=list(codec.tokenize_pairs(config, text.pairs)))
+def encode(
+    config: DataConfig, vocabularies: tuple[Vocabulary, Vocabulary], chunk: TextChunk
+) -> Encoded:
+    """Encode tokenised pairs in `data.encodings` ways; a pair is dropped with all its rows."""
+    count, rate = config.encodings, config.subword_sampling
 
+    def sampling(side: int, encoding: int) -> Draw | None:
+        seed = (chunk.number * 2 + side) * count + encoding
+        return Draw(config.subwords, rate, seed) if rate else None
 
-def encode(config: DataConfig, vocabularies: tuple[Vocabulary, Vocabulary], text: Text) -> Encoded:
-    """Tokenised pairs as ids, in `data.encodings` ways; a pair is dropped with all its rows."""
-    count = config.encodings
-    sides = [list(side) for side in zip(*text.pairs, strict=True)]
+    sides = [list(sentences) for sentences in zip(*chunk.pairs, strict=True)]
     rows = [
-        _interleave(
-            [
-                vocabulary.encode_all(
-                    sentences, _draw(config, (text.number * 2 + side) * count + i)
-                )
-                for i in range(count)
-            ]
-        )
+        _interleave([vocabulary.encode_all(sentences, sampling(side, i)) for i in range(count)])
         for side, (vocabulary, sentences) in enumerate(zip(vocabularies, sides, strict=True))
     ]
-    return pack(config, text, rows)
+    return pack(config, chunk, rows)
 
 
-def _draw(config: DataConfig, seed: int) -> Draw | None:
-    rate = config.subword_sampling
-    return Draw(config.subwords, rate, seed) if rate else None
-
-
-def pack(config: DataConfig, text: Text, rows: Sequence[Sequence[Sequence[int]]]) -> Encoded:
-    """The ids of both sides' rows, still without EOS, in arrays; unfit pairs are left out."""
+def pack(config: DataConfig, chunk: TextChunk, rows: Sequence[Sequence[Sequence[int]]]) -> Encoded:
+    """Pack the rows of ids of both sides, without EOS, into arrays; unfit pairs are dropped."""
     count = config.encodings
     lengths = np.array([[len(ids) for ids in side] for side in rows], np.int64).reshape(2, -1).T
     pairs = len(lengths) // count
     reason = np.full(pairs, "", object)
-    for name, holds in reversed(list(REASONS.items())):  # the first one is written last
+    for name, holds in reversed(list(REASONS.items())):  # the first reason overwrites the others
         reason[holds(config, lengths).reshape(pairs, count).any(1)] = name
     fit = reason == ""
     keep = np.repeat(fit, count)
-    words = np.array([[side.count(" ") + bool(side) for side in pair] for pair in text.pairs])
-    digests = _digests(text.pairs) if config.drop_duplicates else np.zeros(0, np.uint64)
+    words = np.array([[side.count(" ") + bool(side) for side in pair] for pair in chunk.pairs])
+    digests = _digests(chunk.pairs) if config.drop_duplicates else np.zeros(0, np.uint64)
     return Encoded(
-        corpus=text.corpus,
+        corpus=chunk.corpus,
         read=pairs,
         ids=tuple(_flat(side, keep) for side in rows),  # pyright: ignore[reportArgumentType]
         lengths=lengths[keep] + 1,

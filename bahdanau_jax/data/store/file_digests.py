@@ -1,4 +1,4 @@
-"""Digests of the files of a folder, so that a damaged one is noticed before it is used."""
+"""Digests of the files of a folder, which reveal a damaged file."""
 
 import hashlib
 import json
@@ -18,10 +18,10 @@ def seal(folder: Path) -> None:
 
 
 def verify(folder: Path) -> None:
-    """Read every file once, several at a time.
+    """Compare every file with its digest in SEAL; files without a digest are ignored.
 
-    Other files in the folder do not matter. Raises ValueError that names the first file that is
-    missing or is not as it was sealed, and FileNotFoundError where there is no SEAL.
+    Raises ValueError that names the first file that is missing or differs, FileNotFoundError where
+    there is no SEAL.
     """
     if not (folder / SEAL).exists():
         raise FileNotFoundError(f"{SEAL} is missing")

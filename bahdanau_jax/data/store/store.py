@@ -1,6 +1,4 @@
-"""Encoded pairs on disk: flat ids and offsets, memory-mapped, so that a corpus of any size opens at
-once and nothing is tokenised twice.
-"""
+"""Encoded pairs on disk as flat ids and offsets, which are memory-mapped."""
 
 import dataclasses
 import hashlib
@@ -18,17 +16,17 @@ from numpy.lib import format as npy
 from bahdanau_jax.atomic import replaced_folder
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.sources import addresses
-from bahdanau_jax.data.store import chunks, file_digests
+from bahdanau_jax.data.store import file_digests
 from bahdanau_jax.data.store.chunks import Encoded
+from bahdanau_jax.data.tokens import text_chunks
 from bahdanau_jax.data.tokens.cleaning import DUPLICATE, REASONS
 from bahdanau_jax.data.tokens.codec import SIDES, Codec
 from bahdanau_jax.parsing import parse_json
 
 PARTS = ("ids", "offsets")
 FORMAT = 3  # raise it when the files of a store change their meaning
-# Settings that leave the stored ids as they are. Corpora are known by their addresses without
-# weights; files by their size and time instead of the folder that they lie in.
+# Settings that do not change the stored ids. Corpora are identified by their addresses without
+# weights, and their files by name, size and time without the folder.
 IRRELEVANT = (
     *("train", "dev", "test", "root", "processes", "limit_words"),
     *("plan", "batch_size", "batch_words", "pool_batches", "shapes"),
@@ -46,7 +44,7 @@ class Ragged(NamedTuple):
 
 
 class Pairs:
-    """N encoded sentence pairs; every sentence ends in EOS. `lengths` counts the EOS."""
+    """N encoded sentence pairs; every sentence ends in EOS, which `lengths` counts too."""
 
     def __init__(self, source: Ragged, target: Ragged):
         self.sides = (source, target)
@@ -56,7 +54,7 @@ class Pairs:
 
     @staticmethod
     def of(encoded: Iterable[tuple[Sequence[int], Sequence[int]]]) -> "Pairs":
-        """In memory.
+        """Encoded pairs in memory.
 
         >>> len(Pairs.of([([5, 0], [7, 8, 0])]))
         1
@@ -81,10 +79,10 @@ def _ragged(rows: Sequence[Sequence[int]]) -> Ragged:
 
 
 class Store(Pairs):
-    """The pairs in a folder that `write` made. `statistics` is what `write` counted.
+    """The pairs in a folder that `write` made, with its `statistics`.
 
-    All files are compared with their digests, unless `verify` is False. Raises FileNotFoundError
-    where there is no store, ValueError with the name of the file where one is damaged.
+    If `verify` is True, all files are compared with their digests. Raises FileNotFoundError where
+    there is no store, ValueError that names a damaged file.
     """
 
     def __init__(self, folder: Path, verify: bool = True):
@@ -105,7 +103,7 @@ class Store(Pairs):
                 raise ValueError(f"{len(self)} rows, but statistics.json counts {rows}")
         except (ValueError, KeyError, TypeError, IndexError, EOFError) as error:
             raise ValueError(
-                f"the store {folder} is damaged: delete it, and it is made again ({error})"
+                f"the store {folder} is damaged: delete it, then it is made again ({error})"
             ) from error
 
 
@@ -114,15 +112,19 @@ def _file(folder: Path, side: str, part: str) -> Path:
 
 
 def write(
-    folder: Path, encoded: Iterable[Encoded], config: DataConfig, entries: tuple[int, int]
+    folder: Path,
+    encoded: Iterable[Encoded],
+    config: DataConfig,
+    corpora: int,
+    entries: tuple[int, int],
 ) -> Store:
-    """Store encoded chunks as they come; memory does not grow with their number, but for eight
-    bytes a pair where duplicates are looked for.
+    """Write encoded chunks to a new store, whose folder appears whole or not at all.
 
-    `entries` of the vocabularies decide whether an id takes two bytes or four. The folder appears
-    whole or not at all. ValueError where no pair is left.
+    `corpora` is their number, `entries` the sizes of the vocabularies, which decide whether an id
+    takes two bytes or four. Memory does not grow with the corpus, except for eight bytes a pair if
+    duplicates are dropped. Raises ValueError where no pair is left.
     """
-    counts = _Counts(len(addresses.corpora(config.train)))
+    counts = _Counts(corpora, config.encodings)
     seen = _Seen() if config.drop_duplicates else None
     with replaced_folder(folder) as new:
         with ExitStack() as files:
@@ -137,14 +139,14 @@ def write(
                     side.write(kept.ids[i], kept.lengths[:, i])
         if not sum(counts.kept):
             raise ValueError(counts.nothing_left(config))
-        text = json.dumps(counts.statistics(config), indent=2) + "\n"
+        text = json.dumps(counts.statistics(), indent=2) + "\n"
         (new / "statistics.json").write_text(text, encoding="utf-8")
         file_digests.seal(new)
     return Store(folder, verify=False)
 
 
 class _Growing:
-    """A one-dimensional .npy file of unknown length: numpy keeps room in its header to correct it.
+    """A one-dimensional .npy file of unknown length, whose header is corrected at the end.
 
     >>> _Growing(path, np.dtype("uint16"), files)
     """
@@ -182,24 +184,24 @@ class _SideWriter:
 
 
 class _Seen:
-    """The digests of all pairs so far: sorted runs, of which equally long ones are merged."""
+    """The digests of all pairs so far, in sorted runs; a run is merged with shorter ones."""
 
     def __init__(self):
         self._runs: list[UInt64[np.ndarray, " run"]] = []
 
     def new(self, digests: UInt64[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
-        """Which of them were not there before; of equal ones, the first. From now on they are."""
-        first = np.zeros(len(digests), bool)
-        first[np.unique(digests, return_index=True)[1]] = True
+        """Whether each digest is new, and add the new ones; of equal ones, the first is new."""
+        is_new = np.zeros(len(digests), bool)
+        is_new[np.unique(digests, return_index=True)[1]] = True
         for run in self._runs:
             place = np.minimum(np.searchsorted(run, digests), len(run) - 1)
-            first &= run[place] != digests
-        run = np.sort(digests[first])
+            is_new &= run[place] != digests
+        run = np.sort(digests[is_new])
         while self._runs and len(self._runs[-1]) <= len(run):
             run = np.sort(np.concatenate([self._runs.pop(), run]))
         if len(run):
             self._runs.append(run)
-        return first
+        return is_new
 
 
 def _without_repeated(chunk: Encoded, seen: _Seen, encodings: int) -> Encoded:
@@ -213,9 +215,10 @@ def _without_repeated(chunk: Encoded, seen: _Seen, encodings: int) -> Encoded:
 
 
 class _Counts:
-    """What is counted on the way."""
+    """Statistics of the chunks that are written."""
 
-    def __init__(self, corpora: int):
+    def __init__(self, corpora: int, encodings: int):
+        self._encodings = encodings
         self.kept = [0] * corpora  # pairs of each corpus
         self._read = 0
         self._dropped = Counter()
@@ -238,13 +241,13 @@ class _Counts:
             values, counts = np.unique(lengths - 1, return_counts=True)
             counter.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
-    def statistics(self, config: DataConfig) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         return {
             "read": self._read,
             "kept": sum(self.kept),
             "dropped": self._by_reason(),
             "corpora": self.kept,
-            "encodings": config.encodings,
+            "encodings": self._encodings,
             "digest": self._digest.hexdigest(),
             "words": {side: self._words[side] for side in SIDES},
             "tokens": {side: self._tokens[side] for side in SIDES},
@@ -268,19 +271,19 @@ class _Counts:
         )
 
 
-def key(config: DataConfig, codecs: tuple[Codec, Codec]) -> str:
-    """The name of the store of these settings: a hash of all that shapes its ids.
+def key(config: DataConfig, codecs: tuple[Codec, Codec], corpora: list[list]) -> str:
+    """The name of the store of these settings: a hash of everything that shapes its ids.
 
-    That is the settings but for IRRELEVANT, the size and time of each file of the training corpora,
-    and the vocabularies. The code of a built-in corpus counts as its file.
+    It covers the settings that are not IRRELEVANT, the identity of the training corpora
+    (`addresses.identity`) and the vocabularies.
     """
     settings = {k: v for k, v in dataclasses.asdict(config).items() if k not in IRRELEVANT}
     record = {
         "format": FORMAT,
         "eos": EOS,
-        "chunk": chunks.SIZE,
+        "chunk": text_chunks.SIZE,
         "settings": settings,
-        "corpora": addresses.identity(config.train, config),
+        "corpora": corpora,
         "vocabularies": [
             hashlib.sha256(codec.vocabulary.to_bytes()).hexdigest() for codec in codecs
         ],

@@ -1,4 +1,4 @@
-"""The same function over many items in several processes, in order and with bounded memory."""
+"""A function over many items in several processes, in order and with bounded memory."""
 
 import itertools
 import os
@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Seconds of work that repay the start of processes, each of which imports the package.
-ALONE = 3.0
-WAITING = 3  # items of each process that are under way or finished before the consumer takes them
+# Work in this process before others start: each of them imports the package, which takes seconds.
+SECONDS_BEFORE_POOL = 3.0
+WAITING = 3  # submitted items for each process that the consumer has not taken
 
 
 def cores() -> int:
-    """That this process may use."""
+    """The number of cores that this process may use."""
     usable = getattr(os, "sched_getaffinity", None)
     return len(usable(0)) if usable else os.cpu_count() or 1
 
@@ -25,17 +25,17 @@ def cores() -> int:
 def mapped(
     function: Callable[[Item], Result], items: Iterable[Item], processes: int = 0
 ) -> Iterator[Result]:
-    """function(item) of every item, in their order; `processes` 0 takes all cores.
+    """Yield function(item) of every item, in their order; `processes` 0 uses all cores.
 
-    Items are taken from their iterator only a few ahead of the consumer. The function travels to
-    each process once. The processes start when the function has taken ALONE seconds here.
+    Only a few items are taken ahead of the consumer. The function is sent to each process once. The
+    processes start after the function has run for SECONDS_BEFORE_POOL in this process.
 
     >>> list(mapped(len, [[1], [2, 3]]))
     [1, 2]
     """
     items, processes, spent = iter(items), processes or cores(), 0.0
     for item in items:
-        if processes > 1 and spent >= ALONE:
+        if processes > 1 and spent >= SECONDS_BEFORE_POOL:
             yield from _in_processes(function, itertools.chain([item], items), processes)
             return
         began = time.perf_counter()
@@ -45,36 +45,36 @@ def mapped(
 
 
 def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterator:
-    # Unlike the standard library's pool, loky's does not run the user's own script once more.
+    # Unlike the standard library's pool, loky's does not run the user's own script again.
     from loky import ProcessPoolExecutor
 
-    here = os.getpid()
-    pool = ProcessPoolExecutor(processes, initializer=_install, initargs=(function, here))
-    under_way = deque()
+    parent = os.getpid()
+    pool = ProcessPoolExecutor(processes, initializer=_install, initargs=(function, parent))
+    futures = deque()
     done = False
     try:
         for item in items:
-            under_way.append(pool.submit(_call, item))
-            if len(under_way) >= WAITING * processes:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
+            futures.append(pool.submit(_call, item))
+            if len(futures) >= WAITING * processes:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
         done = True
     finally:
         pool.shutdown(kill_workers=not done)
 
 
-_function: Callable[[Any], Any] | None = None  # in a process of the pool: what it is there for
+_function: Callable[[Any], Any] | None = None  # the function of a process of the pool
 
 
 def _install(function: Callable[[Any], Any], parent: int) -> None:
     global _function
     _function = function
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
-def _leave_with(parent: int) -> None:
-    """End this process when its parent was killed, be it before this process had begun."""
+def _end_with(parent: int) -> None:
+    """End this process after its parent has died, even if that happened before it started."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -1,6 +1,6 @@
-"""What is done to training text before it is encoded, and which pairs are left out, and why.
+"""Cleaning of text before tokenisation, and the reasons for which training pairs are dropped.
 
-Nothing is ever truncated: a pair that does not fit is dropped whole, and counted.
+Sentences are never truncated: a pair that does not fit is dropped whole, and counted.
 """
 
 import html
@@ -23,7 +23,7 @@ UNICODE: Mapping[str, Callable[[str], str]] = MappingProxyType(
 
 
 def clean(config: DataConfig, text: str) -> str:
-    """The text of one sentence as its tokeniser gets it, also in translation.
+    """Clean a sentence for its tokeniser, in training and in translation.
 
     >>> clean(DataConfig(unescape=True), "R&amp;D")
     'R&D'
@@ -44,8 +44,8 @@ def _uneven(config: DataConfig, lengths: np.ndarray) -> np.ndarray:
     return (lengths.max(1) > config.max_ratio * lengths.min(1)) & (config.max_ratio > 0)
 
 
-# Why a pair is dropped, from the tokens of both sides before EOS; the first reason counts.
-# A pair that was there before is found out last, by store.write.
+# Reason for dropping a pair -> condition on the numbers of tokens of both sides, without EOS. The
+# first reason counts. DUPLICATE is the last one, and store.write finds it.
 REASONS: Mapping[str, Reason] = MappingProxyType(
     {
         "empty": lambda config, lengths: lengths.min(1) == 0,

@@ -1,10 +1,10 @@
-"""From the text of one language to ids and back, and the vocabulary folder that keeps this."""
+"""Conversion between the text of a side and ids, and the vocabulary folder that stores it."""
 
 import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 
 SIDES = ("source", "target")
-# Settings that turn text into tokens, and back.
+# Settings of the conversion between text and tokens.
 TEXT = (
     "source_language",
     "target_language",
@@ -29,7 +29,7 @@ TEXT = (
     "lowercase",
     "vocabulary",
 )
-# Settings that a vocabulary folder was learned with, and is read with.
+# Settings that have to be the same when a vocabulary folder is learned and when it is loaded.
 SETTINGS = (
     *TEXT,
     "source_vocabulary_size",
@@ -55,11 +55,11 @@ class Codec:
 
     @functools.cached_property
     def identity(self) -> tuple:
-        """Equal for codecs that turn every text into the same ids, and every ids into one text."""
+        """A value that is equal for codecs with the same conversion in both directions."""
         return tuple(getattr(self.config, name) for name in TEXT), self.vocabulary.to_bytes()
 
     def tokenize(self, text: str) -> str:
-        """The tokenised sentence, cleaned before, and in lower case where so configured."""
+        """Clean and tokenise a sentence; convert it to lower case if so configured."""
         return tokenize(self.config, self.tokenizer, text)
 
     def encode(self, text: str) -> list[int]:
@@ -70,11 +70,11 @@ class Codec:
         return [*self.vocabulary.encode(tokenised), EOS]
 
     def ids(self, symbols: Sequence[str]) -> list[int]:
-        """The ids that `tokens` wrote as these symbols; UNK for any other, and for `</s>`."""
+        """The ids of the symbols that `tokens` returns; UNK for any other, and for `</s>`."""
         return self.vocabulary.ids(symbols)
 
     def units(self, text: str) -> tuple[str, ...]:
-        """What each id of `encode(text)` was written as: `tokens` without unknown ones."""
+        """The part of the tokenised text for each id of `encode(text)`, also for UNK."""
         return (*self.vocabulary.units(self.tokenize(text)), EOS_SYMBOL)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -82,46 +82,46 @@ class Codec:
         return self.tokenizer.detokenize(self.vocabulary.decode(ids))
 
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """One symbol for each id; EOS is `</s>`, UNK `<unk>`."""
+        """The symbol of each id; EOS is `</s>`, UNK is `<unk>`."""
         return self.vocabulary.tokens(ids)
 
     def write(self, symbols: Sequence[str]) -> str:
-        """Ordinary text of such symbols, without EOS, where some may be replaced by text."""
+        """Ordinary text of symbols without EOS, some of which may be replaced by other text."""
         return self.tokenizer.detokenize(self.vocabulary.write(symbols))
 
 
 def tokenize(config: DataConfig, tokenizer: Tokenizer, text: str) -> str:
     tokenised = tokenizer.tokenize(clean(config, text))
-    # The tokeniser's rules look at capitals, so they go last.
+    # The tokeniser's rules depend on capitals, so lower case comes last.
     return tokenised.lower() if config.lowercase else tokenised
 
 
 def tokenizers(config: DataConfig) -> tuple[Tokenizer, Tokenizer]:
-    """Of the source and of the target."""
+    """The tokenisers of the source and of the target."""
     make = choose(TOKENIZERS, config.tokenizer, "data.tokenizer")
     return make(config.source_language), make(config.target_language)
 
 
-def tokenize_pairs(config: DataConfig, pairs: Iterable[Pair]) -> Iterator[Pair]:
-    source, target = _tokenizers(config)
-    for pair in pairs:
-        yield Pair(
-            tokenize(config, source, pair.source),
-            tokenize(config, target, pair.target),
-        )
+def sentence_tokenizers(config: DataConfig) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """The functions that clean and tokenise a sentence of the source and of the target."""
+    source, target = tokenizers(config)
+    return functools.partial(tokenize, config, source), functools.partial(tokenize, config, target)
 
 
-# Built once in each process that tokenises.
-_tokenizers = functools.lru_cache(maxsize=1)(tokenizers)
+def tokenize_pairs(
+    tokenizers: tuple[Callable[[str], str], Callable[[str], str]], pairs: Iterable[Pair]
+) -> list[Pair]:
+    source, target = tokenizers
+    return [Pair(source(pair.source), target(pair.target)) for pair in pairs]
 
 
 def learn(config: DataConfig, pairs: Iterable[Pair]) -> tuple[Codec, Codec]:
-    """Both codecs from ordinary text."""
-    return learn_tokenised(config, list(tokenize_pairs(config, pairs)))
+    """Learn both codecs from ordinary text."""
+    return learn_tokenised(config, tokenize_pairs(sentence_tokenizers(config), pairs))
 
 
 def learn_tokenised(config: DataConfig, tokenised: Iterable[Pair]) -> tuple[Codec, Codec]:
-    """Both codecs from tokenised text, which is gone through once a side."""
+    """Learn both codecs from tokenised text, which is iterated over once for each vocabulary."""
     kind = choose(VOCABULARIES, config.vocabulary, "data.vocabulary")
     size, field = config.source_vocabulary_size, "data.source_vocabulary_size"
     if config.joint_vocabulary:
@@ -139,11 +139,10 @@ def _codecs(config: DataConfig, source: Vocabulary, target: Vocabulary) -> tuple
     return Codec(config, first, source), Codec(config, second, target)
 
 
-def save(
-    folder: Path, codecs: tuple[Codec, Codec], config: DataConfig, learned_from: list | None = None
-) -> None:
-    """Write source.*, target.* and settings.json: the settings, the files' sums, and the identity
-    of the corpora (`addresses.identity`) that the vocabularies were learned from.
+def save(folder: Path, codecs: tuple[Codec, Codec], learned_from: list | None = None) -> None:
+    """Write source.*, target.* and settings.json with settings, digests and types of units.
+
+    `learned_from` is the identity (`addresses.identity`) of the corpora; None if it is unknown.
     """
     with replaced_folder(folder) as new:
         sums = {}
@@ -151,7 +150,7 @@ def save(
             data = codec.vocabulary.to_bytes()
             (new / f"{side}{codec.vocabulary.suffix}").write_bytes(data)
             sums[side] = hashlib.sha256(data).hexdigest()
-        settings = {name: getattr(config, name) for name in SETTINGS}
+        settings = {name: getattr(codecs[0].config, name) for name in SETTINGS}
         types = {side: codec.vocabulary.types for side, codec in zip(SIDES, codecs, strict=True)}
         record = {"settings": settings, "sha256": sums, "types": types}
         record["learned_from"] = learned_from
@@ -160,52 +159,46 @@ def save(
 
 
 def save_words(folder: Path, words: tuple[list[str], list[str]], config: DataConfig) -> None:
-    """`save` of vocabularies whose entries are known: EOS and UNK come before these words.
-
-    Raises ValueError where a word comes twice.
-    """
+    """Save vocabularies of the given words, after EOS and UNK. Raises ValueError for duplicates."""
     kind = VOCABULARIES["words"]
-    made = []
+    vocabularies = []
     for side, entries in zip(SIDES, words, strict=True):
         text = "".join(f"{entry}\n" for entry in (EOS_SYMBOL, UNK_SYMBOL, *entries))
         try:
-            made.append(kind.from_bytes(text.encode("utf-8")))
+            vocabularies.append(kind.from_bytes(text.encode("utf-8")))
         except ValueError as error:
-            raise ValueError(f"the {side} words will not do: {error}") from error
-    save(folder, _codecs(config, made[0], made[1]), config)
+            raise ValueError(f"the {side} words are no vocabulary: {error}") from error
+    save(folder, _codecs(config, *vocabularies))
 
 
 def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
-    """What `save` wrote.
+    """Load both codecs from a folder that `save` wrote.
 
     Raises FileNotFoundError or ValueError where a file is missing or damaged, or where the folder
     was learned with other settings.
     """
     record = _record(folder)
     try:
-        settings, sums = record["settings"], [record["sha256"][side] for side in SIDES]
+        settings = record["settings"]
+        sums, types = ([record[name][side] for side in SIDES] for name in ("sha256", "types"))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder}/settings.json is damaged: it has no {error}") from error
     for name in SETTINGS:
-        was, now = settings.get(name, getattr(DataConfig, name)), getattr(config, name)
-        if was != now:
+        before, now = settings.get(name), getattr(config, name)
+        if before != now:
             raise ValueError(
-                f"{folder} was made with data.{name} = {was!r}, but it is now {now!r}: take "
+                f"{folder} was made with data.{name} = {before!r}, but it is now {now!r}: use "
                 "another work folder or the old setting"
             )
     kind = choose(VOCABULARIES, config.vocabulary, "data.vocabulary")
     paths = [folder / f"{side}{kind.suffix}" for side in SIDES]
-    source, target = (_load(kind, path, sum) for path, sum in zip(paths, sums, strict=True))
+
+    source, target = map(_load, (kind, kind), paths, sums, types)
     return _codecs(config, source, target)
 
 
-def types(folder: Path) -> dict[str, int | None]:
-    """How many different units the text of each side had from which `folder` was learned."""
-    return _record(folder).get("types", dict.fromkeys(SIDES))
-
-
 def learned_from(folder: Path) -> list | None:
-    """The identity of the corpora that `folder` was learned from, where it is known."""
+    """The identity of the corpora that `folder` was learned from; None if it is unknown."""
     return _record(folder).get("learned_from")
 
 
@@ -214,17 +207,17 @@ def _record(folder: Path) -> dict:
     try:
         record = parse_json(_read(path))
         if not isinstance(record, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it should be an object")
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     return record
 
 
-def _load(kind: type[Vocabulary], path: Path, expected: str) -> Vocabulary:
+def _load(kind: type[Vocabulary], path: Path, expected: str, types: int | None) -> Vocabulary:
     data = _read(path)
     if hashlib.sha256(data).hexdigest() != expected:
         raise ValueError(f"{path} is damaged: it is not the file that was saved")
-    return kind.from_bytes(data)
+    return kind.from_bytes(data, types)
 
 
 def _read(path: Path) -> bytes:
@@ -232,5 +225,5 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"no file {path}: the vocabulary folder is incomplete, make the run again"
+            f"no file {path}: the vocabulary folder is incomplete, train or copy the run again"
         ) from error

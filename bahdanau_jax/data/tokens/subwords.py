@@ -1,4 +1,4 @@
-"""Learning the pieces of a sentencepiece model: from which sentences, and what can go wrong."""
+"""Training of a sentencepiece model: its sample of sentences, its options and its errors."""
 
 import io
 import itertools
@@ -11,7 +11,7 @@ from bahdanau_jax.config import DataConfig
 
 
 class TooManyPieces(ValueError):
-    """A text gives fewer pieces than the setting `field` asks for: `most`."""
+    """The setting `field` is larger than `most`, the number of pieces that the text gives."""
 
     def __init__(self, field: str, size: int, most: int):
         super().__init__(
@@ -22,9 +22,9 @@ class TooManyPieces(ValueError):
 
 
 def learn(sentences: Iterable[str], config: DataConfig, size: int, field: str) -> bytes:
-    """The file of a sentencepiece model; an error names the setting `field` of its `size`.
+    """Train a sentencepiece model and return its file; errors name `field`, the setting of `size`.
 
-    Raises TooManyPieces for a size above what the text gives, ValueError for other faults.
+    Raises TooManyPieces where the text gives fewer pieces, ValueError for other faults.
     """
     from sentencepiece import SentencePieceTrainer
 
@@ -32,12 +32,12 @@ def learn(sentences: Iterable[str], config: DataConfig, size: int, field: str) -
     model = io.BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=iter(_drawn(sentences, config.subword_sentences * sides)),
+            sentence_iterator=iter(_sample(sentences, config.subword_sentences * sides)),
             model_writer=model,
             model_type=config.subwords,
             vocab_size=size,
             byte_fallback=config.byte_fallback,
-            # Characters so rare that they are not worth an entry become bytes.
+            # With byte fallback, the rarest characters get no entry and become bytes.
             character_coverage=0.9995 if config.byte_fallback else 1.0,
             eos_id=EOS,
             unk_id=UNK,
@@ -45,36 +45,36 @@ def learn(sentences: Iterable[str], config: DataConfig, size: int, field: str) -
             pad_id=-1,
             unk_surface=UNK_SYMBOL,
             normalization_rule_name="identity",
-            max_sentence_length=1 << 20,  # bytes; a longer line teaches nothing
+            max_sentence_length=1 << 20,  # bytes; longer lines are ignored
             num_threads=1,  # the model's bytes depend on it
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise _mend(str(error), size, field) from error
+        raise _explained(str(error), size, field) from error
     return model.getvalue()
 
 
-def _drawn(sentences: Iterable[str], most: int) -> list[str]:
-    """Of more than `most` sentences so many, each as likely as any other; in order. 0: all."""
+def _sample(sentences: Iterable[str], most: int) -> list[str]:
+    """A uniform sample of `most` sentences in their order (reservoir sampling); 0: all of them."""
     if not most:
         return list(sentences)
     rng, sentences = random.Random(most), iter(sentences)
-    kept = list(enumerate(itertools.islice(sentences, most)))
+    reservoir = list(enumerate(itertools.islice(sentences, most)))
     for n, sentence in enumerate(sentences, start=most):
-        # Of Python's random only what is made from random() stays the same in every version.
+        # random() returns the same numbers in every version of Python; randrange() does not.
         if (place := int(rng.random() * (n + 1))) < most:
-            kept[place] = (n, sentence)
-    return [sentence for _, sentence in sorted(kept)]
+            reservoir[place] = (n, sentence)
+    return [sentence for _, sentence in sorted(reservoir)]
 
 
-def _mend(message: str, size: int, field: str) -> ValueError:
-    """What to do about the trainer's message."""
-    if found := re.search(r"too high .* value <= (\d+)", message):
-        return TooManyPieces(field, size, int(found[1]))
-    if found := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
+def _explained(message: str, size: int, field: str) -> ValueError:
+    """An error that says what to do about a message of the trainer."""
+    if match := re.search(r"too high .* value <= (\d+)", message):
+        return TooManyPieces(field, size, int(match[1]))
+    if match := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
         return ValueError(
-            f"{field} is {size}, but the characters of this text alone need {found[1]}: raise it "
-            f"to more than {found[1]}"
+            f"{field} is {size}, but the characters of this text alone need {match[1]}: raise it "
+            f"to more than {match[1]}"
         )
     if "sentences_.empty()" in message:
         return ValueError("there is no text to learn pieces from: every line is empty")

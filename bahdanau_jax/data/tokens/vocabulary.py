@@ -1,7 +1,6 @@
-"""Tokens to ids and back: whole words, characters, or pieces of words (sentencepiece).
+"""Conversion between tokens and ids: words, characters, or pieces of words (sentencepiece).
 
-Every vocabulary gives EOS and UNK the ids of batch.py. What the text itself says, even `</s>`,
-never becomes EOS.
+Every vocabulary gives EOS and UNK the ids of batch.py. No text, not even `</s>`, becomes EOS.
 """
 
 import itertools
@@ -18,63 +17,63 @@ from bahdanau_jax.data.tokens.subword_sampling import Draw, Pieces, sample_all
 
 
 class Vocabulary(Protocol):
-    """Both directions between a tokenised sentence and its ids, without the closing EOS."""
+    """Conversion between a tokenised sentence and its ids, without EOS at the end."""
 
     suffix: ClassVar[str]  # of its file
 
     @property
     def types(self) -> int | None:
-        """Different units of the text that it was learned from, where it counts them."""
+        """Number of different units in the training text; None where they are not counted."""
         ...
 
     def __len__(self) -> int: ...
 
     def units(self, tokenised: str) -> list[str]:
-        """What each id stands for in this very sentence: unknown words as they were written."""
+        """The part of this sentence for each id, also for UNK."""
         ...
 
     def spans(self, tokenised: str) -> list[tuple[int, int]]:
-        """Beginning and end in `tokenised` of each unit; pieces of one character share it."""
+        """(start, end) in `tokenised` of each unit; the bytes of a character share its span."""
         ...
 
     def encode(self, tokenised: str) -> list[int]: ...
 
     def ids(self, symbols: Sequence[str]) -> list[int]:
-        """The ids that `tokens` wrote as these symbols; UNK for any other, and for `</s>`."""
+        """The ids of the symbols that `tokens` returns; UNK for any other, and for `</s>`."""
         ...
 
     def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
-        """Many sentences; with `draw`, each in one of several ways."""
+        """The ids of many sentences; with `draw`, of a random segmentation."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The tokenised sentence up to the first EOS; UNK is written `<unk>`."""
+        """The tokenised sentence up to the first EOS; UNK becomes `<unk>`."""
         ...
 
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """One symbol for each id, EOS among them, as `</s>`."""
+        """The symbol of each id, also of EOS, `</s>`."""
         ...
 
     def write(self, symbols: Sequence[str]) -> str:
-        """The tokenised sentence of symbols, some of which may be text of one's own; no EOS."""
+        """The tokenised sentence of symbols without EOS, some of which may be other text."""
         ...
 
     @classmethod
     def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
-        """At most `size` entries from tokenised sentences; an error names the setting `field`."""
+        """Learn at most `size` entries from tokenised text; errors name the setting `field`."""
         ...
 
     def to_bytes(self) -> bytes: ...
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Raises ValueError where the bytes are no such vocabulary."""
+    def from_bytes(cls, data: bytes, types: int | None = None) -> Self:
+        """What `to_bytes` wrote. Raises ValueError where the bytes are no such vocabulary."""
         ...
 
 
 @dataclass(frozen=True)
 class Words:
-    """The most frequent words; equally frequent ones in the order of their code points.
+    """The most frequent words, with ties in the order of their code points.
 
     Its file has one entry a line: `</s>`, `<unk>`, then the words by falling frequency.
 
@@ -88,7 +87,7 @@ class Words:
     between: ClassVar[str] = " "
 
     def __post_init__(self):
-        # The reserved symbols have no entry here: the same word in a text is an unknown one.
+        # Words of the text that equal a reserved symbol are unknown words.
         words = {word: i for i, word in enumerate(self.entries) if i >= RESERVED}
         object.__setattr__(self, "_index", words)
 
@@ -111,7 +110,7 @@ class Words:
         return [index.get(symbol, UNK) for symbol in symbols]
 
     def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
-        del draw  # there is one way to write a sentence in words
+        del draw  # words have a single segmentation
         return [self.encode(sentence) for sentence in sentences]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -125,7 +124,7 @@ class Words:
 
     @classmethod
     def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
-        del config, field  # a text with fewer words is no fault
+        del config, field  # a text with fewer words is no error
         counts = Counter()
         for sentence in sentences:
             counts.update(cls._split(sentence))
@@ -138,12 +137,12 @@ class Words:
         return "".join(f"{entry}\n" for entry in self.entries).encode("utf-8")
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: bytes, types: int | None = None) -> Self:
         *entries, end = data.decode("utf-8").split("\n")
         reserved = entries[:RESERVED] == [EOS_SYMBOL, UNK_SYMBOL]
         if end or not reserved or len(set(entries)) != len(entries):
-            raise ValueError("it should be </s>, <unk> and different entries, one a line")
-        return cls(tuple(entries))
+            raise ValueError("it should have </s>, <unk> and different entries, one a line")
+        return cls(tuple(entries), types)
 
     @staticmethod
     def _split(tokenised: str) -> list[str]:
@@ -151,7 +150,7 @@ class Words:
 
 
 class Characters(Words):
-    """The most frequent characters of any script; a space between tokens is one of them."""
+    """The most frequent characters of any script, including the space between tokens."""
 
     between: ClassVar[str] = ""
 
@@ -161,10 +160,10 @@ class Characters(Words):
 
 
 class SentencePiece:
-    """Pieces of words by byte-pair encoding (arXiv 1508.07909) or a unigram model (1804.10959),
-    with the sentencepiece library.
+    """Pieces of words from the sentencepiece library.
 
-    The text is taken as it is, without Unicode normalisation. The same text gives the same bytes.
+    They are learned by byte-pair encoding (arXiv 1508.07909) or as a unigram model (arXiv
+    1804.10959), without Unicode normalisation. The same text gives the same bytes of the model.
     """
 
     suffix: ClassVar[str] = ".model"
@@ -175,10 +174,10 @@ class SentencePiece:
 
         try:
             self._processor = SentencePieceProcessor(model_proto=model)
-            ours = bool(model) and self._processor.eos_id() == EOS
+            has_our_ids = bool(model) and self._processor.eos_id() == EOS
         except RuntimeError as error:
             raise ValueError("it is no sentencepiece model") from error
-        if not ours:
+        if not has_our_ids:
             raise ValueError("it is no sentencepiece model of this program")
         self._model = model
 
@@ -192,24 +191,25 @@ class SentencePiece:
         return self._processor.encode(tokenised, out_type=str)
 
     def spans(self, tokenised: str) -> list[tuple[int, int]]:
-        # Pieces are the text itself, with ▁ for each space and one before it; or one byte of it.
-        found, end, bytes_of = [], -1, b""
+        # A piece is a part of the text, in which ▁ stands for a space, or a single byte of it. The
+        # text of the first piece begins with an additional ▁.
+        spans, end, character = [], -1, b""
         for i, piece in zip(self.encode(tokenised), self.units(tokenised), strict=True):
             start, size = end, len(piece)
             if self._processor.is_byte(i):
-                bytes_of += bytes([int(piece[1:-1], 16)])
-                size = int(_is_character(bytes_of))
-                bytes_of = b"" if size else bytes_of
+                character += bytes([int(piece[1:-1], 16)])
+                size = int(_is_character(character))
+                character = b"" if size else character
             end = start + size
-            found.append((max(start, 0), max(end, start + 1)))
-        return found
+            spans.append((max(start, 0), max(end, start + 1)))
+        return spans
 
     def encode(self, tokenised: str) -> list[int]:
         return self._processor.encode(tokenised)
 
     def ids(self, symbols: Sequence[str]) -> list[int]:
-        found = (self._processor.piece_to_id(symbol) for symbol in symbols)
-        return [UNK if i == EOS else i for i in found]
+        ids = (self._processor.piece_to_id(symbol) for symbol in symbols)
+        return [UNK if i == EOS else i for i in ids]
 
     def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
         if draw is not None:
@@ -217,13 +217,13 @@ class SentencePiece:
         return self._processor.encode(list(sentences), num_threads=1)
 
     def pieces(self) -> Pieces:
-        """The model as a table of what words can be cut into."""
-        model, every = self._processor, range(len(self))
-        plain = [i for i in every if not (model.is_control(i) or model.is_unknown(i))]
-        written = {model.id_to_piece(i): i for i in plain if not model.is_byte(i)}
+        """The pieces of the model with ids and scores."""
+        model = self._processor
+        plain = [i for i in range(len(self)) if not (model.is_control(i) or model.is_unknown(i))]
+        ids = {model.id_to_piece(i): i for i in plain if not model.is_byte(i)}
         return Pieces(
-            ids=written,
-            scores={piece: model.get_score(i) for piece, i in written.items()},
+            ids=ids,
+            scores={piece: model.get_score(i) for piece, i in ids.items()},
             bytes=[i for i in plain if model.is_byte(i)],
         )
 
@@ -244,7 +244,8 @@ class SentencePiece:
         return self._model
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: bytes, types: int | None = None) -> Self:
+        del types  # pieces are not counted
         return cls(data)
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import gzip
 import itertools
 import lzma
@@ -14,7 +15,8 @@ from bahdanau_jax.data.sources.addresses import (
     aligned_pairs,
     are_apart,
     corpora,
-    files,
+    identity,
+    open_corpora,
     pairs,
 )
 from bahdanau_jax.data.sources.text_files import lines
@@ -249,6 +251,27 @@ def test_text_has_no_alignments(corpus):
         aligned_pairs("text:a.en,a.fr", config)
 
 
+def files(address, config):
+    (opened,) = open_corpora(address, config)
+    return opened.files
+
+
+def test_open_corpora_need_no_settings(corpus, tmp_path, monkeypatch):
+    """Files are located once."""
+    config = dataclasses.replace(corpus(a_en=b"one", a_fr=b"un"), root="")
+    monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path))
+    opened = open_corpora("text:a.en,a.fr; builtin:copy/test?pairs=2", config)
+    monkeypatch.setenv("BAHDANAU_DATA", "nowhere")
+    assert [len(list(corpus.pairs())) for corpus in opened] == [1, 2]
+    before = identity(opened)
+    assert before[0][1] == [
+        ["a.en", 3, os.stat(tmp_path / "a.en").st_mtime_ns],
+        ["a.fr", 2, os.stat(tmp_path / "a.fr").st_mtime_ns],
+    ]
+    (tmp_path / "a.en").write_bytes(b"three")
+    assert identity(opened) != before
+
+
 def test_files_of_a_corpus(corpus, tmp_path):
     config = corpus(a_en=b"one", a_fr=b"un")
     assert files("text:a.en,a.fr", config) == [tmp_path / "a.en", tmp_path / "a.fr"]
@@ -320,7 +343,7 @@ def test_columns_by_name(tmp_path):
     ("address", "message"),
     [
         ("tsv:a.tsv?source=de&target=fr", r"a.tsv, line 1: no column 'de'; there are id, fr"),
-        ("tsv:a.tsv?source=1&target=3", r"a.tsv, line 2: 2 columns, but column 3 is asked for"),
+        ("tsv:a.tsv?source=1&target=3", r"a.tsv, line 2: 2 columns, but column 3 is needed"),
         ("tsv:a.tsv?source=0&target=1", r"a.tsv, line 1: no column '0'.*count from 1"),
         ("tsv:a.tsv?sorce=1", r"no option of tsv: 'sorce'.*did you mean 'source'"),
         ("tsv:b.tsv", "no file .*b.tsv"),

@@ -202,8 +202,8 @@ def test_the_words_count_as_files_of_the_corpus(tmp_path):
         ("rare=-1", "rare should be a whole number, not '-1'"),
         ("min=9&max=8", "no English sentence has 9 to 8 tokens"),
         ("max=2", "nor the largest below 3"),
-        ("words=nowhere.txt", "words should be a file, and there is none at 'nowhere.txt'"),
-        ("words", "words should be a file, and there is none at ''"),
+        ("words=nowhere.txt", "words should be a file, but 'nowhere.txt' is none"),
+        ("words", "words should be a file, but '' is none"),
         ("word=x", "no option of builtin:en-fr 'word'; .*mean 'words'"),
     ],
 )

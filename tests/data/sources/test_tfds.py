@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import write_tfds
 from bahdanau_jax.data.sources import tfds, tfds_download
-from bahdanau_jax.data.sources.addresses import aligned_pairs, files, pairs
+from bahdanau_jax.data.sources.addresses import aligned_pairs, open_corpora, pairs
 from tests import small
 
 PAIRS = [(f"word {n}", f"mot {n} œ") for n in range(23)]
@@ -153,8 +153,8 @@ def test_splits_are_added(letters):
 
 
 def test_the_files_of_a_corpus(letters):
-    names = [path.name for path in files(f"tfds:{letters}?split=train[9:12]", DataConfig())]
-    assert names == ["dataset_info.json"] + [
+    (opened,) = open_corpora(f"tfds:{letters}?split=train[9:12]", DataConfig())
+    assert [path.name for path in opened.files] == ["dataset_info.json"] + [
         f"letters-train.array_record-0000{shard}-of-00003" for shard in (0, 1)
     ]
 
@@ -239,17 +239,17 @@ def test_a_dataset_that_names_code_is_refused(tmp_path, monkeypatch):
     (tmp_path / "code_of_others.py").write_text("raise SystemExit('it ran')")
     monkeypatch.syspath_prepend(tmp_path)
     message = fault(str(folder))
-    assert "is damaged: it names code, the feature code_of_others.Feature" in message
+    assert "is damaged: its feature code_of_others.Feature is code of another package" in message
 
 
 def test_a_folder_that_is_not_whole(tmp_path):
     folder = write(tmp_path, train=PAIRS)
     next(folder.glob("*.array_record-*")).unlink()
-    assert re.search("is not whole, it has no letters-train.array_record", fault(str(folder)))
+    assert re.search("is incomplete, it has no letters-train.array_record", fault(str(folder)))
     copied = tmp_path / "wmt14_paper" / "fr-en" / "1.0.0"
     copied.mkdir(parents=True)
     message = fault(f"wmt14_paper/fr-en?data_dir={tmp_path}")
-    assert re.search("fr-en/1.0.0 is not whole, it has no dataset_info.json", message)
+    assert re.search("fr-en/1.0.0 is incomplete, it has no dataset_info.json", message)
 
 
 @pytest.mark.parametrize("damage", [lambda raw: raw[:-1], lambda raw: raw[::-1]])

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.batches.plan import Corpora
+from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.sources.addresses import Pair
 from bahdanau_jax.data.store import chunks, file_digests, store
-from bahdanau_jax.data.store.chunks import Text
 from bahdanau_jax.data.store.store import Pairs, Store
 from bahdanau_jax.data.tokens import codec
+from bahdanau_jax.data.tokens.text_chunks import TextChunk
 
 sentences = st.lists(st.integers(UNK, 70_000), max_size=8)
 some_pairs = st.lists(st.tuples(sentences, sentences), max_size=30)
@@ -25,13 +26,15 @@ SOME = [([5, 6], [7]), ([1], [9, 1, 1])]
 
 def packed(pairs, config=KEEP, corpus=0):
     """Pairs of ids, without EOS, as a worker would hand them over; equal ids are equal texts."""
-    text = Text(corpus, 0, [Pair(*(" ".join(map(str, side)) for side in pair)) for pair in pairs])
-    return chunks.pack(config, text, [list(side) for side in zip(*pairs, strict=True)] or [[], []])
+    chunk = TextChunk(
+        corpus, 0, [Pair(*(" ".join(map(str, side)) for side in pair)) for pair in pairs]
+    )
+    return chunks.pack(config, chunk, [list(side) for side in zip(*pairs, strict=True)] or [[], []])
 
 
 def write(folder, pairs, config=KEEP, chunk=3):
     parts = [pairs[i : i + chunk] for i in range(0, len(pairs), chunk)]
-    return store.write(folder, (packed(part, config) for part in parts), config, ENTRIES)
+    return store.write(folder, (packed(part, config) for part in parts), config, 1, ENTRIES)
 
 
 def content(pairs):
@@ -115,7 +118,7 @@ def test_digests_seen_before(chunks_of_digests):
 def test_pairs_of_several_corpora_are_counted_apart(tmp_path):
     config = DataConfig(train="builtin:copy/train; 0.5*builtin:reverse/train", max_tokens=2)
     parts = [packed(SOME, config, 0), packed(SOME[:1], config, 1), packed(SOME[:1], config, 1)]
-    opened = store.write(tmp_path / "s", parts, config, ENTRIES)
+    opened = store.write(tmp_path / "s", parts, config, 2, ENTRIES)
     assert opened.statistics["corpora"] == [1, 2]
     assert Corpora.of(opened, config) == ((1, 2), (1.0, 0.5), 1, None)
     few = dataclasses.replace(config, limit_words=2)
@@ -126,7 +129,7 @@ def test_pairs_of_several_corpora_are_counted_apart(tmp_path):
 
 @pytest.mark.parametrize(("entries", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
 def test_ids_take_as_little_as_they_can(tmp_path, entries, dtype):
-    opened = store.write(tmp_path / "s", [packed([([entries - 1], [5])])], KEEP, (entries, 9))
+    opened = store.write(tmp_path / "s", [packed([([entries - 1], [5])])], KEEP, 1, (entries, 9))
     assert opened.source(0).dtype == dtype
     assert opened.target(0).dtype == np.uint16
     assert opened.source(0).tolist() == [entries - 1, EOS]
@@ -146,7 +149,7 @@ def test_a_failure_leaves_nothing(tmp_path):
         raise RuntimeError("interrupted")
 
     with pytest.raises(RuntimeError, match="interrupted"):
-        store.write(tmp_path / "s", breaks(), KEEP, ENTRIES)
+        store.write(tmp_path / "s", breaks(), KEEP, 1, ENTRIES)
     assert not list(tmp_path.iterdir())
 
 
@@ -165,7 +168,7 @@ def test_a_failure_keeps_the_old_store(tmp_path):
         raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space"):
-        store.write(tmp_path / "s", full(), KEEP, ENTRIES)
+        store.write(tmp_path / "s", full(), KEEP, 1, ENTRIES)
     assert content(Store(tmp_path / "s")) == ended(SOME)
 
 
@@ -221,6 +224,11 @@ def corpus(tmp_path):
     return config, codec.learn(config, [Pair("one two", "un deux")])
 
 
+def key(config, codecs):
+    corpora = addresses.open_corpora(config.train, config)
+    return store.key(config, codecs, addresses.identity(corpora))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -245,7 +253,7 @@ def corpus(tmp_path):
 def test_another_setting_another_key(corpus, change):
     config, codecs = corpus
     changed = dataclasses.replace(config, **change)
-    assert store.key(changed, codecs) != store.key(config, codecs)
+    assert key(changed, codecs) != key(config, codecs)
 
 
 def test_what_shapes_only_batches_keeps_the_key(corpus):
@@ -254,29 +262,29 @@ def test_what_shapes_only_batches_keeps_the_key(corpus):
         config, batch_size=7, pool_batches=3, shapes=2, dev="", test="", processes=3
     )
     changed = dataclasses.replace(changed, plan="buckets", batch_words=9, train=f"2*{config.train}")
-    assert store.key(changed, codecs) == store.key(config, codecs)
+    assert key(changed, codecs) == key(config, codecs)
 
 
 def test_changed_files_and_vocabularies_change_the_key(corpus, tmp_path):
     config, codecs = corpus
-    before = store.key(config, codecs)
-    assert store.key(config, codecs) == before
-    assert store.key(config, codec.learn(config, [Pair("one", "un deux")])) != before
+    before = key(config, codecs)
+    assert key(config, codecs) == before
+    assert key(config, codec.learn(config, [Pair("one", "un deux")])) != before
     stat = (tmp_path / "a.en").stat()
     os.utime(tmp_path / "a.en", ns=(stat.st_atime_ns, stat.st_mtime_ns + 1_000_000))
-    assert store.key(config, codecs) != before
+    assert key(config, codecs) != before
     os.utime(tmp_path / "a.en", ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert store.key(config, codecs) == before
+    assert key(config, codecs) == before
     (tmp_path / "a.en").write_text("one two\nthree four\n")
     os.utime(tmp_path / "a.en", ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert store.key(config, codecs) != before
+    assert key(config, codecs) != before
 
 
 def test_a_moved_root_keeps_the_key(corpus, tmp_path):
     config, codecs = corpus
-    before = store.key(config, codecs)
+    before = key(config, codecs)
     moved = tmp_path / "moved"
     moved.mkdir()
     for name in ("a.en", "a.fr"):
         (tmp_path / name).rename(moved / name)
-    assert store.key(dataclasses.replace(config, root=str(moved)), codecs) == before
+    assert key(dataclasses.replace(config, root=str(moved)), codecs) == before

@@ -16,7 +16,7 @@ ROOT = str(Path(__file__).resolve().parents[3])
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Processes start with the first item."""
-    monkeypatch.setattr(workers, "ALONE", 0.0)
+    monkeypatch.setattr(workers, "SECONDS_BEFORE_POOL", 0.0)
 
 
 def square(number):
@@ -55,13 +55,13 @@ def test_items_are_taken_only_a_few_ahead():
 
 @pytest.mark.parametrize("items", [[], [3], [3, 4, 5]])
 def test_little_work_needs_no_process(items, monkeypatch):
-    monkeypatch.setattr(workers, "ALONE", 60.0)
+    monkeypatch.setattr(workers, "SECONDS_BEFORE_POOL", 60.0)
     monkeypatch.setattr(workers, "_in_processes", None)
     assert list(mapped(square, items, 2)) == [item * item for item in items]
 
 
 def test_processes_take_over_work_that_lasts(monkeypatch):
-    monkeypatch.setattr(workers, "ALONE", 0.15)
+    monkeypatch.setattr(workers, "SECONDS_BEFORE_POOL", 0.15)
     here, *_, there = mapped(taking_pid, range(4), 2)
     assert here == os.getpid() != there
 
@@ -72,7 +72,7 @@ def test_a_script_without_a_guard(tmp_path):
     script.write_text(
         "print('once')\n"
         "from bahdanau_jax.data.store import workers\n"
-        "workers.ALONE = 0.0\n"
+        "workers.SECONDS_BEFORE_POOL = 0.0\n"
         "print(list(workers.mapped(len, ['a', 'bb', 'ccc'], 2)))\n"
     )
     done = subprocess.run(
@@ -88,7 +88,7 @@ def test_a_script_without_a_guard(tmp_path):
 KILLED = """
 import os, signal, time
 from bahdanau_jax.data.store import workers
-workers.ALONE = 0.0
+workers.SECONDS_BEFORE_POOL = 0.0
 results = workers.mapped(taking_pid, range(50), 2)
 print(next(results), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

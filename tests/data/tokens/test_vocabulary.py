@@ -297,7 +297,7 @@ def test_the_rules_see_capitals_before_they_go():
 @pytest.mark.parametrize("name", CONFIGS)
 def test_save_and_load(codecs, tmp_path, name):
     config = CONFIGS[name]
-    codec.save(tmp_path / "vocabulary", codecs[name], config)
+    codec.save(tmp_path / "vocabulary", codecs[name])
     for before, after in zip(
         codecs[name], codec.load(tmp_path / "vocabulary", config), strict=True
     ):
@@ -308,7 +308,7 @@ def test_save_and_load(codecs, tmp_path, name):
 
 
 def test_a_words_file_has_one_entry_a_line(codecs, tmp_path):
-    codec.save(tmp_path, codecs["words"], CONFIGS["words"])
+    codec.save(tmp_path, codecs["words"])
     entries = (tmp_path / "source.txt").read_text("utf-8").split("\n")
     assert entries[:2] == ["</s>", "<unk>"] and entries[-1] == ""
     assert len(entries) - 1 == len(codecs["words"][0].vocabulary)
@@ -318,7 +318,7 @@ def test_a_words_file_has_one_entry_a_line(codecs, tmp_path):
 @pytest.mark.parametrize("file", ["source", "target", "settings"])
 @pytest.mark.parametrize("harm", ["missing", "cut", "empty", "flipped"])
 def test_missing_or_damaged_files(codecs, tmp_path, name, file, harm):
-    codec.save(tmp_path, codecs[name], CONFIGS[name])
+    codec.save(tmp_path, codecs[name])
     (path,) = tmp_path.glob(f"{file}.*")
     data = path.read_bytes()
     kind, message = ValueError, f"{file}.* is damaged"
@@ -335,7 +335,7 @@ def test_missing_or_damaged_files(codecs, tmp_path, name, file, harm):
 
 
 def test_a_folder_of_other_settings(codecs, tmp_path):
-    codec.save(tmp_path, codecs["words"], CONFIGS["words"])
+    codec.save(tmp_path, codecs["words"])
     with pytest.raises(ValueError, match="data.lowercase = False, but it is now True"):
         codec.load(tmp_path, DataConfig(lowercase=True))
     codec.load(tmp_path, DataConfig(train="text:other.en,other.fr", batch_size=7))
@@ -357,7 +357,7 @@ def test_unknown_names(field):
 
 
 def test_settings_are_readable(codecs, tmp_path):
-    codec.save(tmp_path, codecs["words"], CONFIGS["words"])
+    codec.save(tmp_path, codecs["words"])
     record = json.loads((tmp_path / "settings.json").read_text("utf-8"))
     assert record["settings"]["vocabulary"] == "words"
 
