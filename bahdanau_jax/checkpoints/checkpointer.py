@@ -29,7 +29,6 @@ from bahdanau_jax.checkpoints.orbax_errors import (
 from bahdanau_jax.checkpoints.preservation import NewestAndBest
 from bahdanau_jax.checkpoints.selection import NONE, Chosen, Records, candidates, damaged
 from bahdanau_jax.checkpoints.state_digest import (
-    DIGESTS,
     Flat,
     abstract,
     difference,
@@ -114,7 +113,6 @@ class Checkpointer:
         flat = flatten(state)
         note = {
             "leaves": {name: signature(leaf) for name, leaf in flat.items()},
-            "digest": "sum32",
             "digests": sums(flat),
             "score": score if score is not None and math.isfinite(score) else None,
             "progress": progress or {},
@@ -272,7 +270,7 @@ class Checkpointer:
         for name in wanted:
             if not isinstance(flat[name], jax.Array):  # Orbax hands back what it was asked with
                 raise Damaged(f"{name} is missing")
-        found = DIGESTS[note.get("digest", "sha256")](flat)
+        found = sums(flat)
         for name in wanted:
             if found[name] != note["digests"][name]:
                 raise Damaged(f"{name} does not match its digest")

@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import jax
-import numpy as np
-from jax.experimental import multihost_utils
 from orbax.checkpoint import v1 as orbax
+
+from bahdanau_jax.distributed import holds_everywhere
 
 Value = TypeVar("Value")
 FULL = errno.ENOSPC, errno.EDQUOT
@@ -105,12 +104,6 @@ def steps_in(folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
 
-def barrier(name: str) -> None:
-    """Until every process is here."""
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices(name)
-
-
 def read_by_all(read: Callable[[], Value]) -> Value:
     """`read()` on every process: where one finds damage, all of them raise Damaged."""
     value, fault = None, None
@@ -118,10 +111,6 @@ def read_by_all(read: Callable[[], Value]) -> Value:
         value = read()
     except Damaged as error:
         fault = error
-    if jax.process_count() > 1:
-        good = multihost_utils.process_allgather(np.asarray(fault is None))
-        if not good.all():
-            fault = fault or Damaged("another process cannot read it")
-    if fault is not None:
-        raise fault
+    if not holds_everywhere(fault is None):
+        raise fault or Damaged("another process cannot read it")
     return value  # pyright: ignore[reportReturnType]

@@ -3,10 +3,8 @@
 import shutil
 from pathlib import Path
 
-import jax
-
-from bahdanau_jax.checkpoints.orbax_errors import barrier
 from bahdanau_jax.checkpoints.state_digest import Flat
+from bahdanau_jax.distributed import barrier, is_main_process
 
 REPLACED = "replaced-"  # before the step, in the name of a folder that stepped aside
 
@@ -29,25 +27,25 @@ def make_room(folder: Path, flat: Flat) -> None:
 
 def rename(path: Path, new: Path) -> None:
     """Of a checkpoint's folder, by the first process; the others wait."""
-    if jax.process_index() == 0:
+    if is_main_process():
         shutil.rmtree(new, ignore_errors=True)
         path.rename(new)
-    barrier(new.name)
+    barrier()
 
 
 def bring_back(folder: Path) -> None:
     """Checkpoints that were being replaced when the process died."""
-    for aside in folder.glob(f"{REPLACED}*") if jax.process_index() == 0 else ():
+    for aside in folder.glob(f"{REPLACED}*") if is_main_process() else ():
         whole = folder / aside.name.removeprefix(REPLACED)
         if whole.exists():
             shutil.rmtree(aside, ignore_errors=True)
         else:
             aside.rename(whole)
-    barrier(REPLACED)
+    barrier()
 
 
 def forget(folder: Path) -> None:
     """All that stepped aside, once what replaced it is whole."""
-    if jax.process_index() == 0:
+    if is_main_process():
         for aside in folder.glob(f"{REPLACED}*"):
             shutil.rmtree(aside, ignore_errors=True)

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import jax
-
 from bahdanau_jax.checkpoints.preservation import best, ordered
+from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import METRICS, is_locked
 
@@ -106,7 +105,7 @@ class Chosen:
         for step in sorted(faults.keys() - {one.step for one in self.passed}):
             told = damaged(step, faults[step], records).told("best")
             lines.append(f"checkpoint {folder / str(step)} {told}")
-        for line in lines if jax.process_index() == 0 else ():
+        for line in lines if is_main_process() else ():
             log.warning("%s", line)
 
     def to_json(self) -> dict:

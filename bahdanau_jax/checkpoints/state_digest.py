@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -103,17 +103,6 @@ def sums(flat: Flat) -> dict[str, int]:
     """`digest` of each array, which may be spread over devices and processes."""
     found = np.asarray(_stacked(list(flat.values()))) if flat else []
     return dict(zip(flat, map(int, found), strict=True))
-
-
-def sha256s(flat: Flat) -> dict[str, str]:
-    """SHA-256 of the bytes of each array, as checkpoints had it before there was `sums`."""
-    return {name: hashlib.sha256(np.asarray(x).tobytes()).hexdigest() for name, x in flat.items()}
-
-
-# What a checkpoint may name as its digest.
-DIGESTS: Mapping[str, Callable[[Flat], Mapping[str, Any]]] = MappingProxyType(
-    {"sum32": sums, "sha256": sha256s}
-)
 
 
 def seal(note: dict) -> str:

@@ -165,21 +165,35 @@ def is_connected() -> bool:
     return bool(_open)
 
 
+def process_count() -> int:
+    """The number of processes that train together; 1 for a process on its own."""
+    return jax.process_count()
+
+
+def process_index() -> int:
+    """The number of this process among them, from 0."""
+    return jax.process_index()
+
+
 def is_distributed() -> bool:
-    """Whether there are other processes."""
-    return jax.process_count() > 1
+    """Whether several processes train together."""
+    return process_count() > 1
 
 
 def is_main_process() -> bool:
-    """Whether this process is the one that writes."""
-    return jax.process_index() == 0
+    """Whether this is process 0, which writes files and messages. True for a single process."""
+    return process_index() == 0
 
 
 _meetings = itertools.count()
 
 
 def barrier() -> None:
-    """Until all processes are here. Every process must call it equally often."""
+    """Wait until all processes have called this function. Every process must call it equally often.
+
+    The processes wait on their hosts: unlike a collective of the devices, a barrier may take days.
+    A single process does not wait.
+    """
     barrier = multihost.get_barrier_sync_fn()
     barrier(key=f"bahdanau_{next(_meetings)}", timeout_ms=PREPARING_MILLISECONDS)
 
@@ -197,7 +211,7 @@ def main_process_first(work: Callable[[], Value]) -> Value:
             result = work()
         except Exception as error:
             failure = error
-    barrier()  # a message between devices would not wait for so long
+    barrier()  # collectives of the devices time out while process 0 prepares the data
     if multihost_utils.broadcast_one_to_all(np.int32(failure is not None)):
         _part()
         raise failure or OSError("the first process could not begin: its message says why")
@@ -205,10 +219,25 @@ def main_process_first(work: Callable[[], Value]) -> Value:
 
 
 def broadcast(scores: Mapping[str, float]) -> dict[str, float]:
-    """The numbers of the first process, so that all go on alike."""
-    if jax.process_count() == 1:
+    """The numbers of the main process, on every process. All processes give the same names."""
+    if not is_distributed():
         return dict(scores)
-    barrier()  # a message between devices would not wait until the slowest has evaluated
+    barrier()  # collectives of the devices time out while the slowest process evaluates
     bits = np.array(list(scores.values()), np.float64).view(np.uint32)  # JAX would round them
     numbers = np.asarray(multihost_utils.broadcast_one_to_all(bits)).view(np.float64)
     return dict(zip(scores, numbers.tolist(), strict=True))
+
+
+def holds_everywhere(condition: bool) -> bool:
+    """Whether the condition is true on every process. All processes must ask."""
+    if not is_distributed():
+        return condition
+    return bool(multihost_utils.process_allgather(np.asarray(condition)).all())
+
+
+def preempted(step: int) -> bool:
+    """Whether all processes should stop before this step because one of them received SIGTERM.
+
+    Every process must ask at every step, and all get the same answer.
+    """
+    return multihost_utils.reached_preemption_sync_point(step)

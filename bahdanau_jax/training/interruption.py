@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import jax
-from jax.experimental import multihost_utils
+from bahdanau_jax.distributed import is_distributed, preempted
 
 Result = TypeVar("Result")
 
@@ -26,7 +25,7 @@ class Signals:
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
-            if jax.process_count() > 1:  # JAX waits for SIGTERM and tells the other processes
+            if is_distributed():  # JAX waits for SIGTERM and tells the other processes
                 hand_on = lambda number, frame: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
                 self._before[signal.SIGINT] = signal.signal(signal.SIGINT, hand_on)
                 return self
@@ -36,8 +35,8 @@ class Signals:
 
     def at(self, step: int) -> bool:
         """Whether to stop before this step; the same on every process that asks at every step."""
-        if jax.process_count() > 1:
-            return multihost_utils.reached_preemption_sync_point(step)
+        if is_distributed():
+            return preempted(step)
         return self.received
 
     def unless_received(self, work: Callable[[], Result]) -> Result | None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Shaped
 
 from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.run_folder import COMPILATIONS, METRICS
@@ -94,7 +94,7 @@ class Monitor:
         reporter: Reporter = PLAIN,
     ):
         self.workdir, self.total_steps = Path(workdir), total_steps
-        self._reporter = reporter if jax.process_index() == 0 else SILENT
+        self._reporter = reporter if is_main_process() else SILENT
         self._stage = SILENT.stage("")
         self.log_every, self.epoch_steps = log_every, epoch_steps
         self._window: dict[str, float] = {}  # sums since the last line
@@ -108,7 +108,7 @@ class Monitor:
         """Open everything at `step`; `state` is what `state()` was there, {} in a new run."""
         self._window = dict(state.get("window", {}))
         self._seconds = state.get("seconds", 0.0)
-        if jax.process_index() == 0:
+        if is_main_process():
             self._open(step, state.get("lines", 0))
         self._since = time.perf_counter()
 
@@ -148,7 +148,7 @@ class Monitor:
 
     def watch_programs(self) -> None:
         """From now on it is written down what is compiled; otherwise `start` begins with that."""
-        if self._programs is None and jax.process_index() == 0:
+        if self._programs is None and is_main_process():
             self.workdir.mkdir(parents=True, exist_ok=True)
             self._programs = CompileLog(self.workdir / COMPILATIONS)
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.distributed import is_distributed, process_index
 
 
 def save_batch(folder: Path, step: int, batch: Batch) -> Path:
@@ -14,7 +14,7 @@ def save_batch(folder: Path, step: int, batch: Batch) -> Path:
 
     Of several processes each keeps the rows that it has, for any of them may be the one.
     """
-    share = f"-{jax.process_index()}" if jax.process_count() > 1 else ""
+    share = f"-{process_index()}" if is_distributed() else ""
     path = folder / f"nonfinite-{step}{share}.npz"
     arrays: dict[str, Any] = {name: np.asarray(x) for name, x in batch._asdict().items()}
     np.savez(path, **arrays)

@@ -11,9 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-from jax import monitoring
 
-FOUND = "/jax/compilation_cache/cache_hits"
+from bahdanau_jax.training.compile_log import CacheHits
 
 Shapes = tuple[tuple[int, ...], ...]  # of the arrays of a batch
 
@@ -68,8 +67,7 @@ class Ahead:
         made: Callable[[], None] = lambda: None,
     ):
         self._step, self._compiling, self._first_step = step, compiling, first_step
-        self._meet, self._hit, self._told = meet, threading.local(), made
-        monitoring.register_event_listener(self._listen)
+        self._meet, self._hits, self._told = meet, CacheHits(), made
         self._threads = ThreadPoolExecutor(workers, "compile")
         self._state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
         self._made: dict[Shapes, Future[Program]] = {}
@@ -77,16 +75,12 @@ class Ahead:
             self._made[shapes_of(batch)] = self._threads.submit(self._make, batch)
         self._stepped = False
 
-    def _listen(self, event: str, **_: Any) -> None:
-        if event == FOUND:
-            self._hit.yes = True
-
     def _make(self, batch: Any) -> Program:
         self._compiling(batch)
-        self._hit.yes, start = False, time.perf_counter()
+        hits, start = self._hits.count, time.perf_counter()
         compiled = self._step.lower(self._state, batch).compile()
         self._told()
-        return Program(compiled, time.perf_counter() - start, self._hit.yes)
+        return Program(compiled, time.perf_counter() - start, self._hits.count > hits)
 
     def program(self, batch: Any) -> Program:
         """The program for the shapes of a batch, made now where it still waits in line."""
@@ -121,4 +115,4 @@ class Ahead:
     def close(self) -> None:
         """What is not begun is never compiled; what is being compiled ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        monitoring.unregister_event_listener(self._listen)
+        self._hits.close()

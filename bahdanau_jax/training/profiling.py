@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import jax
 
+from bahdanau_jax.distributed import is_main_process
+
 log = logging.getLogger(__name__)
 
 
@@ -52,7 +54,7 @@ class Profile:
 
         Of several processes the first alone traces: on one host all would write the same file.
         """
-        if jax.process_index():
+        if not is_main_process():
             return
         if step == self.first:
             jax.block_until_ready(state)  # what was begun before is no part of it

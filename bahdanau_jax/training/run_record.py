@@ -14,6 +14,7 @@ import jax
 
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
+from bahdanau_jax.distributed import is_main_process, process_count
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import RECORD
 
@@ -26,7 +27,7 @@ def append_record(workdir: Path, config: Config, step: int) -> None:
 
     A file that is no such list is set aside as record.json.damaged. The first process writes.
     """
-    if jax.process_index():
+    if not is_main_process():
         return
     path = Path(workdir) / RECORD
     entries = _read(path)
@@ -70,7 +71,7 @@ def describe(config: Config, step: int) -> dict[str, Any]:
             "backend": jax.default_backend(),
             "kind": devices[0].device_kind,
             "count": len(devices),
-            "processes": jax.process_count(),
+            "processes": process_count(),
         },
         "git": git(Path(__file__).parent),
         "environment": {

@@ -124,7 +124,7 @@ def train_and_evaluate(
             monitor.note(distributed.memory(state, backend.devices))
         state = checkpoints.restore(state) or state
         append_record(workdir, config, int(state.step))
-        process = jax.process_index(), jax.process_count()
+        process = distributed.process_index(), distributed.process_count()
         known = trainer.has_known_optimizer
         return run(
             state,

@@ -356,35 +356,6 @@ def test_the_metadata_of_each_checkpoint_are_read_once(states, tmp_path, monkeyp
     assert read == [2, 3, 4]
 
 
-def test_digests_of_older_checkpoints_are_still_verified(states, tmp_path, monkeypatch, caplog):
-    """They were SHA-256, and their notes name no kind."""
-    with monkeypatch.context() as patch:
-        old = {"sums": state_digest.sha256s, "seal": lambda note: state_digest.seal(strip(note))}
-        for name, function in old.items():
-            patch.setattr(f"bahdanau_jax.checkpoints.checkpointer.{name}", function)
-        fill(tmp_path, states)
-    checkpoints = Checkpointer(tmp_path)
-    assert len(checkpoints._note(4)["digests"]["params/embedding"]) == 64
-    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[3])
-    load = checkpoints._orbax.load_checkpointables
-
-    def flipped(step, abstract):
-        loaded = load(step, abstract)
-        if step == 4:
-            loaded["state"]["params/out/W"] = -loaded["state"]["params/out/W"]
-        return loaded
-
-    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
-    assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
-    checkpoints.close()
-
-
-def strip(note: dict) -> dict:
-    """As it was before notes named their digest; in place, as it is written."""
-    note.pop("digest", None)
-    return note
-
-
 def test_arrays_need_no_template(states, tmp_path):
     fill(tmp_path, states)
     checkpoints = Checkpointer(tmp_path)
