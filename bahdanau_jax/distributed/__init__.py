@@ -1,4 +1,4 @@
-"""Devices and processes: who takes part in an update, and where its arrays lie."""
+"""Devices and processes: which of them compute an update, and where its arrays are stored."""
 
 from bahdanau_jax.distributed import backends
 from bahdanau_jax.distributed.backends import BACKENDS, SHARDINGS, Backend, Jit

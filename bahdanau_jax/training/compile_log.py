@@ -1,4 +1,4 @@
-"""compilations.jsonl: which programs were compiled when, for which shapes, and how long it took."""
+"""compilations.jsonl: the time, shapes and duration of each compilation."""
 
 import datetime
 import json
@@ -33,9 +33,10 @@ class CacheHits:
 
 
 class CompileLog:
-    """A line for each program while it is open; `now` says what this thread compiles it for.
+    """Writes a line for each program that is compiled while the log is open.
 
-    `cached` is true of a program that lay on disk, compiled before.
+    `now` holds what the calling thread compiles for. `cached` is true for a program that was read
+    from JAX's compilation cache.
 
     >>> with contextlib.closing(CompileLog(workdir / "compilations.jsonl")) as log:
     ...     log.now = {"step": 0, "source": [80, 31], "target": [80, 29]}
@@ -52,8 +53,8 @@ class CompileLog:
         return getattr(self._thread, "now", {})
 
     @now.setter
-    def now(self, about: dict[str, Any]) -> None:
-        self._thread.now = about
+    def now(self, purpose: dict[str, Any]) -> None:
+        self._thread.now = purpose
 
     def _duration(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event != COMPILED:

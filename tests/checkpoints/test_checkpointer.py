@@ -289,7 +289,7 @@ def test_a_process_that_is_gone_is_no_full_disk(states, tmp_path, monkeypatch):
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "free some space or choose"),
         (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "free some space or choose"),
         (ValueError("RESOURCE_EXHAUSTED: write [OS error 28: No space left on device]"), "free"),
-        (OSError(errno.EACCES, os.strerror(errno.EACCES)), "mend it or choose"),
+        (OSError(errno.EACCES, os.strerror(errno.EACCES)), "repair it or choose"),
     ],
 )
 def test_space_is_only_asked_for_where_there_is_none(states, tmp_path, monkeypatch, error, advice):
@@ -323,7 +323,7 @@ def test_a_folder_that_cannot_be_read(states, tmp_path, monkeypatch):
     fill(tmp_path, states)
     refused = PermissionError(errno.EACCES, "Permission denied")
     monkeypatch.setattr("orbax.checkpoint.v1.training.Checkpointer", mock.Mock(side_effect=refused))
-    with pytest.raises(OSError, match="cannot read the checkpoints in [^\n]*; mend it or"):
+    with pytest.raises(OSError, match="cannot read the checkpoints in [^\n]*; repair it or"):
         Checkpointer(tmp_path)
 
 

@@ -12,9 +12,9 @@ import pytest
 from bahdanau_jax import distributed
 from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.distributed import backends
+from bahdanau_jax.run import check
 from bahdanau_jax.training.optimizer import make
 from bahdanau_jax.training.step import train_step
-from bahdanau_jax.variants import check
 from tests import small
 from tests.training import toy
 
@@ -55,7 +55,7 @@ def test_twenty_steps_of_the_papers_recipe_agree(eight, way):
 def test_counts_agree(eight, way):
     """A mean of means would not, with filler rows on the last devices alone."""
     ours, theirs = eight["float32"][way]["counts"], eight["float32"]["one"]
-    assert theirs["words"] > 50 and theirs["cells"] == 16 * 18
+    assert theirs["words"] > 50 and theirs["positions"] == 16 * 18
     for name, value in theirs.items():
         assert ours[name] == pytest.approx(value, rel=1e-5), name
 

@@ -156,7 +156,7 @@ def test_the_batch_of_a_divergence_is_kept(step, tmp_path):
     with pytest.raises(loop.Diverged) as diverged:
         toy.train(tmp_path, step, next_batches=poisoned, max_nonfinite=3, evaluate=None)
     path = tmp_path / "nonfinite-9.npz"
-    assert f"up to step 9, whose batch is kept in {path}: lower" in str(diverged.value)
+    assert f"up to step 9, whose batch is saved in {path}: lower" in str(diverged.value)
     batch = nonfinite_batch.load_batch(path)
     assert batch.source.tolist() == toy.batch(8).source.tolist() and np.isnan(batch.weight).all()
     state, _ = toy.parts()
