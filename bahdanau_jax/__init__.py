@@ -17,7 +17,7 @@ Axes, in every signature:
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# Loaded at first use: JAX takes a second, and the command line's help needs none of it.
+# Name -> module, imported at first use: JAX takes a second, and the help does not need it.
 _PUBLIC = {
     "Batch": "batch",
     "Hypothesis": "hypothesis",

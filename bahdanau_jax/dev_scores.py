@@ -1,4 +1,4 @@
-"""Scores of a training state on the dev pairs, which select the best checkpoint."""
+"""Scores of a training state on the dev pairs. They select the best checkpoint."""
 
 import dataclasses
 import functools
@@ -19,14 +19,14 @@ from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import loss
 from bahdanau_jax.training import DEV_METRICS, Evaluator, TrainState
 
-SHOWN = 2  # dev sentences whose alignment TensorBoard shows, the first ones
+SHOWN = 2  # the number of first dev sentences whose alignments TensorBoard shows
 
 
 def evaluator(config: Config, prepared: Prepared) -> Evaluator:
-    """Loss and accuracy per word, BLEU and exact matches of greedy translations, and `score`.
+    """An evaluator: loss and accuracy per word, BLEU and exact matches of greedy translations.
 
-    Translations are compared tokenised and in the case of the vocabulary. `score` is the one of
-    these that `training.dev_metric` names.
+    Translations and references are compared tokenised, in the case of the vocabulary. `score` is
+    the metric of `training.dev_metric`, where higher is better.
     """
     codecs, pairs = prepared.codecs, prepared.dev
     tokenize = codecs[1].tokenize
@@ -40,10 +40,8 @@ def evaluator(config: Config, prepared: Prepared) -> Evaluator:
     def evaluate(state: TrainState) -> dict[str, Any]:
         sums = [jax.device_get(totals(state.weights, batch)) for batch in batches]
         words = sum(float(s.words) for s in sums)
-        best = [
-            found[0]
-            for found in decoding.translate(config.model, state.weights, codecs, greedy, sources, 1)
-        ]
+        n_best = decoding.translate(config.model, state.weights, codecs, greedy, sources, 1)
+        best = [hypotheses[0] for hypotheses in n_best]
         texts = [tokenize(hypothesis.text) for hypothesis in best]
         dev = {
             "loss": sum(float(s.nll) for s in sums) / words,
@@ -52,16 +50,16 @@ def evaluator(config: Config, prepared: Prepared) -> Evaluator:
             "exact": scores.accuracy(texts, references),
         }
         shown = [hypothesis for hypothesis in best[:SHOWN] if hypothesis.tokens]
-        pictures = {f"alignment/{n}": _drawn(one) for n, one in enumerate(shown, 1)}
+        pictures = {f"alignment/{n}": _drawn(each) for n, each in enumerate(shown, 1)}
         return {**dev, "score": rank(dev), **pictures}
 
     return Evaluator("dev", evaluate)
 
 
 def _drawn(hypothesis: Hypothesis) -> Shaped[np.ndarray, "height width 3"]:
-    """The alignment as a picture. A script without a font is drawn as boxes, without a warning."""
-    drawn = io.BytesIO()
+    """The alignment as a picture. Characters without a font are drawn as boxes, without warning."""
+    png = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", figures.MissingFont)
-        figures.alignment(hypothesis).savefig(drawn, format="png", dpi=100)
-    return np.asarray(Image.open(drawn).convert("RGB"))
+        figures.alignment(hypothesis).savefig(png, format="png", dpi=100)
+    return np.asarray(Image.open(png).convert("RGB"))

@@ -1,6 +1,6 @@
-"""Weights in one file: safetensors out and in, GroundHog's .npz in.
+"""Weights in one file: exports and imports safetensors, imports GroundHog's .npz.
 
-An exported file is whole: its metadata hold the configuration and the files of the vocabularies.
+The metadata of an exported file contain the configuration and the files of the vocabularies.
 """
 
 import base64
@@ -27,22 +27,23 @@ from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
 from bahdanau_jax.trained import load
 from bahdanau_jax.variants import refuse_code
 
-FORMAT = "bahdanau_jax"  # in the metadata, so that a file can be told from others
+FORMAT = "bahdanau_jax"  # marks the files of this program, in the metadata
 VOCABULARY = "vocabulary"
 
 
 class Imported(NamedTuple):
-    """What a file of weights holds."""
+    """The contents of a file of weights."""
 
     config: Config
     params: model.Params
-    write_vocabulary: Callable[[Path], None]  # into a folder that is not there yet
+    write_vocabulary: Callable[[Path], None]  # into a new folder
 
 
 def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
-    """Write the weights that `load` gives, the best, as safetensors; returns how many numbers.
+    """Write the weights of the best checkpoint as safetensors; return their number.
 
-    Names are those of the parameters, joined by dots. The file appears whole. Raises as `load`.
+    Names are the paths of the parameters, joined by dots. The file is replaced atomically. Raises
+    as `load`.
     """
     run = load(folder, trust_code=trust_code)
     flat = {name.replace("/", "."): np.asarray(x) for name, x in flatten(run.params).items()}
@@ -61,12 +62,12 @@ def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
 def import_weights(
     path: Path, folder: Path, words: tuple[Path, Path] | None = None, trust_code: bool = False
 ) -> int:
-    """Make a run folder from a file of weights, as if trained for 0 updates; returns their number.
+    """Make a run folder with 0 updates from a file of weights; return their number.
 
-    It translates, and `train` goes on from these weights. `words`, for GroundHog's files alone,
-    are two lists of words, source and target, a line each, in the order of GroundHog's ids from 2.
-    A file whose configuration names code (`module:attribute`) is refused unless `trust_code`.
-    Raises ValueError for a file or folder that will not do, OSError where nothing can be written.
+    The run translates, and `train` continues from these weights. `words` is only for GroundHog's
+    files: two lists of words, source and target, one a line, in the order of GroundHog's ids from
+    2. A file whose configuration names code (`module:attribute`) is refused unless `trust_code`.
+    Raises ValueError for an unsuitable file or folder, OSError where the folder cannot be written.
     """
     folder, path = Path(folder), Path(path)
     if path.suffix not in READERS:
@@ -74,23 +75,24 @@ def import_weights(
     with run_folder.lock(folder):
         if (folder / CONFIG).exists():
             raise ValueError(f"{folder} holds a run already: choose another folder")
-        found = READERS[path.suffix](path, words, trust_code)
+        contents = READERS[path.suffix](path, words, trust_code)
         with replaced_folder(folder / VOCABULARY) as new:
-            found.write_vocabulary(new)
-        codecs = data.load(folder / VOCABULARY, found.config.data)
-        sides = found.config.model.source_vocabulary, found.config.model.target_vocabulary
-        if tuple(len(codec.vocabulary) for codec in codecs) != sides:
-            raise ValueError(f"{path}: its vocabularies do not have the {sides} entries it names")
-        _save(found, folder)
-    return model.count(found.params)
+            contents.write_vocabulary(new)
+        codecs = data.load(folder / VOCABULARY, contents.config.data)
+        settings = contents.config.model
+        sizes = settings.source_vocabulary, settings.target_vocabulary
+        if tuple(len(codec.vocabulary) for codec in codecs) != sizes:
+            raise ValueError(f"{path}: its vocabularies do not have the {sizes} entries it names")
+        _save(contents, folder)
+    return model.count(contents.params)
 
 
-def _save(found: Imported, folder: Path) -> None:
-    """A training state before its first update; the configuration last, for it makes the run."""
-    from bahdanau_jax.training import Trainer  # exporting needs nothing that trains
+def _save(contents: Imported, folder: Path) -> None:
+    """Save the state before the first update, then config.json, which marks a complete run."""
+    from bahdanau_jax.training import Trainer  # not needed for an export
 
-    config = found.config
-    params = jax.tree.map(jax.numpy.asarray, found.params)
+    config = contents.config
+    params = jax.tree.map(jax.numpy.asarray, contents.params)
     checkpoints = Checkpointer(folder / CHECKPOINTS, config.training.keep_checkpoints)
     try:
         checkpoints.save(0, Trainer(config).begin(params))
@@ -118,14 +120,14 @@ def _read_safetensors(path: Path, words: Any, trust_code: bool) -> Imported:
         raise ValueError(f"{path} was not exported by bahdanau: it has no configuration in it")
     try:
         config = Config.from_json(metadata["config"])
-        listed = {n: base64.b64decode(t) for n, t in parse_json(metadata[VOCABULARY]).items()}
+        files = {n: base64.b64decode(t) for n, t in parse_json(metadata[VOCABULARY]).items()}
     except (KeyError, ValueError, AttributeError, TypeError, binascii.Error) as error:
         raise ValueError(f"{path}: its metadata are damaged: {error}") from error
 
     def write(folder: Path) -> None:
-        for name, content in listed.items():
+        for name, content in files.items():
             if Path(name).name != name:
-                raise ValueError(f"{path}: {name!r} is no name of a vocabulary file")
+                raise ValueError(f"{path}: {name!r} is not the name of a vocabulary file")
             (folder / name).write_bytes(content)
 
     refuse_code(config, path, trust_code)
@@ -134,7 +136,7 @@ def _read_safetensors(path: Path, words: Any, trust_code: bool) -> Imported:
 
 
 def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.Params:
-    """Parameters by their dotted names. Raises ValueError naming the first that differs."""
+    """The tree of parameters with dotted names. Raises ValueError with the first that differs."""
     shapes = model.shapes(config.model)
     wanted = flatten(shapes)
     named = {name.replace(".", "/"): array for name, array in flat.items()}
@@ -148,7 +150,7 @@ def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.P
 
 
 def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: bool) -> Imported:
-    """Such a file holds arrays alone, and names no code."""
+    """Read GroundHog's .npz. It contains only arrays, so `trust_code` does not matter."""
     if words is None:
         raise ValueError(
             f"{path} holds no vocabulary: give --words SOURCE,TARGET, two files with the words of "
@@ -175,7 +177,7 @@ def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: boo
 
 
 def _entries(path: Path, rows: int) -> list[str]:
-    """The words of ids 2 and on, and a name for the id that GroundHog leaves unused."""
+    """The words of the ids from 2, and a name for the id that GroundHog does not use."""
     try:
         words = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""What a run folder holds already, and whether a configuration may go on with it."""
+"""Whether a run folder holds a run, and whether a configuration can resume it."""
 
 import dataclasses
 import hashlib
@@ -10,13 +10,13 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
 
-# In store/: the digests of the pairs that the run began with.
-TRAINED_ON = "trained_on"
+# Files in store/ with the digests of the pairs at the first start of the run.
+TRAINED_ON = "trained_on"  # of data.train
 CHOSEN_ON = "chosen_on"  # of data.dev
 
 
 def updates_made(workdir: Path) -> int:
-    """The newest step that has a checkpoint, by the folders' names; -1 where there is no run."""
+    """The newest step in the names of checkpoint folders; -1 where there is no run."""
     folder = workdir / CHECKPOINTS
     if not (workdir / CONFIG).exists() or not folder.is_dir():
         return -1
@@ -24,7 +24,7 @@ def updates_made(workdir: Path) -> int:
 
 
 def same_data(prepared: Prepared, workdir: Path) -> None:
-    """Refuse a folder whose run began with other training or dev pairs, in whatever files."""
+    """Raise ValueError where the run in the folder began with other training or dev pairs."""
     digests = {TRAINED_ON: prepared.train.statistics["digest"]}
     if prepared.dev:
         digests[CHOSEN_ON] = hashlib.sha256(json.dumps(prepared.dev).encode()).hexdigest()
@@ -36,15 +36,15 @@ def same_data(prepared: Prepared, workdir: Path) -> None:
         elif before != digest:
             field = "data.train" if name == TRAINED_ON else "data.dev"
             raise ValueError(
-                f"the text of {field} is no longer what the run in {workdir} began with: bring "
-                "it back, or choose another folder"
+                f"the text of {field} is no longer what the run in {workdir} began with: restore "
+                "it, or choose another folder"
             )
 
 
 def same_experiment(config: Config, workdir: Path) -> None:
-    """Refuse a folder whose run had another model, other data, optimiser or seed.
+    """Raise ValueError where the folder's run has another model, data, optimiser or seed.
 
-    Test pairs may change, and dev pairs may come where there were none: neither was trained on.
+    Other test pairs are allowed, and dev pairs where there were none.
     """
     if not (Path(workdir) / CONFIG).exists():
         return

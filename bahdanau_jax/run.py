@@ -1,7 +1,7 @@
 """Composition: a configuration and a folder become a trained model.
 
-The run folder holds all that is known of a model: config.json, vocabulary/, checkpoints/,
-metrics.jsonl. Everything with a side effect is reached from here.
+The run folder contains the whole model: config.json, vocabulary/, checkpoints/, metrics.jsonl. All
+code with side effects is called from here.
 """
 
 import contextlib
@@ -25,16 +25,16 @@ __all__ = ["Run", "check", "ensemble", "load", "prepare", "train"]
 
 log = logging.getLogger(__name__)
 
-PROFILE = "profile"  # the folder of a trace
+PROFILE = "profile"  # the folder of a trace, in the run folder
 
 
 def check(config: Config) -> None:
-    """Raise ValueError with all that is wrong with the settings, one line a fault.
+    """Raise ValueError with all faults of the settings, one a line.
 
-    Code of the user's own is imported, and traced where all else is right.
+    The user's own code is imported, and traced where there is no other fault.
     """
-    if found := [*variants.faults(config), *training.faults(config)]:
-        raise ValueError("\n".join(found))
+    if faults := [*variants.faults(config), *training.faults(config)]:
+        raise ValueError("\n".join(faults))
     model.check_score(config.model)
     if is_code(config.optimizer.name):
         shapes = model.shapes(config.model)
@@ -44,10 +44,11 @@ def check(config: Config) -> None:
 def prepare(
     config: Config, workdir: Path, stage: Callable[[str], object] = SILENT.stage
 ) -> dict[str, Any]:
-    """Learn the vocabulary and encode the training pairs; returns what was counted on the way.
+    """Learn the vocabulary and encode the training pairs; return statistics of the corpus.
 
-    That is `data.Prepared.statistics`, and of an epoch its `steps`, their padded `shapes` (S, T),
-    and the `padding`: padded positions of both sides over all. `stage` is told what is begun.
+    These are `data.Prepared.statistics`, and for an epoch the number of `steps`, their padded
+    `shapes` (S, T), and the `padding`: the share of padded positions of both sides. `stage` is
+    called with the name of each stage.
     """
     check(config)
     with run_folder.lock(Path(workdir)):
@@ -68,13 +69,17 @@ def train(
     reporter: Reporter = PLAIN,
     evaluators: Sequence[training.Evaluator] = (),
 ) -> Run:
-    """Train in `workdir`, or go on there, until the configured steps; returns the best model.
+    """Train in `workdir`, or resume there, until the configured steps; return the best model.
 
-    `profile`, "10:15", traces the updates from the tenth to the fifteenth into `workdir`/profile.
-    The time to the first step counts from `began`, of time.perf_counter, or else from this call.
-    `reporter` is told of the stages. `evaluators` run beside the dev scores. Ctrl-C and SIGTERM
-    save and raise training.Interrupted. Raises ValueError or OSError for wrong settings or data,
-    and for a folder of another experiment or with another trainer.
+    Ctrl-C and SIGTERM save the run and raise training.Interrupted. Raises ValueError or OSError for
+    wrong settings or data, and for a folder of another experiment or one in use by a trainer.
+
+    Args:
+        profile: "10:15" traces the five updates after the tenth into `workdir`/profile.
+        began: the time to the first step counts from this value of time.perf_counter; by default,
+            from this call.
+        reporter: shows the stages and the progress.
+        evaluators: run together with the dev scores.
     """
     began = time.perf_counter() if began is None else began
     check(config)
@@ -86,12 +91,12 @@ def train(
         made = int(distributed.broadcast({"updates": updates_made(workdir)})["updates"])
         if made > steps:
             same_experiment(config, workdir)
-            told = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"
+            text = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"
             if distributed.is_main_process():
-                reporter.note(f"{told} to make; its config.json stays as it is")
+                reporter.note(f"{text} to make; its config.json stays as it is")
         else:
             config, prepared = distributed.main_process_first(
-                lambda: _begun(config, workdir, reporter)
+                lambda: _begin(config, workdir, reporter)
             )
             trainer = training.Trainer(config)
             dev = [dev_scores.evaluator(config, prepared)] if prepared.dev else []
@@ -104,8 +109,8 @@ def train(
     return load(workdir, trust_code=True)  # the caller's own configuration
 
 
-def _begun(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:
-    """A folder that has all that training needs, and remembers what it is for."""
+def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:
+    """Check the folder, prepare the data and save the configuration."""
     same_experiment(config, workdir)
     _refuse_other_corpora(config, workdir)
     config, prepared = _prepared(config, workdir, reporter.stage)
@@ -119,10 +124,10 @@ def _begun(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, P
 def _prepared(
     config: Config, workdir: Path, stage: Callable[[str], object]
 ) -> tuple[Config, Prepared]:
-    """The data, and the configuration with the sizes that only the data knows."""
-    known = (Path(workdir) / CONFIG).exists()
+    """The data, and the configuration with the vocabulary sizes from the data."""
+    trained = (Path(workdir) / CONFIG).exists()
     prepared = data.prepare(
-        config.data, workdir, stage, trained=known, mend=distributed.is_main_process()
+        config.data, workdir, stage, trained=trained, mend=distributed.is_main_process()
     )
     sizes = {}
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
@@ -141,14 +146,14 @@ def _plan(config: Config, prepared: Prepared) -> Plan:
 
 
 def _refuse_other_corpora(config: Config, workdir: Path) -> None:
-    """Raise ValueError where a new run would be scored on a corpus that it is not trained on."""
+    """Raise ValueError where a new run has dev or test pairs of another corpus."""
     lines = data.remarks.on_other_corpora(config.data)
     if lines and not (Path(workdir) / CONFIG).exists():
         raise ValueError("\n".join(lines))
 
 
 def _remark(config: Config, workdir: Path) -> None:
-    """Warn of what is not measured and, of a new run, of a vocabulary that does not fit."""
+    """Warn about missing dev or test pairs and, for a new run, about an unsuitable vocabulary."""
     lines = data.remarks.on_splits(config.data)
     if not (Path(workdir) / CONFIG).exists():
         lines += data.remarks.on_words(config.data)

@@ -1,4 +1,4 @@
-"""A trained model: what a run folder holds, loaded, and all that it can do with text."""
+"""A trained model: loads a run folder, translates, scores, aligns and encodes text."""
 
 import dataclasses
 import functools
@@ -29,23 +29,23 @@ def load(
     weights: str = "",
     trust_code: bool = False,
 ) -> "Run":
-    """The best model of a run folder, or another that its checkpoints hold.
+    """Load the best model of a run folder, or another one of its checkpoints.
 
     >>> run = load("runs/quickstart")
     >>> run.translate(["The man saw the European Economic Area ."])[0].text
 
     Args:
-        checkpoint: by what checkpoints are chosen, `best` dev score or `newest`.
-        average: how many of them, whose weights are averaged.
-        weights: `ema`, the moving average that training kept, or `params`, the weights themselves;
-            "": the moving average where there is one.
+        checkpoint: the order of the checkpoints: `best` dev score, or `newest`.
+        average: the number of checkpoints whose weights are averaged.
+        weights: `ema`, the moving average, or `params`, the weights themselves; "": the moving
+            average where there is one.
         trust_code: import the module that the run's configuration names, where it names one
-            (`module:attribute`). Without it, such a run is refused, for whoever made the run chose
-            the code.
+            (`module:attribute`). Without it, such a run is refused, because the author of the run
+            chose the code.
 
     A damaged or missing checkpoint that would have been chosen is reported by `logging.warning`,
     with the step that is used instead, and listed in `Run.chosen`. Raises FileNotFoundError or
-    ValueError where the folder holds no run, is damaged, or does not hold what is asked for.
+    ValueError where the folder has no run, is damaged, or lacks the checkpoints or weights.
     """
     folder = Path(folder)
     require(folder)
@@ -69,7 +69,7 @@ def load(
             f"{folder} holds {len(restored)} checkpoints, not {average}: ask for fewer, or train "
             f"with training.keep_checkpoints {average}"
         )
-    params = _average([each[part] for each in restored])
+    params = _average([state[part] for state in restored])
     return Run(folder, config, codecs, params, chosen=chosen)
 
 
@@ -87,27 +87,28 @@ def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:
 
 def _part(folder: Path, config: Config, weights: str) -> str:
     """The part of a checkpoint that holds these weights."""
-    kept = ("ema", "params") if config.optimizer.ema else ("params",)
-    if weights and weights not in kept:
-        raise ValueError(f"{folder} has no weights {weights!r}; it has {', '.join(kept)}")
-    return weights or kept[0]
+    parts = ("ema", "params") if config.optimizer.ema else ("params",)
+    if weights and weights not in parts:
+        raise ValueError(f"{folder} has no weights {weights!r}; it has {', '.join(parts)}")
+    return weights or parts[0]
 
 
-def _average(several: list[model.Params]) -> model.Params:
+def _average(trees: list[model.Params]) -> model.Params:
     """The mean of each weight."""
-    return jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]) / len(leaves), *several)
+    return jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]) / len(leaves), *trees)
 
 
 def ensemble(runs: "Sequence[Run]") -> "Run":
-    """One run that translates with all of them: their log-probabilities and weights of attention
-    are averaged. Settings of the search are the first one's.
+    """One run that averages the log-probabilities and attention weights of several runs.
+
+    The settings of its search are those of the first run.
 
     >>> ensemble([load("runs/one"), load("runs/two")]).translate(["The man sleeps ."])[0].text
 
-    Raises ValueError where there is none, or where their vocabularies differ.
+    Raises ValueError for an empty sequence, or where the vocabularies differ.
     """
     if not runs:
-        raise ValueError("an ensemble needs a run")
+        raise ValueError("an ensemble needs at least one run")
     first, *others = runs
     for other in others:
         for side, ours, theirs in zip(
@@ -123,28 +124,28 @@ def ensemble(runs: "Sequence[Run]") -> "Run":
 
 @dataclass(frozen=True)
 class Run:
-    """A trained model with all that it needs to translate."""
+    """A trained model with its configuration and its codecs."""
 
     folder: Path
     config: Config
     codecs: tuple[Codec, Codec]  # of the source and of the target
     params: model.Params
-    others: "tuple[Run, ...]" = ()  # of an ensemble, of which this is the first
-    chosen: Chosen | None = None  # which checkpoints `params` are, and what was damaged
+    others: "tuple[Run, ...]" = ()  # the other members of an ensemble
+    chosen: Chosen | None = None  # the checkpoints of `params`, and damaged ones
 
     def _models(self) -> tuple[tuple[ModelConfig, ...], tuple[model.Params, ...]]:
         every = (self, *self.others)
         return tuple(run.config.model for run in every), tuple(run.params for run in every)
 
     def searching(self, **settings) -> DecodingConfig:
-        """The run's settings of the search with these fields in place of its own.
+        """The settings of the run's search, with these fields replaced.
 
         Raises ValueError for a field that is unknown, or a value that does not fit.
         """
-        known = [field.name for field in dataclasses.fields(DecodingConfig)]
+        fields = [field.name for field in dataclasses.fields(DecodingConfig)]
         for name in settings:
-            if name not in known:
-                raise ValueError(f"no setting of the search {name!r}; known: {', '.join(known)}")
+            if name not in fields:
+                raise ValueError(f"no setting of the search {name!r}; known: {', '.join(fields)}")
         changed = dataclasses.replace(self.config.decoding, **settings)
         if settings:
             check(dataclasses.replace(self.config, decoding=changed))
@@ -185,29 +186,30 @@ class Run:
         advance: Callable[[int], object] = ignore,
         **settings,
     ):
-        """The best hypothesis of each line; with `n_best`, a list of so many for each, best first.
+        """The best hypothesis of each line; with `n_best`, a list of the `n_best` best ones.
 
-        A line without any token has the empty hypothesis alone. A line above `decoding.LONGEST`
-        tokens, or with such a prefix, has `hypothesis.TOO_LONG` alone, which is empty and not
-        finished. Any setting of the search may be given by its name in DecodingConfig, in place of
-        the run's own.
+        A line without tokens has only the empty hypothesis. A line above `decoding.LONGEST` tokens,
+        or with such a prefix, has only `hypothesis.TOO_LONG`, which is empty and not finished. Any
+        field of DecodingConfig can be given by its name, in place of the run's own setting.
 
         >>> run.translate(["The man sleeps ."], beam_size=12, coverage=0.2)[0].text
         >>> run.translate(["The man sleeps ."], n_best=5, method="sample", top_p=0.9, seed=3)
         >>> run.translate(["The man sleeps ."], prefixes=["L'homme"])[0].text
 
         Args:
-            prefixes: the text that each translation begins with; "" for none.
-            first: the number of the first line, where these are a part of a longer text: samples
-                depend on the seed and on the number of their line.
-            advance: is told after each batch how many lines were finished with it.
+            prefixes: the beginning of each translation; "" for none.
+            first: the number of the first line, where the lines are a part of a longer text. A
+                sample depends on the seed and on the number of its line.
+            advance: is called after each batch with the number of lines that it finished.
         """
         if beam_size is not None:
             settings["beam_size"] = beam_size
         if isinstance(lines, str):
-            raise TypeError(f"a list of lines is translated, not the one text {lines[:40]!r}")
+            raise TypeError(f"expected a list of lines, but got the text {lines[:40]!r}")
         if prefixes is not None and len(prefixes) != len(lines):
-            raise ValueError(f"{len(lines)} lines but {len(prefixes)} prefixes: one each, please")
+            raise ValueError(
+                f"{len(lines)} lines but {len(prefixes)} prefixes: give one prefix for each line"
+            )
         full = [row for row, line in enumerate(lines) if line.strip()]
         advance(len(lines) - len(full))
         answers = iter(
@@ -222,12 +224,12 @@ class Run:
                 advance,
             )
         )
-        found = [next(answers) if line.strip() else [] for line in lines]
-        for row, best in enumerate(found):
+        lists = [next(answers) if line.strip() else [] for line in lines]
+        for row, best in enumerate(lists):
             is_translated = best == [hypothesis.TOO_LONG] or best and len(best[0].source_tokens) > 1
-            if not is_translated:  # the source is EOS alone
-                found[row] = [hypothesis.EMPTY]
-        return found if n_best else [hypotheses[0] for hypotheses in found]
+            if not is_translated:  # the only token of the source is EOS
+                lists[row] = [hypothesis.EMPTY]
+        return lists if n_best else [hypotheses[0] for hypotheses in lists]
 
     def score(
         self,
@@ -237,11 +239,11 @@ class Run:
         advance: Callable[[int], object] = ignore,
         **settings: Any,
     ) -> list[Hypothesis]:
-        """Forced decoding: each target with the model's probabilities and alignment.
+        """Score each target by teacher forcing; return it with probabilities and alignment.
 
-        The score is on the scale of the run's search, or of these settings of it. A text is
-        tokenised first, which need not give the tokens back that a translation was written with; a
-        hypothesis is scored in its own tokens. `advance` is told of the pairs of each batch.
+        The score is that of the run's search, with `settings` replaced. A hypothesis is scored in
+        its own tokens. A text is tokenised first, and its tokens may differ from those of the
+        translation that it came from. `advance` is called with the number of pairs of each batch.
 
         >>> run.score(["The man sleeps ."], ["L' homme dort ."], coverage=0.2)[0].score
         >>> run.score(lines, run.translate(lines))  # the same scores again
@@ -250,10 +252,10 @@ class Run:
         return decoding.score(*self._models(), self.codecs, searching, sources, targets, advance)
 
     def encode(self, lines: Sequence[str]) -> list[decoding.Encoded]:
-        """What the encoder makes of each line: annotations [S, C], s_0 [H] and the S tokens.
+        """The encoder's states of each line: annotations [S, C], s_0 [H] and the S tokens.
 
-        S counts EOS; C is `annotation_size`, 2H where both directions encode. Other
-        lines change nothing. Raises ValueError for an ensemble, which has several encoders.
+        S counts EOS; C is `annotation_size`, 2H where both directions encode. The states of a line
+        do not depend on the others. Raises ValueError for an ensemble, which has several encoders.
 
         >>> run.encode(["The man sleeps ."])[0].annotations.shape
         (5, 512)
@@ -270,9 +272,10 @@ class Run:
         level: str = "word",
         advance: Callable[[int], object] = ignore,
     ) -> list[Aligned]:
-        """Where the words of each target look in its source; `level` is a key of `data.LEVELS`.
+        """The attention of the words of each target to the words of its source.
 
-        `advance` is told of the pairs of each batch.
+        `level` is a key of `data.LEVELS`. `advance` is called with the number of pairs of each
+        batch.
 
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
         """
@@ -282,10 +285,9 @@ class Run:
     def evaluate(
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None
     ) -> dict[str, float | int | str]:
-        """Translate and score (`scores.table`); translations go into the folder `output`."""
-        found = self.translate(sources)
+        """Translate and score (`scores.table`); write the translations to the folder `output`."""
+        translations = self.translate(sources)
         if output is not None:
-            hypothesis.write(Path(output), found)
-        return scores.table(
-            [best.text for best in found], references, self.codecs[1].tokenizer.tokenize
-        )
+            hypothesis.write(Path(output), translations)
+        texts = [best.text for best in translations]
+        return scores.table(texts, references, self.codecs[1].tokenizer.tokenize)

@@ -1,4 +1,4 @@
-"""The tables that settings name variants from, and whether settings fit these and each other."""
+"""The tables of variants, and checks that settings name known variants and fit each other."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from bahdanau_jax.config import Config, DecodingConfig
 from bahdanau_jax.config import faults as config_faults
 from bahdanau_jax.names import choose, is_code
 
-# Fields that name a variant, and the table that knows it.
+# Field -> the table of its variants.
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "model.order": model.ORDERS,
@@ -35,32 +35,31 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 
-
 # Settings that may name code of the user's own, as module:attribute.
 CODE = ("model.attention", "optimizer.name")
 
 
 def refuse_code(config: Config, origin: Path, trust_code: bool) -> None:
-    """Raise ValueError where a configuration names code and the user has not said to trust it.
+    """Raise ValueError where a configuration names code that the user does not trust.
 
-    To be called before `check`, which imports the code, for every configuration that was read from
-    a file: `origin`, which anybody may have written.
+    Call it for every configuration that was read from a file, `origin`, because another person may
+    have written it. Call it before `check`, which imports the code.
     """
     for field in () if trust_code else CODE:
         value = _value(config, field)
         if is_code(value):
-            found = module_file(value.partition(":")[0])
-            where = f"would run {found}" if found else "is not found here"
+            file = module_file(value.partition(":")[0])
+            effect = f"would run {file}" if file else "is not found here"
             raise ValueError(
-                f"{origin} names code: {field} is {value[:200]!r}, which {where}; if you trust "
+                f"{origin} names code: {field} is {value[:200]!r}, which {effect}; if you trust "
                 "that code, add --trust-code True, or in Python trust_code=True"
             )
 
 
 def module_file(name: str) -> str | None:
-    """The file of a module, looked for without running anything of it or of its packages.
+    """The file of a module, found without running any code of it or of its packages.
 
-    It is looked for where Python looks, then in the current folder. None where there is none.
+    The search path is Python's, then the current folder. Returns None where there is no such file.
 
     >>> module_file("json.decoder")
     '/usr/lib/python3.11/json/decoder.py'
@@ -78,7 +77,7 @@ def module_file(name: str) -> str | None:
 
 
 def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
-    """What Python would import, by the finders alone; `folders` are those of the package."""
+    """The spec of a module by Python's finders. `folders` are those of its package."""
     for finder in sys.meta_path:
         if spec := finder.find_spec(name, folders):
             return spec
@@ -86,18 +85,18 @@ def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
 
 
 def check(config: Config) -> None:
-    """Raise ValueError with all that is wrong with the settings of a model that is trained already.
+    """Raise ValueError with all faults of the settings of a trained model, one a line.
 
-    A line a fault. A Score of the user's own is imported, and traced where all else is right. The
-    settings of its training are not looked at: see `run.check`.
+    The user's own score function is imported, and traced where there is no other fault. The
+    settings of training are not checked: see `run.check`.
     """
-    if found := list(faults(config)):
-        raise ValueError("\n".join(found))
+    if lines := list(faults(config)):
+        raise ValueError("\n".join(lines))
     model.check_score(config.model)
 
 
 def faults(config: Config) -> Iterator[str]:
-    """What is wrong with the settings of model, data and search, a line each."""
+    """The faults of the settings of model, data and search, a line each."""
     yield from config_faults(config)
     yield from _unknown(config)
     yield from _contradictions(config)
@@ -127,7 +126,7 @@ def _specs(config: Config) -> list[str]:
 
 
 def _contradictions(config: Config) -> Iterator[str]:
-    """Settings that are fine alone, but not together."""
+    """The faults of settings that are valid one by one, but contradict each other."""
     needs = model.INITIAL_STATES.get(config.model.initial_state)
     has = model.DIRECTIONS.get(config.model.encoder_directions, ())
     if needs and has and needs not in has:
@@ -138,15 +137,15 @@ def _contradictions(config: Config) -> Iterator[str]:
     settings = config.data
     if settings.batch_words and settings.plan == "pools":
         yield (
-            "data.batch_words counts the positions of a batch, but the pools of data.plan are cut "
-            "by pairs: set data.plan to buckets, or data.batch_words to 0"
+            "data.batch_words limits the positions of a batch, but data.plan pools has a fixed "
+            "number of pairs: set data.plan to buckets, or data.batch_words to 0"
         )
     sampled = settings.subword_sampling > 0
     if sampled and settings.vocabulary != "sentencepiece":
         yield "data.subword_sampling needs data.vocabulary sentencepiece"
     if settings.encodings > 1 and not sampled:
         yield (
-            f"data.encodings is {settings.encodings}, but they would all be the same: set "
+            f"data.encodings is {settings.encodings}, but all encodings would be equal: set "
             "data.subword_sampling above 0, or data.encodings to 1"
         )
     yield from _search_contradictions(config)
@@ -161,13 +160,13 @@ def _search_contradictions(config: Config) -> Iterator[str]:
     if settings.min_ratio >= settings.max_ratio:
         yield (
             f"decoding.min_ratio is {settings.min_ratio}, but should be below decoding.max_ratio, "
-            f"which is {settings.max_ratio}: nothing could end"
+            f"which is {settings.max_ratio}: no translation could end"
         )
     if settings.coverage and config.model.attention == "none":
         yield "decoding.coverage needs attention, but model.attention is none: set it to 0"
     for name in SAMPLING:
         if settings.method == "beam" and getattr(settings, name) != getattr(DecodingConfig, name):
             yield (
-                f"decoding.{name} is {getattr(settings, name)}, but only samples have it: set "
+                f"decoding.{name} is {getattr(settings, name)}, but only sampling uses it: set "
                 "decoding.method to sample"
             )

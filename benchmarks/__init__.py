@@ -1,6 +1,6 @@
-"""How fast, beside what else, on which machine: each benchmark is a function that returns JSON.
+"""Benchmarks of speed and memory. Each is a module with a function that returns a JSON object.
 
-Each is a module, imported where it is asked for, so that none measures what another one imports.
+A module is imported only when its benchmark runs, so that no other imports change its measurements.
 """
 
 # pyright: reportUnsupportedDunderAll=false

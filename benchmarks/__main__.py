@@ -1,8 +1,4 @@
-"""python -m benchmarks WHAT: measurements on this machine, as JSON on stdout.
-
-Each benchmark is a module that is imported when it is asked for, so that none measures what another
-one imports.
-"""
+"""python -m benchmarks WHAT: measurements on this machine, as JSON on stdout."""
 
 import dataclasses
 import json
@@ -24,13 +20,13 @@ from bahdanau_jax.names import did_you_mean
 class Data:
     """Time the preparation of a corpus and the delivery of its batches, and count their padding.
 
-    The corpus is `--data.train`, and any other field of the data's configuration can be set.
+    The corpus is `--data.train`. All fields of the configuration's data section are options.
     """
 
     data: DataConfig = field(default_factory=DataConfig)
-    encoders: str = "unigram,bpe,words"  # ways to encode, with commas between
-    repeats: int = 3  # of the delivery; the median counts
-    padding_shapes: str = "1,2,4,8,12,16,24,48"  # numbers of shapes to plan with
+    encoders: str = "unigram,bpe,words"  # kinds of encoding, separated by commas
+    repeats: int = 3  # repetitions of the delivery; the median counts
+    padding_shapes: str = "1,2,4,8,12,16,24,48"  # numbers of padded shapes to plan with
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "python -m benchmarks data",
@@ -40,33 +36,33 @@ class Data:
 
 
 def _data(arguments: Sequence[str]) -> dict:
-    asked = options.parse(Data, arguments, "python -m benchmarks data")
+    chosen = options.parse(Data, arguments, "python -m benchmarks data")
     from benchmarks import data
 
-    settings = dataclasses.replace(asked.data, dev="", test="")
-    shapes = numbers("padding-shapes", asked.padding_shapes)
-    return data.run(settings, asked.encoders.split(","), asked.repeats, shapes)
+    settings = dataclasses.replace(chosen.data, dev="", test="")
+    shapes = numbers("padding-shapes", chosen.padding_shapes)
+    return data.run(settings, chosen.encoders.split(","), chosen.repeats, shapes)
 
 
 @dataclass(frozen=True)
 class Decode:
-    """Time the translation of a test corpus, beside JoeyNMT where its Python is named.
+    """Time the translation of a test corpus, also by JoeyNMT with `--joeynmt`.
 
-    The two translate in turn, each with its fastest settings, and a model of JoeyNMT of the same
-    sizes and vocabulary is trained first. Then the memory that search takes at the paper's size.
+    Both translate in turn, each with its fastest settings. A JoeyNMT model of the same sizes and
+    vocabulary is trained first. Then the memory of search at the paper's size is measured.
     """
 
     run: Path  # the folder of a trained model
     joeynmt: Path | None = None  # the Python of an environment with JoeyNMT
-    peer_folder: Path | None = None  # JoeyNMT's model, made or found; RUN/peer-joeynmt
-    peer_updates: int = 1000  # of 64 sentences, to train it
-    corpus: str = ""  # an address, as of --data.test; the run's test corpus
-    sentences: int = 0  # the first so many of it; 0: all
-    beams: str = "1,5"  # 1 is greedy search
-    batch_sizes: str = "16,32,64,128"  # to choose from
-    rounds: int = 5  # in which both sides translate in turn
-    memory: bool = True  # whether to measure the memory of search as well
-    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
+    peer_folder: Path | None = None  # of JoeyNMT's model; default RUN/peer-joeynmt
+    peer_updates: int = 1000  # updates of 64 sentences to train JoeyNMT's model
+    corpus: str = ""  # an address, as for --data.test; default: the run's test corpus
+    sentences: int = 0  # the number of first sentences to translate; 0: all
+    beams: str = "1,5"  # beam sizes; 1 is greedy search
+    batch_sizes: str = "16,32,64,128"  # candidates, of which the fastest is used
+    rounds: int = 5  # rounds in which the programs translate in turn
+    memory: bool = True  # also measure the memory of search
+    trust_code: bool = False  # import a module that the run names (module:attribute)
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "python -m benchmarks decode --run runs/quickstart",
@@ -75,76 +71,82 @@ class Decode:
 
 
 def _decode(arguments: Sequence[str]) -> dict:
-    asked = options.parse(Decode, arguments, "python -m benchmarks decode")
+    chosen = options.parse(Decode, arguments, "python -m benchmarks decode")
     for name, least in (("sentences", 0), ("peer_updates", 1), ("rounds", 1)):
-        if getattr(asked, name) < least:
+        if getattr(chosen, name) < least:
             option = name.replace("_", "-")
             raise ValueError(
-                f"--{option} is {getattr(asked, name)}, but at least {least} is needed"
+                f"--{option} is {getattr(chosen, name)}, but at least {least} is needed"
             )
-    beams, sizes = numbers("beams", asked.beams), numbers("batch-sizes", asked.batch_sizes)
+    beams, sizes = numbers("beams", chosen.beams), numbers("batch-sizes", chosen.batch_sizes)
     from benchmarks import decode
 
-    if asked.trust_code:
+    if chosen.trust_code:
         import_from_here()
     return decode.run(
-        asked.run,
-        asked.joeynmt,
-        asked.peer_folder,
-        asked.peer_updates,
-        asked.corpus,
-        asked.sentences,
+        chosen.run,
+        chosen.joeynmt,
+        chosen.peer_folder,
+        chosen.peer_updates,
+        chosen.corpus,
+        chosen.sentences,
         beams,
         sizes,
-        asked.rounds,
-        asked.memory,
-        asked.trust_code,
+        chosen.rounds,
+        chosen.memory,
+        chosen.trust_code,
     )
 
 
 @dataclass(frozen=True)
 class Train:
-    """Time updates of a random batch beside other programs and beside the machine's limit.
+    """Time updates of a random batch, and compare with other programs and the machine's limit.
 
-    torch, torch-compiled and joeynmt run in an environment of their own.
+    The peers torch, torch-compiled and joeynmt run in an environment of their own.
     """
 
-    size: str = "small"  # of model and batch
-    peers: str = "jax"  # what to measure beside, with commas between; "" for nothing
-    rounds: int = 5  # of each pair of programs; medians count
+    size: str = "small"  # the size of model and batch
+    peers: str = "jax"  # other programs, separated by commas; "" for none
+    rounds: int = 5  # rounds of each pair of programs; medians count
     torch_python: Path | None = None  # the Python of an environment with torch, NumPy and joeynmt
-    lengths: str = ""  # S = T instead of those of the size, as 30,50
-    batches: str = ""  # sentences in a batch instead of those of the size, as 80,320,1280
-    compute_dtype: str = "float32"  # of ours; beside bfloat16, PyTorch may round by autocast
+    lengths: str = ""  # values of S = T in place of those of the size, such as 30,50
+    batches: str = ""  # batch sizes in place of that of the size, such as 80,320,1280
+    compute_dtype: str = "float32"  # of ours; with bfloat16, PyTorch may use autocast
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "python -m benchmarks train",
-        "python -m benchmarks train --size tiny --peers jax,whole-logits",
+        "python -m benchmarks train --size tiny --peers jax,summed-in-loops",
     )
 
 
 def _train(arguments: Sequence[str]) -> dict:
-    asked = options.parse(Train, arguments, "python -m benchmarks train")
-    lengths = numbers("lengths", asked.lengths) if asked.lengths else []
-    batches = numbers("batches", asked.batches) if asked.batches else []
-    _at_least_one("rounds", asked.rounds)
+    chosen = options.parse(Train, arguments, "python -m benchmarks train")
+    lengths = numbers("lengths", chosen.lengths) if chosen.lengths else []
+    batches = numbers("batches", chosen.batches) if chosen.batches else []
+    _at_least_one("rounds", chosen.rounds)
     from benchmarks import train
 
-    peers = [name.strip() for name in asked.peers.split(",") if name.strip()]
+    peers = [name.strip() for name in chosen.peers.split(",") if name.strip()]
     return train.run(
-        asked.size, peers, asked.rounds, asked.torch_python, lengths, asked.compute_dtype, batches
+        chosen.size,
+        peers,
+        chosen.rounds,
+        chosen.torch_python,
+        lengths,
+        chosen.compute_dtype,
+        batches,
     )
 
 
 @dataclass(frozen=True)
 class Epoch(experiment.Experiment):
-    """Time real epochs over the corpus of a configuration: padding and the host's work included.
+    """Time real epochs over the corpus of a configuration, with padding and the host's work.
 
     `--workdir` keeps the prepared corpus, and no model.
     """
 
-    epochs: int = 1  # how many
-    batches: int = 0  # of each epoch; 0: all
+    epochs: int = 1  # the number of epochs
+    batches: int = 0  # the number of batches of each epoch; 0: all
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "python -m benchmarks epoch quickstart --workdir runs/epoch",
@@ -154,24 +156,26 @@ class Epoch(experiment.Experiment):
 
 
 def _epoch(arguments: Sequence[str]) -> dict:
-    asked = experiment.parse(Epoch, arguments, "python -m benchmarks epoch")
-    _at_least_one("epochs", asked.epochs)
-    if asked.batches < 0:
-        raise ValueError(f"--batches is {asked.batches}, but should be at least 0, which is all")
+    chosen = experiment.parse(Epoch, arguments, "python -m benchmarks epoch")
+    _at_least_one("epochs", chosen.epochs)
+    if chosen.batches < 0:
+        raise ValueError(
+            f"--batches is {chosen.batches}, but should be at least 0, which means all"
+        )
     from bahdanau_jax import run
     from benchmarks import epoch
 
-    run.check(asked.settings)
-    return epoch.run(asked.settings, asked.workdir, asked.epochs, asked.batches)
+    run.check(chosen.settings)
+    return epoch.run(chosen.settings, chosen.workdir, chosen.epochs, chosen.batches)
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Time updates as batch, lengths, vocabulary and units grow, with lines through the times."""
+    """Time updates as batch, lengths, vocabulary and units grow, and fit lines to the times."""
 
-    size: str = "small"  # where the sweeps start; paper takes 23 GiB, for 19 states at once
-    rounds: int = 5  # through all sizes; medians count
-    output: Path | None = None  # a folder for scaling.svg
+    size: str = "small"  # the base of the sweeps; paper needs 23 GiB for 19 states at once
+    rounds: int = 5  # rounds through all sizes; medians count
+    output: Path | None = None  # the folder of scaling.svg
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "python -m benchmarks scaling",
@@ -180,22 +184,22 @@ class Scaling:
 
 
 def _scaling(arguments: Sequence[str]) -> dict:
-    asked = options.parse(Scaling, arguments, "python -m benchmarks scaling")
-    _at_least_one("rounds", asked.rounds)
+    chosen = options.parse(Scaling, arguments, "python -m benchmarks scaling")
+    _at_least_one("rounds", chosen.rounds)
     from benchmarks import scaling
 
-    return scaling.run(asked.size, asked.rounds, asked.output)
+    return scaling.run(chosen.size, chosen.rounds, chosen.output)
 
 
 @dataclass(frozen=True)
 class Learning(experiment.Experiment):
-    """Time a training until its development set is translated well, and then JoeyNMT's.
+    """Time a training until its dev pairs reach a BLEU, and then JoeyNMT's training.
 
-    `--workdir` is a new folder, for both.
+    `--workdir` is a new folder for both trainings.
     """
 
-    target: float = 50.0  # BLEU of greedy translations, tokenised
-    minutes: float = 60.0  # for each, at most
+    target: float = 50.0  # the BLEU of greedy translations, tokenised
+    minutes: float = 60.0  # the limit for each training
     joeynmt: Path | None = None  # the Python of an environment with JoeyNMT
 
     EXAMPLES: ClassVar[Sequence[str]] = (
@@ -206,18 +210,20 @@ class Learning(experiment.Experiment):
 
 
 def _learning(arguments: Sequence[str]) -> dict:
-    asked = experiment.parse(Learning, arguments, "python -m benchmarks learning")
-    if not 0 < asked.minutes < math.inf:
-        raise ValueError(f"--minutes is {asked.minutes}, but should be a number above 0")
-    if not math.isfinite(asked.target):
-        raise ValueError(f"--target is {asked.target}, but should be a number of BLEU")
+    chosen = experiment.parse(Learning, arguments, "python -m benchmarks learning")
+    if not 0 < chosen.minutes < math.inf:
+        raise ValueError(f"--minutes is {chosen.minutes}, but should be a number above 0")
+    if not math.isfinite(chosen.target):
+        raise ValueError(f"--target is {chosen.target}, but should be a number of BLEU")
     from bahdanau_jax import run
     from benchmarks import learning
 
-    run.check(asked.settings)
-    if not asked.settings.data.dev:
+    run.check(chosen.settings)
+    if not chosen.settings.data.dev:
         raise ValueError("the configuration names no development set: set --data.dev")
-    return learning.run(asked.settings, asked.workdir, asked.target, asked.minutes, asked.joeynmt)
+    return learning.run(
+        chosen.settings, chosen.workdir, chosen.target, chosen.minutes, chosen.joeynmt
+    )
 
 
 def _at_least_one(option: str, value: int) -> None:
@@ -226,25 +232,25 @@ def _at_least_one(option: str, value: int) -> None:
 
 
 def numbers(option: str, text: str) -> list[int]:
-    """Positive whole numbers with commas between, as an option gives them."""
-    found = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and int(word) for word in found):
+    """Parse the value of an option: positive whole numbers, separated by commas."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) for word in words):
         raise ValueError(f"--{option} is {text!r}, but should be like 1,2,4")
-    return [int(word) for word in found]
+    return [int(word) for word in words]
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """Time each update of a training on random sentences, beside lines and saves and apart.
+    """Time each update of a training on random sentences, with and without metrics and saves.
 
-    Sizes are those of the configuration.
+    The sizes of the model are those of the configuration.
     """
 
     config: str = "multi30k"  # a configuration file, or the name of a shipped one
-    length: int = 16  # positions of each side
-    rows: int = 6000  # of each vocabulary, where the configuration leaves them to the data
-    steps: int = 400  # updates
-    checkpoint_every: int = 30  # updates; the shipped configurations save less often
+    length: int = 16  # tokens of each side
+    rows: int = 6000  # entries of each vocabulary, if the configuration does not set them
+    steps: int = 400  # the number of updates
+    checkpoint_every: int = 30  # updates between saves; shipped configurations have more
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "python -m benchmarks overhead",
@@ -253,22 +259,22 @@ class Overhead:
 
 
 def _overhead(arguments: Sequence[str]) -> dict:
-    asked = options.parse(Overhead, arguments, "python -m benchmarks overhead")
+    chosen = options.parse(Overhead, arguments, "python -m benchmarks overhead")
     for name in ("length", "rows", "steps", "checkpoint_every"):
-        if (value := getattr(asked, name)) < 3:
+        if (value := getattr(chosen, name)) < 3:
             raise ValueError(f"--{name.replace('_', '-')} is {value}, but should be at least 3")
     from benchmarks import overhead
 
-    config = experiment.load(asked.config)
+    config = experiment.load(chosen.config)
     sizes = {
-        side: getattr(config.model, side) or asked.rows
+        side: getattr(config.model, side) or chosen.rows
         for side in ("source_vocabulary", "target_vocabulary")
     }
     config = dataclasses.replace(config, model=dataclasses.replace(config.model, **sizes))
-    return overhead.run(config, asked.length, asked.steps, asked.checkpoint_every)
+    return overhead.run(config, chosen.length, chosen.steps, chosen.checkpoint_every)
 
 
-# What can be measured, in which class of options it is described, and who measures it.
+# Benchmark -> (the class of its options, the function that runs it).
 BENCHMARKS: Mapping[str, tuple[type, Callable[[Sequence[str]], dict]]] = MappingProxyType(
     {
         "data": (Data, _data),
@@ -289,7 +295,7 @@ EXAMPLES = (
 def usage() -> str:
     parts = (
         "usage: python -m benchmarks WHAT [OPTIONS]",
-        "Measure the speed of this program on this machine; the result is JSON on stdout.",
+        "Measure the speed of this program on this machine, and print JSON on stdout.",
         manual.examples(EXAMPLES),
         manual.table("WHAT:", {name: manual.summary(cls) for name, (cls, _) in BENCHMARKS.items()}),
         "python -m benchmarks WHAT --help shows the options.",

@@ -1,4 +1,4 @@
-"""How fast text becomes batches: preparing a corpus, delivering its batches, and their padding."""
+"""Times the preparation of a corpus and the delivery of its batches, and counts their padding."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ from bahdanau_jax.config import DataConfig
 from bahdanau_jax.names import choose
 from benchmarks import machine
 
-# The ways to encode, as settings beside those of the corpus.
+# Kind of encoding -> settings of DataConfig.
 ENCODERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "unigram": {"vocabulary": "sentencepiece", "subwords": "unigram", "tokenizer": "none"},
@@ -37,26 +37,24 @@ def run(
     repeats: int = 3,
     shapes: Sequence[int] = SHAPES,
 ) -> dict[str, Any]:
-    """Measure `data.train` prepared in several ways; batches and padding are those of words, or
-    else of the last way.
+    """Measure the preparation of `data.train` with several encodings.
 
-    Each preparation has a process of its own, so that its peak memory is its own. Where the text
-    gives fewer pieces than a vocabulary should have, the vocabulary has as many as it gives.
+    Batches and padding are measured with the last encoding. Each preparation runs in a process of
+    its own, for its peak memory. A text with too few pieces gets a smaller vocabulary.
     """
     config = dataclasses.replace(config, dev="", test="")
-    next(data.pairs(config.train, config))  # what is wrong with it is said here, before any work
-    found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "prepare": {}}
+    next(data.pairs(config.train, config))  # raises errors of the corpus before any work
+    results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "prepare": {}}
     with tempfile.TemporaryDirectory() as folder:
         for name in encoders:
-            way = choose(ENCODERS, name, "way to encode")
-            ours = dataclasses.replace(config, **way)
+            ours = dataclasses.replace(config, **choose(ENCODERS, name, "way to encode"))
             workdir = Path(folder) / name
-            found["prepare"][name] = _in_a_process(ours, workdir)
-            ours = dataclasses.replace(ours, **found["prepare"][name]["sizes"])
+            results["prepare"][name] = _in_a_process(ours, workdir)
+            ours = dataclasses.replace(ours, **results["prepare"][name]["sizes"])
         store = data.prepare(ours, workdir).train
-        found["batches"] = deliver(store, ours, repeats)
-        found["padding"] = padding(store, ours, shapes)
-    return found
+        results["batches"] = deliver(store, ours, repeats)
+        results["padding"] = padding(store, ours, shapes)
+    return results
 
 
 def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
@@ -70,8 +68,9 @@ def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
 
 
 def preparation(config: DataConfig, workdir: Path) -> dict[str, Any]:
-    """Seconds of each stage, pairs/s of the last one, which encodes, and the peak memory of this
-    process and its workers together; `sizes` are those settings of the vocabularies that it took.
+    """Prepare a corpus: seconds of each stage, pairs per second, and peak memory with workers.
+
+    `sizes` are the vocabulary sizes that differ from the configuration.
     """
     sizes: dict[str, int] = {}
     while True:
@@ -102,7 +101,7 @@ def _note(times: list[tuple[str, float]], stage: str) -> None:
 
 
 def deliver(store: data.Store, config: DataConfig, repeats: int) -> dict[str, Any]:
-    """Target words a second to a consumer that does nothing, over 2,000 batches."""
+    """Target words per second over 2,000 batches, for a consumer that does nothing."""
     plan = data.Plan.of(store, config, 1)
     rates, count = [], 2_000
     for repeat in range(repeats):
@@ -120,9 +119,9 @@ def deliver(store: data.Store, config: DataConfig, repeats: int) -> dict[str, An
 
 
 def padding(store: data.Store, config: DataConfig, shapes: Sequence[int]) -> dict[str, Any]:
-    """Padded positions of both sides over all, by plan and number of shapes.
+    """The share of padded positions of both sides, by plan and number of shapes.
 
-    `exact` is a shape for every batch: what the plan alone costs.
+    `exact` has a shape for every batch, so its padding is that of the plan alone.
     """
     curves: dict[str, dict[str, float]] = {}
     seconds: dict[str, float] = {}
@@ -142,7 +141,7 @@ def padding(store: data.Store, config: DataConfig, shapes: Sequence[int]) -> dic
 
 
 def main() -> None:
-    """What `_in_a_process` starts; it prints `preparation`, or the user's `fault`."""
+    """The program of `_in_a_process`: print the result of `preparation`, or the user's `fault`."""
     fields, folder = json.loads(sys.argv[1])
     try:
         answer = preparation(DataConfig(**fields), Path(folder))

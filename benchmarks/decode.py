@@ -1,7 +1,7 @@
-"""How fast a trained model translates, beside JoeyNMT, in one run; and the memory of search.
+"""Times the translation by a trained model and by JoeyNMT, and measures the memory of search.
 
-The rounds of the two alternate, A B A B, each with the settings that were its fastest; a ratio is
-that of two neighbouring rounds, and the median of them counts.
+The rounds of the two alternate, each with its fastest settings. A ratio is the median of the ratios
+of consecutive rounds.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from benchmarks.memory import memory
 from benchmarks.peers import recipe
 
 ALPHA = 1.0  # exponent of Wu et al.'s length normalisation, which both programs have
-# Of ours: as JoeyNMT searches, whatever the run is configured for.
+# The settings of our search, which are those of JoeyNMT, not those of the run.
 SEARCH: Mapping[str, Any] = MappingProxyType(
     {
         "method": "beam",
@@ -47,17 +47,17 @@ class Round(NamedTuple):
     """One translation of the whole text."""
 
     seconds: float
-    cpu_seconds: float  # of all its threads together
+    cpu_seconds: float  # of all threads together
     texts: list[str]
-    tokens: int  # written, without EOS
+    tokens: int  # output tokens without EOS
 
 
 class Side(NamedTuple):
-    """A program that translates the text, and the values of its settings to choose from."""
+    """A program that translates the text, and the candidates for its settings."""
 
     translate: Callable[[int, Settings], Round]  # (beam size, settings)
     choices: Mapping[str, Sequence[Any]]
-    counted: str  # what happens within the time measured
+    counted: str  # a description of the measured work
 
 
 class Text(NamedTuple):
@@ -78,15 +78,16 @@ def run(
     with_memory: bool = True,
     trust_code: bool = False,
 ) -> dict[str, Any]:
-    """Measure the run in `folder`, on its test corpus where no other is named.
+    """Measure the run in `folder` on `corpus`, by default its test corpus.
 
-    With `python`, of an environment that has JoeyNMT, that one beside it: a model of the same sizes
-    and vocabulary, trained for `peer_updates` on the same pairs and kept in `peer_folder`.
+    With `python`, that of an environment with JoeyNMT, also measure a JoeyNMT model of the same
+    sizes and vocabulary. It is trained for `peer_updates` on the same pairs and kept in
+    `peer_folder`.
     """
     ours = load(folder, trust_code=trust_code)
     text = _text(ours, corpus, sentences)
-    found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "device": machine.device()}
-    found["run"] = _described(ours)
+    results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "device": machine.device()}
+    results["run"] = _described(ours)
     with ExitStack() as stack:
         sides = {
             "ours": _ours(ours, text, batch_sizes),
@@ -94,57 +95,57 @@ def run(
             "ours from text": _from_text(ours, text, batch_sizes),
         }
         if python is not None:
-            there = (peer_folder or folder / "peer-joeynmt").absolute()
-            asked = ours, python, there, peer_updates
+            home = (peer_folder or folder / "peer-joeynmt").absolute()
             for name, keep in (("joeynmt", True), ("joeynmt as it comes", False)):
-                peer = stack.enter_context(peers.joeynmt(*asked, keep))
+                peer = stack.enter_context(peers.joeynmt(ours, python, home, peer_updates, keep))
                 sides[name] = _joeynmt(peer, ours, text, batch_sizes, keep)
-                found.setdefault("peer", peer.greeting)
-            found["peer"] |= {"updates": peer_updates, **recipe.sizes(ours.config)}
-        found["text"] = _measured(ours, text)
-        found["search"] = dict(SEARCH)
-        found["counted"] = {name: side.counted for name, side in sides.items()}
-        found["beams"] = {str(beam): compare(sides, beam, rounds, text) for beam in beams}
-    found["below"] = _below(ours, text, beams)
+                results.setdefault("peer", peer.greeting)
+            results["peer"] |= {"updates": peer_updates, **recipe.sizes(ours.config)}
+        results["text"] = _measured(ours, text)
+        results["search"] = dict(SEARCH)
+        results["counted"] = {name: side.counted for name, side in sides.items()}
+        results["beams"] = {str(beam): compare(sides, beam, rounds, text) for beam in beams}
+    results["below"] = _below(ours, text, beams)
     if with_memory:
-        found["memory"] = memory()
-    return found
+        results["memory"] = memory()
+    return results
 
 
 def _below(run: Run, text: Text, beams: Sequence[int]) -> dict[str, int]:
-    """For how many sentences a beam found something worse than a narrower one, as "5 than 1"."""
-    found = {
+    """The number of sentences whose score is worse than with a narrower beam, as "5 than 1"."""
+    by_beam = {
         beam: run.translate(text.sources, beam_size=beam, **SEARCH) for beam in sorted({1, *beams})
     }
     return {
-        f"{wide} than {narrow}": len(below(found[wide], found[narrow]))
-        for narrow, wide in itertools.combinations(found, 2)
+        f"{wide} than {narrow}": len(below(by_beam[wide], by_beam[narrow]))
+        for narrow, wide in itertools.combinations(by_beam, 2)
     }
 
 
 def compare(sides: Mapping[str, Side], beam: int, rounds: int, text: Text) -> dict[str, Any]:
-    """Each side's best settings, then the rounds in turn; `ratio` is of each to those after it."""
+    """Tune each program, then run the rounds in turn; `ratio` compares each with later ones."""
     tuned = {name: tune(side, beam) for name, side in sides.items()}
     turns = [
         {name: side.translate(beam, tuned[name]["settings"]) for name, side in sides.items()}
         for _ in range(rounds)
     ]
-    found: dict[str, Any] = {
-        name: {**how, **_rates([turn[name] for turn in turns], text)} for name, how in tuned.items()
+    results: dict[str, Any] = {
+        name: {**settings, **_rates([turn[name] for turn in turns], text)}
+        for name, settings in tuned.items()
     }
-    for one, other in itertools.combinations(sides, 2):
-        ratios = [turn[other].seconds / turn[one].seconds for turn in turns]
-        found[f"{one} over {other}"] = {
+    for name, other in itertools.combinations(sides, 2):
+        ratios = [turn[other].seconds / turn[name].seconds for turn in turns]
+        results[f"{name} over {other}"] = {
             "ratio": round(statistics.median(ratios), 2),
             "ratios": [round(ratio, 2) for ratio in ratios],
         }
-    return found
+    return results
 
 
 def tune(side: Side, beam: int) -> dict[str, Any]:
-    """The fastest settings, found by changing one at a time; of two calls, the second counts.
+    """Find the fastest settings by changing one at a time. The second of two calls counts.
 
-    The first call of a program that compiles is slower: `first_call_seconds`.
+    `first_call_seconds` are those of the first call, which may compile.
     """
     best = {name: values[0] for name, values in side.choices.items()}
     seconds: dict[tuple, tuple[float, float]] = {}
@@ -182,42 +183,43 @@ def _rates(rounds: Sequence[Round], text: Text) -> dict[str, Any]:
 
 
 def _ours(run: Run, text: Text, batch_sizes: Sequence[int], compute_dtype: str = "float32") -> Side:
-    """The same work as JoeyNMT's: what is read and written are tokens."""
+    """Our search for the same work as JoeyNMT's: tokens in, tokens out."""
     words = [recipe.to_words(run.codecs[0], line) for line in text.sources]
     target = run.codecs[1]
 
     def translate(beam: int, settings: Settings) -> Round:
-        found, spent = _timed(numbered, words, beam, {**settings, "compute_dtype": compute_dtype})
-        ids = [recipe.to_ids(best.text) for best in found]
-        return Round(*spent, [target.decode([*line, EOS]) for line in ids], sum(map(len, ids)))
+        settings = {**settings, "compute_dtype": compute_dtype}
+        hypotheses, seconds = _timed(numbered, words, beam, settings)
+        ids = [recipe.to_ids(best.text) for best in hypotheses]
+        return Round(*seconds, [target.decode([*line, EOS]) for line in ids], sum(map(len, ids)))
 
     numbered = recipe.numbered(run)
     counted = (
         "Run.translate: tokens in, batches, search with the alignment and the probability of every "
-        "token, tokens out; cutting text into tokens and joining them is not counted"
+        "token, tokens out; tokenising and detokenising are not counted"
     )
     if compute_dtype != "float32":
-        counted = f"as ours, the factors of products rounded to {compute_dtype}"
+        counted = f"as ours, with compute dtype {compute_dtype}"
     return Side(translate, {"batch_size": batch_sizes}, counted)
 
 
 def _from_text(run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:
     def translate(beam: int, settings: Settings) -> Round:
-        found, spent = _timed(run, text.sources, beam, settings)
-        tokens = sum(len(best.tokens) - best.finished for best in found)
-        return Round(*spent, [best.text for best in found], tokens)
+        hypotheses, seconds = _timed(run, text.sources, beam, settings)
+        tokens = sum(len(best.tokens) - best.finished for best in hypotheses)
+        return Round(*seconds, [best.text for best in hypotheses], tokens)
 
-    counted = "as ours, and ordinary text in and out: tokenised before, and put together after"
+    counted = "as ours, with ordinary text in and out: tokenising and detokenising are counted"
     return Side(translate, {"batch_size": batch_sizes}, counted)
 
 
 def _timed(
     run: Run, lines: Sequence[str], beam: int, settings: Settings
 ) -> tuple[list[Hypothesis], tuple[float, float]]:
-    """The best of each line, and the seconds and CPU seconds that it took."""
+    """The best hypothesis of each line, and the seconds and CPU seconds of the search."""
     start, cpu = time.perf_counter(), time.process_time()
-    found = run.translate(lines, beam_size=beam, **SEARCH, **settings)
-    return found, (time.perf_counter() - start, time.process_time() - cpu)
+    hypotheses = run.translate(lines, beam_size=beam, **SEARCH, **settings)
+    return hypotheses, (time.perf_counter() - start, time.process_time() - cpu)
 
 
 def _joeynmt(
@@ -249,10 +251,10 @@ def _joeynmt(
     threads = sorted({data.cores(), 1}, reverse=True)
     counted = (
         "joeynmt.prediction.predict in torch.inference_mode: tokens in, batches, search without "
-        "alignments, tokens out; cutting text into tokens and joining them is not counted"
+        "alignments, tokens out; tokenising and detokenising are not counted"
     )
     if keep:
-        counted += "; its process keeps the memory that it frees, as ours does"
+        counted += "; its process reuses freed memory, as ours does"
     choices = {"batch_size": batch_sizes, "threads": threads, "order": list(orders)}
     return Side(translate, {**choices, "precision": ["float32", "bfloat16"]}, counted)
 
@@ -261,11 +263,10 @@ def _text(run: Run, corpus: str, sentences: int) -> Text:
     spec = corpus or run.config.data.test
     if not spec:
         raise ValueError("the run has no test corpus: name one with --corpus text:F,F")
-    found = list(_translatable(spec, run))
-    chosen = found[: sentences or None]
-    if not chosen:
+    pairs = list(itertools.islice(_translatable(spec, run), sentences or None))
+    if not pairs:
         raise ValueError(f"{spec} has no sentence to translate")
-    return Text(*(list(side) for side in zip(*chosen, strict=True)))
+    return Text(*(list(side) for side in zip(*pairs, strict=True)))
 
 
 def _translatable(spec: str, run: Run) -> Iterator[tuple[str, str]]:

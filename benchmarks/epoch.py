@@ -1,4 +1,4 @@
-"""A real epoch: every padded batch of a corpus, with all that the host does for it."""
+"""Times a real epoch: every padded batch of a corpus, with the work of the host."""
 
 import contextlib
 import dataclasses
@@ -22,11 +22,11 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
 
 
 def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dict[str, Any]:
-    """Train for so many epochs, or for so many batches of each, after all shapes were compiled.
+    """Train for `epochs` epochs of `batches` batches (0: all), after all shapes are compiled.
 
-    `workdir` keeps the prepared corpus. The share of the host is the time that training waits for
-    batches and places them; `device_seconds` are those of the same updates with batches that lie on
-    the device already.
+    `workdir` keeps the prepared corpus. `host_share` is the share of time in which training waits
+    for batches and places them. `device_seconds` are those of the same updates with batches that
+    are on the device already.
     """
     config, store = _prepared(config, workdir)
     plan = data.Plan.of(store, config.data, config.training.seed)
@@ -39,7 +39,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     with contextlib.closing(training.Ahead(trainer.update, state, shapes, data.cores())) as ahead:
         for shape in shapes:
             ahead.program(shape)
-        found: dict[str, Any] = {
+        results: dict[str, Any] = {
             "machine": machine.describe(PACKAGES),
             "device": machine.device(),
             "compute_dtype": config.model.compute_dtype,
@@ -52,11 +52,13 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
         for _ in range(epochs):
             batches_of = functools.partial(data.train_batches, store, plan, multiple=multiple)
             state, timed = _epoch(ahead, state, itertools.islice(batches_of(), steps), backend)
-            state, alone = _on_device(ahead, state, itertools.islice(batches_of(), steps), backend)
+            state, device_seconds = _on_device(
+                ahead, state, itertools.islice(batches_of(), steps), backend
+            )
             host = (timed["next_seconds"] + timed["placing_seconds"]) / timed["seconds"]
-            rounds.append({**timed, "device_seconds": alone, "host_share": host})
-    middle = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-    return {**found, **_rounded(middle), "epochs": [_rounded(one) for one in rounds]}
+            rounds.append({**timed, "device_seconds": device_seconds, "host_share": host})
+    medians = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+    return {**results, **_rounded(medians), "epochs": [_rounded(each) for each in rounds]}
 
 
 def _prepared(config: Config, workdir: Path) -> tuple[Config, data.Store]:
@@ -70,18 +72,18 @@ def _prepared(config: Config, workdir: Path) -> tuple[Config, data.Store]:
 
 
 def _epoch(step, state, source: Iterable[Batch], backend) -> tuple[Any, dict[str, float]]:
-    """As the loop of training has it: the sums of a step are fetched while the next one runs."""
+    """Run an epoch like the training loop: fetch the sums of a step while the next one runs."""
     start, waited, fed, words, pending = time.perf_counter(), 0.0, 0.0, 0.0, None
     batches = iter(source)
     while True:
-        asked = time.perf_counter()
+        requested = time.perf_counter()
         batch = next(batches, None)
-        came = time.perf_counter()
-        waited += came - asked
+        received = time.perf_counter()
+        waited += received - requested
         if batch is None:
             break
         placed = backend.feed(batch)
-        fed += time.perf_counter() - came
+        fed += time.perf_counter() - received
         state, sums = step(state, placed)
         if pending is not None:
             words += float(pending.words)
@@ -94,7 +96,7 @@ def _epoch(step, state, source: Iterable[Batch], backend) -> tuple[Any, dict[str
 
 
 def _on_device(step, state, source: Iterable[Batch], backend) -> tuple[Any, float]:
-    """Seconds of the same updates, their batches made and placed before."""
+    """The seconds of the same updates with batches that are placed before."""
     placed = [*map(backend.feed, source)]
     jax.block_until_ready((placed, state))
     start = time.perf_counter()

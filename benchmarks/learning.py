@@ -1,7 +1,7 @@
-"""How long a training takes until its development set is translated well, beside JoeyNMT's.
+"""Times a training until its dev pairs reach a BLEU, and compares it with JoeyNMT's.
 
-The two train one after the other, on the same pairs, in the same tokens and sizes. Times are from
-the start of the program, its compilation and evaluations included.
+The two train one after the other, on the same pairs, with the same tokens and sizes. Times include
+the start of the program, compilation and evaluations.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from benchmarks import machine
 from benchmarks.peers import Failure, process, recipe, serving
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
-ENDING_SECONDS = 120  # a program that saves before it ends may take so long
+ENDING_SECONDS = 120  # the longest wait for a program that saves before it ends
 
 Bleus = Callable[[], Mapping[int, float]]  # -> updates done at an evaluation: BLEU
 
@@ -39,16 +39,16 @@ def run(
     python: Path | None = None,
     peer_updates: int = 20_000,
 ) -> dict[str, Any]:
-    """Train in new folders of `workdir`, each until it reaches the target or its time is over.
+    """Train in new folders of `workdir`, each until the target BLEU or the time limit.
 
-    BLEU is of greedy translations of the whole development set, tokenised and in the case of the
-    vocabulary. `python` belongs to an environment with JoeyNMT. Raises ValueError where a folder
-    is there already, or where ours fails; where JoeyNMT does, `failed` has its last words.
+    BLEU is that of greedy translations of all dev pairs, tokenised and in the case of the
+    vocabulary. `python` is that of an environment with JoeyNMT. Raises ValueError where a folder
+    exists already, or where ours fails. Where JoeyNMT fails, `failed` has its error.
     """
     ours, theirs = workdir / "ours", workdir / "joeynmt"
     for folder in (ours, theirs):
         if folder.exists():
-            raise ValueError(f"{folder} is there already: name another --workdir, or delete it")
+            raise ValueError(f"{folder} exists already: name another --workdir, or delete it")
     if python is not None:
         python = process.located("JoeyNMT", python)
         say(recipe.unequal(config).rstrip("\n"))
@@ -56,19 +56,18 @@ def run(
     settings = workdir / "settings.json"
     config.save(settings)
     command = [sys.executable, "-m", __name__, str(settings), str(ours)]
-    found: dict[str, Any] = {"machine": machine.describe(PACKAGES), "target_bleu": target}
+    results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "target_bleu": target}
     log = workdir / "ours.log"
-    found["ours"] = watched(
-        "training", command, functools.partial(_told, ours), target, minutes, log
-    )
-    if "failed" in found["ours"]:
-        raise ValueError(found["ours"]["failed"])
+    bleus = functools.partial(_bleus, ours)
+    results["ours"] = watched("training", command, bleus, target, minutes, log)
+    if "failed" in results["ours"]:
+        raise ValueError(results["ours"]["failed"])
     if python is not None:
-        say(json.dumps(found["ours"]))  # it may be killed
+        say(json.dumps(results["ours"]))  # the user may stop JoeyNMT
         trained = load(ours, trust_code=True)
         every = trained.config.training.evaluate_every
         recipe.write_text(trained, theirs)
-        asked = recipe.configuration(
+        peer_config = recipe.configuration(
             trained,
             theirs,
             peer_updates,
@@ -78,38 +77,38 @@ def run(
             logging_freq=every,
         )
         settings = theirs / "config.json"
-        settings.write_text(json.dumps(asked, indent=2), encoding="utf-8")
+        settings.write_text(json.dumps(peer_config, indent=2), encoding="utf-8")
         command = recipe.command(python, "train", settings)
         written, log = _written(trained, theirs), workdir / "joeynmt.log"
-        found["joeynmt"] = {
+        results["joeynmt"] = {
             **recipe.sizes(trained.config),
-            "training": asked["training"],
+            "training": peer_config["training"],
             **watched("JoeyNMT", command, written, target, minutes, log),
         }
-    return found
+    return results
 
 
-def _told(folder: Path) -> Mapping[int, float]:
-    """What a training of ours has said of its evaluations."""
+def _bleus(folder: Path) -> Mapping[int, float]:
+    """The BLEU of every evaluation of our training so far."""
     lines = read_metrics(folder)
     return {line["step"]: line["dev_bleu"] for line in lines if "dev_bleu" in line}
 
 
 def _written(run: Run, folder: Path) -> Bleus:
-    """The BLEU of every evaluation that JoeyNMT wrote down, scored as ours are."""
+    """A function that scores the translations of JoeyNMT's evaluations so far, as ours are."""
     codec = run.codecs[1]
     pairs = recipe.kept(run, run.config.data.dev)
     references = [codec.tokenize(pair.target) for pair, _ in pairs]
-    known: dict[int, float] = {}
+    by_step: dict[int, float] = {}
 
     def bleus() -> Mapping[int, float]:
         for file in (folder / "model").glob("*.hyps"):
             lines = file.read_text(encoding="utf-8").splitlines()
-            if int(file.stem) not in known and len(lines) == len(references):
+            if int(file.stem) not in by_step and len(lines) == len(references):
                 texts = [codec.decode([*recipe.to_ids(line), EOS]) for line in lines]
                 tokens = [codec.tokenize(text) for text in texts]
-                known[int(file.stem)] = scores.bleu(tokens, references, "none").score
-        return known
+                by_step[int(file.stem)] = scores.bleu(tokens, references, "none").score
+        return by_step
 
     return bleus
 
@@ -117,21 +116,21 @@ def _written(run: Run, folder: Path) -> Bleus:
 def watched(
     name: str, command: Sequence[str], bleus: Bleus, target: float, minutes: float, log: Path
 ) -> dict[str, Any]:
-    """The program's evaluations until one reaches the target, or it ends, or the time is over.
+    """Run a program until an evaluation reaches the target, it ends, or its time is over.
 
-    Where it fails, or comes to no evaluation, `failed` has its last words.
+    Where it fails or ends without an evaluation, `failed` has its error.
     """
     curve: list[dict[str, float]] = []
     try:
         code = _followed(name, command, bleus, target, minutes, log, curve)
     except Failure as error:
         return {"reached": None, "curve": [], "failed": str(error)}
-    found = {"reached": next((p for p in curve if p["bleu"] >= target), None), "curve": curve}
+    result = {"reached": next((p for p in curve if p["bleu"] >= target), None), "curve": curve}
     if code or not curve:
-        what = f"ended with code {code}" if code else "came to no evaluation"
-        said = log.read_text(encoding="utf-8", errors="replace")
-        found["failed"] = str(Failure(name, what, said))
-    return found
+        fault = f"ended with code {code}" if code else "came to no evaluation"
+        output = log.read_text(encoding="utf-8", errors="replace")
+        result["failed"] = str(Failure(name, fault, output))
+    return result
 
 
 def _followed(
@@ -143,14 +142,14 @@ def _followed(
     log: Path,
     curve: list[dict[str, float]],
 ) -> int | None:
-    """Its evaluations into the curve; the code it ended with, or None where it was stopped."""
+    """Add its evaluations to the curve; return its exit code, or None where it was stopped."""
     start = time.monotonic()
-    with log.open("wb") as said, process.begin(name, command, stdout=said, stderr=said) as running:
+    with log.open("wb") as out, process.begin(name, command, stdout=out, stderr=out) as running:
         try:
             ended = False
             while not ended and time.monotonic() < start + 60 * minutes:
                 time.sleep(1)
-                spent = _cpu_seconds(running.pid)  # known until an ended process is polled
+                spent = _cpu_seconds(running.pid)  # read before `poll` removes an ended process
                 ended = running.poll() is not None
                 seconds = round(time.monotonic() - start, 1)
                 new = sorted(bleus().items())[len(curve) :]
@@ -169,7 +168,7 @@ def _followed(
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of all threads of a process so far; 0 where there is no /proc."""
+    """The CPU seconds of all threads of a process so far; 0 without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

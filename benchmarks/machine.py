@@ -1,4 +1,4 @@
-"""What a measurement was taken on."""
+"""Describes the machine of a measurement, and samples memory."""
 
 import importlib.metadata
 import os
@@ -24,7 +24,7 @@ def describe(packages: Sequence[str]) -> dict[str, Any]:
 
 
 def device() -> str:
-    """What JAX computes on: "cpu", or the name of the first accelerator, as "NVIDIA H200"."""
+    """The device of JAX: "cpu", or the name of the first accelerator, such as "NVIDIA H200"."""
     import jax
 
     first = jax.local_devices()[0]
@@ -41,14 +41,14 @@ def _processor() -> str:
 
 
 class PeakMemory:
-    """The most memory that this process and its children held together, sampled; Linux only.
+    """Samples the peak memory of this process and its children together. Linux only.
 
     >>> with PeakMemory() as peak:
     ...     work()
     >>> peak.mib
     """
 
-    SECONDS = 0.05  # between two samples
+    SECONDS = 0.05  # between samples
 
     def __init__(self):
         self.mib = 0.0
@@ -77,15 +77,15 @@ def _family(process: int) -> Iterator[int]:
         try:
             for child in children.read_text().split():
                 yield from _family(int(child))
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended
             continue
 
 
 def _resident(process: int) -> int:
-    """Bytes in memory; a page that several processes share counts once in all."""
+    """The bytes of a process in memory, where each sharing process has a share of a page."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         (kib,) = (line.split()[1] for line in lines if line.startswith("Pss:"))
-    except (OSError, ValueError):  # it ended meanwhile
+    except (OSError, ValueError):  # the process has ended
         return 0
     return int(kib) * 1024

@@ -1,4 +1,4 @@
-"""How much memory a search takes, as compiled and as measured, and what it grows with.
+"""The memory of a search, planned by the compiler and measured, and how it grows.
 
 B sentences, S source tokens, K hypotheses, T steps, V words.
 """
@@ -18,11 +18,11 @@ from bahdanau_jax.decoding import search_program
 from benchmarks import machine
 
 VOCABULARY = 30_000
-STEPS = 5  # of the search that is run: its buffers are as large as for all of them
+STEPS = 5  # of the measured search, whose buffers are as large as for all steps
 
 
 class Case(NamedTuple):
-    """A batch to search; by default the paper's model, and its longest sentences."""
+    """A batch to search; by default with the paper's model and its longest sentences."""
 
     model: ModelConfig = ModelConfig(source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
     rows: int = 64  # B
@@ -35,10 +35,10 @@ class Case(NamedTuple):
 
 
 def memory(case: Case = Case()) -> dict[str, Any]:  # noqa: B008
-    """What the search of such a batch takes, in MiB; what it would with more steps, more words.
+    """The memory of a search in MiB, and its growth with more steps and more words.
 
-    `beyond` are second differences: 0, up to how the compiler lays buffers out, where nothing grows
-    with T² or with T·V. One array of K·T·V for each sentence would be `one K*T*V`.
+    `beyond_mib` are second differences: about 0 if nothing grows with T² or with T·V. One array of
+    K·T·V for each sentence would need `one K*T*V`.
     """
     base = planned(case)
     return {
@@ -54,7 +54,7 @@ def memory(case: Case = Case()) -> dict[str, Any]:  # noqa: B008
 
 
 def growth(case: Case) -> dict[str, Any]:
-    """Of all but the parameters."""
+    """The growth of the memory without the parameters."""
 
     def grown(times: int, words: int) -> int:
         ratio, vocabulary = case.decoding.max_ratio, case.model.target_vocabulary
@@ -78,7 +78,7 @@ def planned(case: Case) -> search_program.Memory:
 
 
 def _resident(case: Case) -> dict[str, int]:
-    """Peak memory of a process that searches such a batch; and before, with parameters alone."""
+    """The memory of a process before a search, with only the parameters, and its peak."""
     fields = [dataclasses.asdict(case.model), case.rows, case.length]
     fields.append(dataclasses.asdict(case.decoding))
     command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(fields)]
@@ -87,7 +87,7 @@ def _resident(case: Case) -> dict[str, int]:
 
 
 def main() -> None:
-    """What `_resident` starts: a few steps with random parameters."""
+    """The program of `_resident`: search a few steps with random parameters."""
     network, rows, length, settings = json.loads(sys.argv[1])
     case = Case(ModelConfig(**network), rows, length, DecodingConfig(**settings))
     params = model.init(case.model, jax.random.key(0))
@@ -99,10 +99,10 @@ def main() -> None:
     draws = np.zeros((rows, 2), np.int32)
     inputs = search_program.Inputs(source, np.ones_like(source, bool), rules, draws, np.int32(0))
     with machine.PeakMemory() as peak:
-        found = search_program.search(
+        hypotheses = search_program.search(
             (case.model,), (params,), inputs, case.steps, case.decoding, n_best=1
         )
-        jax.block_until_ready(found)
+        jax.block_until_ready(hypotheses)
     print(json.dumps({"before": round(before.mib), "peak": round(peak.mib)}))
 
 

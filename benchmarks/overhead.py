@@ -1,7 +1,7 @@
-"""What saving and watching cost, within one training: updates beside them against their neighbours.
+"""The cost of metrics and saves within one training, by comparison with neighbouring updates.
 
-Two trainings after each other differ by more than the cost where other programs come and go;
-an update and the ones around it do not.
+On a busy machine, two trainings one after the other differ by more than this cost. Neighbouring
+updates differ less.
 """
 
 import dataclasses
@@ -21,15 +21,15 @@ from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import Config
 from benchmarks import machine
 
-WARM = 10  # updates at the beginning that are not looked at
-AROUND = 20  # updates on either side of an event, of which the ordinary ones are its measure
-# Updates that an event may slow down: a line is fetched one update late and written within it, a
-# save goes on in the background for some seconds.
+WARM = 10  # the number of first updates that are ignored
+AROUND = 20  # updates on either side of an event, to compare it with
+# The number of updates that an event may slow down. A line is fetched one update later, and a save
+# runs in the background for some seconds.
 LINE, SAVE = 3, 10
 
 
 class Spent(NamedTuple):
-    """Seconds of a clock on the wall, of all threads of this process, and of the one that loops."""
+    """Wall-clock seconds, CPU seconds of all threads, and CPU seconds of the loop's thread."""
 
     seconds: float
     cpu_seconds: float
@@ -41,7 +41,7 @@ class Spent(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Updates beside something that does not happen at every one."""
+    """A line of metrics or a save: the updates that it may slow down."""
 
     first: int
     length: int
@@ -51,7 +51,7 @@ class Event(NamedTuple):
 
 
 def batch(config: Config, rows: int, length: int, seed: int) -> Batch:
-    """Random sentences that fill the rectangle, as those of a bucket nearly do."""
+    """A batch of random sentences without padding."""
     rng = np.random.default_rng(seed)
     sizes = config.model.source_vocabulary, config.model.target_vocabulary
     sides = [pad([rng.integers(2, size, length) for _ in range(rows)], length) for size in sizes]
@@ -59,28 +59,28 @@ def batch(config: Config, rows: int, length: int, seed: int) -> Batch:
 
 
 def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[str, Any]:
-    """Train for `steps` updates on random sentences as `train` does, and look at each update.
+    """Train for `steps` updates on random sentences as `train` does, and time each update.
 
-    With metrics.jsonl, TensorBoard and telemetry at every training.log_every and an asynchronous
-    save at every `checkpoint_every`; without dev scores. Returns, for each clock, seconds of an
-    ordinary update and seconds that each line and save added; and the ratio that follows from their
-    medians for saving every training.checkpoint_every updates. Raises ValueError where no line or
-    no save would be apart from the others.
+    Metrics, TensorBoard and telemetry are written every training.log_every updates, and a save
+    starts every `checkpoint_every` updates. There are no dev scores. Returns, for each clock, the
+    seconds of an ordinary update and those that each line and save added, and the resulting ratio
+    for a save every training.checkpoint_every updates. Raises ValueError where every line
+    coincides with a save, or the reverse.
     """
     lines = list(events(config.training.log_every, LINE, steps))
     saves = list(events(checkpoint_every, SAVE, steps))
     for some, others in ((lines, saves), (saves, lines)):
-        apart(some, others, steps - 1)  # now rather than after the training
+        apart(some, others, steps - 1)  # raises errors before the training
     rows = config.data.batch_size
     settings = dataclasses.replace(config.training, steps=steps, checkpoint_every=checkpoint_every)
     trainer = training.Trainer(dataclasses.replace(config, training=settings))
     state = trainer.backend.place(trainer.begin())
     parameters = model.count(state.params)
     batches = [batch(config, rows, length, seed) for seed in range(4)]
-    begun: list[Spent] = []
+    starts: list[Spent] = []
 
     def stamped(state, batch):
-        begun.append(Spent.now())
+        starts.append(Spent.now())
         return trainer.update(state, batch)
 
     with tempfile.TemporaryDirectory() as name:
@@ -99,12 +99,12 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
             )
         finally:
             checkpoints.close()
-    each = {
-        clock: np.diff([getattr(spent, clock) for spent in begun]).tolist()
+    durations = {
+        clock: np.diff([getattr(spent, clock) for spent in starts]).tolist()
         for clock in Spent._fields
     }
-    often = settings.log_every, config.training.checkpoint_every
-    found = {clock: costs(spent, lines, saves) for clock, spent in each.items()}
+    intervals = settings.log_every, config.training.checkpoint_every
+    added = {clock: costs(seconds, lines, saves) for clock, seconds in durations.items()}
     return {
         "machine": machine.describe(["jax", "jaxlib", "orbax-checkpoint"]),
         "device": machine.device(),
@@ -114,44 +114,44 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
         "log_every": settings.log_every,
         "checkpoint_every": checkpoint_every,
         "as_configured_every": config.training.checkpoint_every,
-        **found,
+        **added,
         "as_configured_ratio": {
-            clock: as_configured(found[clock], *often) for clock in ("seconds", "cpu_seconds")
+            clock: as_configured(added[clock], *intervals) for clock in ("seconds", "cpu_seconds")
         },
     }
 
 
 def events(every: int, length: int, steps: int) -> Iterator[Event]:
-    """What happens after every so many updates, of which the last is never looked at."""
+    """The events after every `every` updates, without the last update."""
     for step in range(every, steps - 1, every):
         yield Event(step - 1, length)  # before the update of that number begins
 
 
 def apart(some: Sequence[Event], others: Sequence[Event], updates: int) -> list[Event]:
-    """Those that fall together with none of the others, after the beginning and before the end.
+    """The events that overlap with none of `others`, after the first updates.
 
     Raises ValueError where there are none.
     """
     taken = {i for event in others for i in event.updates()}
-    found = [
+    separate = [
         event
         for event in some
         if event.first >= WARM
         and event.first + event.length <= updates
         and not taken & set(event.updates())
     ]
-    if not found:
+    if not separate:
         raise ValueError(
-            "no line or no save is apart from the others: give more --steps, or another "
+            "every line coincides with a save, or the reverse: give more --steps, or another "
             "--checkpoint-every"
         )
-    return found
+    return separate
 
 
 def costs(
     seconds: Sequence[float], lines: Sequence[Event], saves: Sequence[Event]
 ) -> dict[str, Any]:
-    """What each line and save that is apart from others added to updates that took so long."""
+    """The seconds of an ordinary update, and those that each separate line and save added."""
     beside = {i for event in (*lines, *saves) for i in event.updates()}
 
     def added(event: Event) -> float:
@@ -170,7 +170,7 @@ def costs(
 
 
 def as_configured(cost: dict[str, Any], log_every: int, checkpoint_every: int) -> float:
-    """How many times as long updates take with lines and saves so far apart; 0 is never."""
-    each = (cost["line"], log_every), (cost["save"], checkpoint_every)
-    share = sum(statistics.median(some) / every for some, every in each if every)
+    """The factor by which updates slow down with lines and saves at these intervals; 0: never."""
+    events = (cost["line"], log_every), (cost["save"], checkpoint_every)
+    share = sum(statistics.median(added) / every for added, every in events if every)
     return round(1 + share / cost["update"], 5)

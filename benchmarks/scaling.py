@@ -1,8 +1,7 @@
-"""What an update costs as batch, lengths, vocabulary and units grow: time, memory, and their laws.
+"""Time and memory of an update as batch, lengths, vocabulary and units grow.
 
-Every equation is linear in B, in T and in V; only the energies and the contexts of the attention
-are made for each pair of positions, S·T, and only products of units with units, n², grow faster
-(`sizes.compute_dtype`).
+Every equation is linear in B, T and V. Only the energies and contexts of the attention grow with
+S·T, and only products of units with units grow with n² (`sizes.products`).
 """
 
 import statistics
@@ -29,9 +28,9 @@ DEGREES: Mapping[str, int] = MappingProxyType({"B": 1, "V": 1, "S": 1, "T": 1, "
 
 
 def sweep(base: Size, letter: str, times: Sequence[float] = DOUBLINGS) -> list[Size]:
-    """The base with one letter, or several, as often as large."""
+    """The base with one or several letters multiplied by each factor."""
     return [
-        base._replace(**{one: round(getattr(base, one) * factor) for one in letter})
+        base._replace(**{name: round(getattr(base, name) * factor) for name in letter})
         for factor in times
     ]
 
@@ -44,14 +43,14 @@ def run(
 ) -> dict[str, Any]:
     """Time the sweeps of the named size in turn; `output` is the folder of a figure, scaling.svg.
 
-    `lines` are least squares: seconds = at_0 + each·x, of the units n also + squared·x², and the
-    share of variance that they explain. `plane` is seconds = a + b S + c T + d S T, with the share
-    of d S T at the base and at the end.
+    `lines` are least squares: seconds = at_0 + each·x, for the units n also + squared·x², with
+    their R². `plane` is seconds = a + b S + c T + d S T, with the share of d S T at the base and at
+    the end.
     """
     base = choose(sizes.SIZES, size, "size")[0]
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        with open(output / "scaling.svg", "ab"):  # what is wrong with it is said before any work
+        with open(output / "scaling.svg", "ab"):  # raises OSError before any work
             pass
     sweeps = {letter: sweep(base, letter, times) for letter in (*DEGREES, "ST")}
     seconds, memory = _measure(sorted({one for sweep in sweeps.values() for one in sweep}), rounds)
@@ -81,7 +80,7 @@ def run(
 def _measure(
     points: Sequence[Size], rounds: int
 ) -> tuple[dict[Size, float], dict[Size, dict[str, float]]]:
-    """Medians over rounds that go through all sizes in turn, and the memory of each."""
+    """The median seconds of each size over all rounds, and its memory."""
     held, memory = {}, {}
     for point in points:
         say(f"compiling {point}")
@@ -118,16 +117,16 @@ def line(x: Sequence[float], y: Sequence[float], degree: int = 1) -> dict[str, f
 
 
 def plane(seconds: Mapping[Size, float], base: Size, end: Size) -> dict[str, float]:
-    """a + b S + c T + d S T through all lengths, and what S·T has of it, by time and by count."""
+    """Fit a + b S + c T + d S T, with the shares of S·T in the time and in the operations."""
     S, T = np.array([(one.S, one.T) for one in seconds], float).T
     columns = np.stack([np.ones(len(S)), S, T, S * T], 1)
     (a, b, c, d), r2 = _fit(columns, np.array(list(seconds.values())))
-    found = {"a": a, "S": b, "T": c, "S*T": d, "r2": round(r2, 4)}
+    terms = {"a": a, "S": b, "T": c, "S*T": d, "r2": round(r2, 4)}
     for name, at in (("base", base), ("end", end)):
         product = d * at.S * at.T
-        found[f"share_at_{name}"] = product / (a + b * at.S + c * at.T + product)
-        found[f"counted_share_at_{name}"] = sizes.pairwise(at) / sizes.flops(at)
-    return {name: float(value) for name, value in found.items()}
+        terms[f"share_at_{name}"] = product / (a + b * at.S + c * at.T + product)
+        terms[f"counted_share_at_{name}"] = sizes.pairwise(at) / sizes.flops(at)
+    return {name: float(value) for name, value in terms.items()}
 
 
 def _fit(
@@ -144,7 +143,7 @@ def draw(
     seconds: Mapping[Size, float],
     lines: Mapping[str, Mapping[str, float]],
 ) -> Drawing:
-    """A panel a letter: the measured points, and the line through them."""
+    """One panel for each letter, with the measured points and the fitted line."""
     drawing = Drawing(12, 2.6)
     for axes, letter in zip(drawing.subplots(1, len(DEGREES)), DEGREES, strict=True):
         x = [getattr(one, letter) for one in sweeps[letter]]

@@ -1,4 +1,4 @@
-"""The sizes that updates are measured in, and how many operations an update of each size takes."""
+"""The sizes of measured updates, and the number of operations of an update of each size."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -26,7 +26,7 @@ def paper(length: int) -> Size:
 
 SIZES: Mapping[str, Sequence[Size]] = MappingProxyType(
     {
-        "tiny": (Size(V=500, m=16, n=24, a=20, l=12, B=8, S=6, T=5),),  # for a look, and for tests
+        "tiny": (Size(V=500, m=16, n=24, a=20, l=12, B=8, S=6, T=5),),  # for tests
         "small": (Size(V=8_000, m=256, n=256, a=256, l=256, B=80, S=16, T=16),),
         "paper": (paper(30), paper(50)),
     }
@@ -36,8 +36,8 @@ SIZES: Mapping[str, Sequence[Size]] = MappingProxyType(
 def products(size: Size) -> dict[str, int]:
     """Multiplications of the forward pass of one sentence, equation by equation.
 
-    Additions, gates, tanh and softmax are left out: the limit is the rate of matrix products, and
-    beside them they are few.
+    Additions, gates, tanh and softmax are left out: they are few, and the limit is the rate of
+    matrix products.
     """
     V, m, n, a, l, _, S, T = size  # noqa: E741
     return {
@@ -57,17 +57,20 @@ def products(size: Size) -> dict[str, int]:
 
 
 def flops(size: Size) -> int:
-    """Floating point operations of the products of an update of a batch.
+    """The floating point operations of the products in an update of a batch.
 
-    Two for each multiplication with its addition. Forward once, and twice as much backward: every
-    product has two factors, and each has a gradient that costs as much as the product.
+    Each multiplication with its addition counts as two. The backward pass costs twice as much as
+    the forward pass: the gradient of each of the two factors costs as much as the product.
     """
     return size.B * 2 * 3 * sum(products(size).values())
 
 
 def joeynmt(size: Size) -> int:
-    """Those of an update of JoeyNMT's model of such a size: a GRU that reads the word and what was
-    attended to before, and alignment, readout and output matrix as wide as its units."""
+    """The operations of an update of JoeyNMT's model.
+
+    Its GRU reads the word and the previous attention vector. Alignment, readout and output matrix
+    are as wide as its units.
+    """
     V, m, n, _, _, B, S, T = size
     encoder = S * 2 * 3 * (m + n) * n + S * 2 * n * n + 2 * n * n  # with keys and bridge
     attention = T * n * n + T * S * 3 * n
@@ -76,6 +79,6 @@ def joeynmt(size: Size) -> int:
 
 
 def pairwise(size: Size) -> int:
-    """Those of `flops` that are spent for each source position with each target position."""
-    found = (count for name, count in products(size).items() if name.endswith(PAIRS))
-    return size.B * 2 * 3 * sum(found)
+    """The operations of `flops` for each pair of a source and a target position."""
+    counts = (count for name, count in products(size).items() if name.endswith(PAIRS))
+    return size.B * 2 * 3 * sum(counts)

@@ -1,10 +1,9 @@
-"""How fast an update is, beside other people's programs and beside the limit of the machine.
+"""Times an update, and compares it with other programs and with the limit of the machine.
 
-Every program has a process of its own, ours a new one beside each peer, and the two are asked in
-turn: ours, the peer, ours, the peer, and so on. Rates are medians over the rounds, and a ratio is
-of medians. The limit is the rate of a product of two large matrices, rounded as the factors of our
-products are, measured in the same processes in the same rounds: the highest that any library of the
-run reached.
+Every program runs in a process of its own, and ours in a new one for each peer. The two run in
+turn. Rates are medians over the rounds, and a ratio is that of two medians. The limit is the rate
+of a product of two large matrices in our compute dtype, the highest of all libraries, measured in
+the same processes and rounds.
 """
 
 import functools
@@ -25,26 +24,26 @@ from benchmarks.peers.process import Failure, Peer
 from benchmarks.sizes import Size
 
 PROGRAMS = Path(__file__).parent / "peers"
-MATRIX, COMPUTE_DTYPES = 4096, 2  # rows of the large matrices, and products in a round;
-ON_ACCELERATORS = 8192, 20  # the same where the first are over before they are well begun
-SECONDS = 2.0  # that a round takes at least
+ON_CPU = 4096, 2  # rows of the large matrices, and products in a round
+ON_ACCELERATORS = 8192, 20  # the same on accelerators, which are faster
+SECONDS = 2.0  # the least time of a round
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 Settings = Mapping[str, Any]
 
 
 class Contestant(NamedTuple):
-    """A program that makes updates, and the values of its settings to choose the fastest from."""
+    """A program that runs updates, and the candidates for its settings."""
 
     what: str
-    command: Callable[[str, Path | None], list[str]]  # (its name, a Python) -> before the JSON
+    command: Callable[[str, Path | None], list[str]]  # (name, Python) -> command without JSON
     choices: Mapping[str, Sequence[Any]]
-    flops: Callable[[Size], int] = sizes.flops  # of the products of an update
+    flops: Callable[[Size], int] = sizes.flops  # operations of the products in an update
 
-    def making(self, compute_dtype: str) -> "Contestant":
-        """With such products where it is ours; beside them PyTorch may choose to round as well."""
+    def with_dtype(self, compute_dtype: str) -> "Contestant":
+        """The program with our compute dtype; with bfloat16, PyTorch may use autocast."""
         autocast = (False,) if compute_dtype == "float32" else (True, False)
-        ways = {"compute_dtype": (compute_dtype,), "autocast": autocast}
-        return self._replace(choices={n: ways.get(n, v) for n, v in self.choices.items()})
+        changed = {"compute_dtype": (compute_dtype,), "autocast": autocast}
+        return self._replace(choices={n: changed.get(n, v) for n, v in self.choices.items()})
 
 
 def _here(name: str, python: Path | None) -> list[str]:
@@ -108,7 +107,7 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
 
 class Round(NamedTuple):
     seconds: float  # of an update
-    matrix: float  # floating point operations a second of the large product
+    matrix: float  # floating point operations per second of the large product
 
 
 def run(
@@ -120,76 +119,76 @@ def run(
     compute_dtype: str = "float32",
     batches: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Measure ours and each peer in the named size; `lengths` instead of its own S = T, and each
-    of `batches` instead of its own B.
+    """Measure ours and each peer in the named size.
 
-    `compute_dtype` is that of ours; with bfloat16, PyTorch may round by autocast where it is
-    faster. A peer that fails is not measured further, and has `failed` with its last words. Raises
-    ValueError for unknown names, and where ours fails.
+    `lengths` replace its S = T, and `batches` its B. `compute_dtype` is that of ours; with
+    bfloat16, PyTorch uses autocast where that is faster. A peer that fails has `failed` with its
+    error. Raises ValueError for unknown names, and where ours fails.
     """
     chosen = choose(sizes.SIZES, size, "size")
     choose(model.COMPUTE_DTYPES, compute_dtype, "compute_dtype")
-    contestants = {name: choose(PEERS, name, "peer").making(compute_dtype) for name in peers}
+    contestants = {name: choose(PEERS, name, "peer").with_dtype(compute_dtype) for name in peers}
     for name, peer in contestants.items():
-        peer.command(name, torch_python)  # what is missing is said before any work
+        peer.command(name, torch_python)  # raises errors before any work
     if lengths:
         chosen = [chosen[0]._replace(S=length, T=length) for length in lengths]
-    chosen = [one._replace(B=rows or one.B) for one in chosen for rows in batches or [0]]
+    chosen = [each._replace(B=rows or each.B) for each in chosen for rows in batches or [0]]
     return {
         "machine": machine.describe(PACKAGES),
         "rounds": rounds,
         "compute_dtype": compute_dtype,
         "sizes": [
-            _measure(one, OURS.making(compute_dtype), contestants, rounds, torch_python)
-            for one in chosen
+            _measure(each, OURS.with_dtype(compute_dtype), contestants, rounds, torch_python)
+            for each in chosen
         ],
     }
 
 
 def _measure(
     size: Size,
-    mine: Contestant,
+    program: Contestant,
     contestants: Mapping[str, Contestant],
     rounds: int,
     python: Path | None,
 ) -> dict[str, Any]:
     say(f"size {size}")
     words = size.B * size.T
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "size": size._asdict(),
         "target_words": words,
         "mflop_per_word": round(sizes.flops(size) / words / 1e6, 1),
     }
-    settings = {field: values[0] for field, values in mine.choices.items()}
-    with start(mine, OURS_NAME, size, settings, None) as ours:
-        found["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
+    settings = {field: values[0] for field, values in program.choices.items()}
+    with start(program, OURS_NAME, size, settings, None) as ours:
+        results["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
         count = _updates_in_a_round(ours)
-    begin = functools.partial(start, mine, OURS_NAME, size, settings, None)
-    found["peers"], every = {}, []
+    begin = functools.partial(start, program, OURS_NAME, size, settings, None)
+    results["peers"], our_rounds = {}, []
     for name, peer in contestants.items():
         try:
             take = functools.partial(turn, count=count, compute_dtype=settings["compute_dtype"])
-            beside, beside_it = _beside(peer, name, size, python, begin, take, rounds)
+            result, turns = _compare(peer, name, size, python, begin, take, rounds)
         except Failure as error:
             if error.name == OURS_NAME:
                 raise
             say(str(error))
-            beside, beside_it = {"what": peer.what, "failed": str(error)}, []
-        found["peers"][name] = beside
-        say(json.dumps({name: beside}))  # what is interrupted later has not lost it
-        every += beside_it
-    if not every:
+            result, turns = {"what": peer.what, "failed": str(error)}, []
+        results["peers"][name] = result
+        say(json.dumps({name: result}))  # the user has it even if a later peer is interrupted
+        our_rounds += turns
+    if not our_rounds:
         with begin() as ours:
-            every = [turn(ours, count, settings["compute_dtype"]) for _ in range(rounds)]
-    found["ours"] |= rates(every, size, mine.flops(size))
-    programs = [one for one in (found["ours"], *found["peers"].values()) if "failed" not in one]
-    limit = found["limit_gflops"] = max(one["matrix_gflops"] for one in programs)
-    for one in programs:
-        one["share_of_limit"] = round(one["gflops"] / limit, 3)
-    return found
+            our_rounds = [turn(ours, count, settings["compute_dtype"]) for _ in range(rounds)]
+    results["ours"] |= rates(our_rounds, size, program.flops(size))
+    every = results["ours"], *results["peers"].values()
+    measured = [result for result in every if "failed" not in result]
+    limit = results["limit_gflops"] = max(result["matrix_gflops"] for result in measured)
+    for result in measured:
+        result["share_of_limit"] = round(result["gflops"] / limit, 3)
+    return results
 
 
-def _beside(
+def _compare(
     contestant: Contestant,
     name: str,
     size: Size,
@@ -198,15 +197,15 @@ def _beside(
     take: Callable[[Peer], Round],
     n: int,
 ) -> tuple[dict[str, Any], list[Round]]:
-    """What a peer did, ratios included, and our rounds beside it.
+    """Measure a peer and ours in turn; return the peer's results with ratios, and our rounds.
 
-    Ours begins anew beside each peer: where the memory of a process comes to lie makes it some
-    percent faster or slower for good.
+    Ours has a new process for each peer, because the memory layout of a process changes its speed
+    by some percent.
     """
     tuned = tune(contestant, name, size, python)
     with begin() as ours, start(contestant, name, size, tuned["settings"], python) as peer:
-        found = {"what": contestant.what, **peer.greeting, **tuned}
-        found["memory"] = peer.ask(do="memory")
+        result = {"what": contestant.what, **peer.greeting, **tuned}
+        result["memory"] = peer.ask(do="memory")
         pairs = []
         for number in range(n):
             pairs.append((take(ours), take(peer)))
@@ -215,22 +214,24 @@ def _beside(
                 + " beside ".join(f"{p.seconds:.3f} s" for p in pairs[-1])
             )
     mine, theirs = ([pair[i] for pair in pairs] for i in (0, 1))
-    found |= rates(theirs, size, contestant.flops(size))
-    found["ours_beside_it"] = rates(mine, size, OURS.flops(size))
-    ratio = found["seconds_per_update"] / found["ours_beside_it"]["seconds_per_update"]
-    found["ours_over_it"] = round(ratio, 3)
-    return found, mine
+    result |= rates(theirs, size, contestant.flops(size))
+    result["ours_beside_it"] = rates(mine, size, OURS.flops(size))
+    ratio = result["seconds_per_update"] / result["ours_beside_it"]["seconds_per_update"]
+    result["ours_over_it"] = round(ratio, 3)
+    return result, mine
 
 
 def rates(rounds: Sequence[Round], size: Size, flops: int) -> dict[str, Any]:
-    """Medians over rounds. Operations are those counted by hand, and `matrix_gflops` the rate of
-    the large product in the same library."""
-    seconds = statistics.median(one.seconds for one in rounds)
-    matrix = statistics.median(one.matrix for one in rounds)
+    """Medians over rounds. `flops` is the number of operations in an update.
+
+    `matrix_gflops` is the rate of the large product in the same library.
+    """
+    seconds = statistics.median(each.seconds for each in rounds)
+    matrix = statistics.median(each.matrix for each in rounds)
     return {
         "target_words_per_second": round(size.B * size.T / seconds, 1),
         "seconds_per_update": round(seconds, 5),
-        "rounds": [round(one.seconds, 5) for one in rounds],
+        "rounds": [round(each.seconds, 5) for each in rounds],
         "matrix_gflops": round(matrix / 1e9, 1),
         "gflops": round(flops / seconds / 1e9, 1),
         "share_of_matrix_rate": round(flops / seconds / matrix, 3),
@@ -240,7 +241,7 @@ def rates(rounds: Sequence[Round], size: Size, flops: int) -> dict[str, Any]:
 def turn(program: Peer, count: int, compute_dtype: str) -> Round:
     seconds = program.ask(do="step", count=count)["seconds"] / count
     on_cpu = program.greeting["device"] == "cpu"
-    rows, repeats = (MATRIX, COMPUTE_DTYPES) if on_cpu else ON_ACCELERATORS
+    rows, repeats = ON_CPU if on_cpu else ON_ACCELERATORS
     matrix = program.ask(do="matrix", size=rows, repeats=repeats, compute_dtype=compute_dtype)
     return Round(seconds, matrix["flops_per_second"])
 
@@ -250,7 +251,7 @@ def _updates_in_a_round(program: Peer) -> int:
 
 
 def tune(contestant: Contestant, name: str, size: Size, python: Path | None) -> dict[str, Any]:
-    """The fastest settings, found by changing one at a time; the better of two updates counts."""
+    """Find the fastest settings by changing one at a time. The faster of two updates counts."""
     best = {field: values[0] for field, values in contestant.choices.items()}
     seconds: dict[tuple, float] = {}
 
@@ -280,5 +281,5 @@ def start(
     python: Path | None,
     weights="",
 ) -> Peer:
-    given = {"program": name, "size": size._asdict(), "settings": settings, "weights": weights}
-    return Peer(name, [*contestant.command(name, python), json.dumps(given)])
+    request = {"program": name, "size": size._asdict(), "settings": settings, "weights": weights}
+    return Peer(name, [*contestant.command(name, python), json.dumps(request)])

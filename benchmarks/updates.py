@@ -1,4 +1,4 @@
-"""An update of ours, or of plain JAX, in a process of its own that speaks as the peers do.
+"""A program that runs updates of ours or of plain JAX, and answers as the peers do.
 
 python -m benchmarks.updates '{"program": "ours", "size": {...}, "settings": {}}'
 """
@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib import metadata
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ from benchmarks.sizes import Size
 
 
 class Program(NamedTuple):
-    """One way to make an update: its state, its jitted function, where its result has the loss."""
+    """An update: its state, its jitted function, and the loss of its result."""
 
     state: Any
     step: Any
@@ -36,36 +35,36 @@ class Program(NamedTuple):
 
 
 def architecture(size: Size, **changes: Any) -> ModelConfig:
-    """The default model in this size."""
+    """The default model of this size."""
     sizes = {"source_vocabulary": size.V, "target_vocabulary": size.V, "embedding_size": size.m}
     layers = {"hidden_size": size.n, "alignment_size": size.a, "readout_size": size.l}
     return ModelConfig(**{**sizes, **layers, **changes})
 
 
 def ours(config: ModelConfig, params: Any) -> Program:
-    """The project's own update, as `run.train` has it, by `jit` over all devices."""
+    """Our update, that of `run.train`, by `jit` over all devices."""
     return of(Trainer(Config(model=config)), params)
 
 
 def of(trainer: Trainer, params: Any) -> Program:
-    """The update of a trainer, with the state of these parameters."""
+    """The update of a trainer, with a state of these parameters."""
     state = trainer.backend.place(trainer.begin(params))
     return Program(state, trainer.update, lambda sums: sums.loss)
 
 
 def simple(config: ModelConfig, params: Any) -> Program:
-    """What one writes first, with its state donated."""
+    """The update of plain JAX, which donates its state."""
     step = jax.jit(plain.step, donate_argnums=0)
     return Program((params, plain.TX.init(params)), step, lambda loss: loss)
 
 
 def rounded(config: ModelConfig, params: Any) -> Program:
-    """Ours with bfloat16 factors in every matrix product."""
+    """Our update with compute dtype bfloat16."""
     return ours(dataclasses.replace(config, compute_dtype="bfloat16"), params)
 
 
 def summed_in_loops(config: ModelConfig, params: Any) -> Program:
-    """Ours with weight gradients added up in every step of a recurrence, as autodiff does."""
+    """Our update with weight gradients summed in every step of a recurrence, as by autodiff."""
     return ours(dataclasses.replace(config, gradients="autodiff"), params)
 
 
@@ -75,7 +74,7 @@ PROGRAMS: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType
 
 
 def parameters(config: ModelConfig, weights: str = "") -> Any:
-    """Those of a file of `save_weights`, or else fresh ones."""
+    """Read the parameters from `weights`, an .npz with their paths as names; "": draw them."""
     if not weights:
         return jax.jit(model.init, static_argnums=0)(config, jax.random.key(1))
     with np.load(weights) as file:
@@ -84,19 +83,12 @@ def parameters(config: ModelConfig, weights: str = "") -> Any:
         )
 
 
-def save_weights(path: Path, params: Any) -> None:
-    """All weights as one .npz, their paths joined by "/"."""
-    leaves, _ = jax.tree.flatten_with_path(params)
-    arrays: dict[str, Any] = {_name(place): np.asarray(leaf) for place, leaf in leaves}
-    np.savez(path, **arrays)
-
-
 def _name(path: tuple) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 def random_batch(size: Size) -> Batch:
-    """Random ids of full length; the same in every peer that reads our weights."""
+    """A batch of random ids of full length, equal in every peer that reads our weights."""
     rng = np.random.default_rng(1)
     source, target = (
         rng.integers(2, size.V, (size.B, length)).astype(np.int32) for length in (size.S, size.T)
@@ -106,7 +98,7 @@ def random_batch(size: Size) -> Batch:
 
 
 def planned(compiled: Any) -> dict[str, float]:
-    """MiB that a compiled program needs: arguments + temporaries + output − donated."""
+    """The memory plan of a compiled program in MiB: arguments + temporaries + output − donated."""
     plan = compiled.memory_analysis()
     parts = {
         "arguments": plan.argument_size_in_bytes,
@@ -119,16 +111,16 @@ def planned(compiled: Any) -> dict[str, float]:
     }
 
 
-def main(given: dict[str, Any]) -> None:
+def main(request: dict[str, Any]) -> None:
     answers, before = serving.Answers(), serving.resident()
-    size = Size(**given["size"])
-    config = architecture(size, **given["settings"])
-    params = parameters(config, given.get("weights", ""))
-    state, step, loss = PROGRAMS[given["program"]](config, params)
+    size = Size(**request["size"])
+    config = architecture(size, **request["settings"])
+    params = parameters(config, request.get("weights", ""))
+    state, step, loss = PROGRAMS[request["program"]](config, params)
     held, batch = [state], jax.device_put(random_batch(size))
     greeting: dict[str, Any] = {name: metadata.version(name) for name in ("jax", "jaxlib")}
     greeting = {"versions": greeting, "parameters": model.count(params), "device": machine.device()}
-    del params, state  # a donated state has no second owner
+    del params, state  # so that the state can be donated
     start = time.perf_counter()
     compiled = step.lower(held[0], batch).compile()
     greeting["compile_seconds"] = time.perf_counter() - start

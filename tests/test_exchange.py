@@ -78,7 +78,7 @@ FAULTS = {
     r"spare is float32\[3\] there, .* has nothing": {"flat": {"spare": np.zeros(3, np.float32)}},
     "was not exported by bahdanau": {"format": "pt"},
     "its metadata are damaged": {"config": "{"},
-    "is no name of a vocabulary file": {"vocabulary": json.dumps({"../a": "YQ=="})},
+    "is not the name of a vocabulary file": {"vocabulary": json.dumps({"../a": "YQ=="})},
     "vocabulary folder is incomplete": {"vocabulary": "{}"},
 }
 

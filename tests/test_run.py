@@ -241,7 +241,7 @@ def test_blank_lines_have_empty_translations(trained):
     first, blank, last = run.translate(["We sleep .", " \t", "I arrive ."], n_best=2)
     assert [h.text for h in blank] == [""] and blank[0].alpha.shape == (0, 0)
     assert [first, last] == run.translate(["We sleep .", "I arrive ."], n_best=2)
-    with pytest.raises(TypeError, match="a list of lines .* not the one text 'We sleep"):
+    with pytest.raises(TypeError, match="expected a list of lines, but got the text 'We sleep"):
         run.translate("We sleep .")
 
 

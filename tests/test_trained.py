@@ -192,7 +192,7 @@ def test_runs_of_different_vocabularies_do_not_translate_together(run, trained, 
     theirs = dataclasses.replace(run, folder=other, codecs=(source, changed))
     with pytest.raises(ValueError, match="other have different target vocabularies, and cannot"):
         bj.ensemble([run, theirs])
-    with pytest.raises(ValueError, match="an ensemble needs a run"):
+    with pytest.raises(ValueError, match="an ensemble needs at least one run"):
         bj.ensemble([])
 
 
@@ -207,7 +207,7 @@ def test_settings_of_the_search_by_name(run):
         "decoding.temperature is 1e-39, but should be between": {"temperature": 1e-39},
         "decoding.temperature is inf, but should be between": {"temperature": float("inf")},
         "no decoding.method 'beem'; known: beam, sample": {"method": "beem"},
-        "decoding.top_k is 5, but only samples have it: set decoding.method": {"top_k": 5},
+        "decoding.top_k is 5, but only sampling uses it: set decoding.method": {"top_k": 5},
         "decoding.min_ratio is 3.0, but should be below decoding.max_ratio": {"min_ratio": 3.0},
         "decoding.seed is 2147483648, but should be below": {"method": "sample", "seed": 1 << 31},
     }

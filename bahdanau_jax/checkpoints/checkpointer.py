@@ -1,7 +1,7 @@
-"""Checkpoints: the newest few and the best, and the newest good one back, whatever died or broke.
+"""Checkpoints: saves the newest few and the best, verifies them, and restores intact ones.
 
-Beside every checkpoint stand the name, type, shape and digest of each of its arrays: Orbax itself
-restores a flipped bit without a word, and casts a wrong type in silence.
+The metadata of every checkpoint hold the name, type, shape and digest of each of its arrays. Orbax
+itself restores a flipped bit without an error, and casts a wrong type without a warning.
 """
 
 import math
@@ -29,7 +29,6 @@ from bahdanau_jax.checkpoints.orbax_errors import (
 from bahdanau_jax.checkpoints.preservation import NewestAndBest
 from bahdanau_jax.checkpoints.selection import NONE, Chosen, Records, candidates, damaged
 from bahdanau_jax.checkpoints.state_digest import (
-    DIGESTS,
     Flat,
     abstract,
     difference,
@@ -43,14 +42,14 @@ from bahdanau_jax.distributed import Lost, is_lost, owned
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
-DAMAGED = "damaged-"  # before the step, in the name of a folder set aside
+DAMAGED = "damaged-"  # the prefix of the step in the name of a folder that is set aside
 
 
 class Checkpointer:
-    """The checkpoints of one run folder: `keep` newest ones, and beside them the best by score.
+    """The checkpoints of one run folder: the `keep` newest ones, and the one with the best score.
 
-    With keep=None the folder is read and never changed, so a run may be read while it trains.
-    `records` tell the dev scores of checkpoints that cannot be read.
+    With keep=None the folder is never changed, so a run can be read while it trains. `records` hold
+    the dev scores of checkpoints that cannot be read.
 
     >>> checkpoints = Checkpointer(workdir / "checkpoints", keep=2)
     >>> state = checkpoints.restore(state) or state
@@ -81,7 +80,7 @@ class Checkpointer:
             self._read_scores()
 
     def _read_scores(self) -> None:
-        """For the policy that says which checkpoints stay."""
+        """Update the scores by which the preservation policy finds the best checkpoint."""
         self._scores.clear()
         for step in self.steps():
             with suppress(Damaged):
@@ -90,31 +89,30 @@ class Checkpointer:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """Whatever goes wrong with the folder is told in one line."""
+        """Turn any failure of the folder into an error of one line: OSError or Lost."""
         try:
             with quiet():
                 yield
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            what = "read the" if self._keep is None else "keep"
-            told = f"cannot {what} checkpoints in {self.folder}: {reason}"
+            task = "read the" if self._keep is None else "keep"
+            message = f"cannot {task} checkpoints in {self.folder}: {reason}"
             if is_lost(error):
-                raise Lost.while_running(told) from error
-            raise OSError(f"{told}; {advice(error)}") from error
+                raise Lost.while_running(message) from error
+            raise OSError(f"{message}; {advice(error)}") from error
 
     def save(
         self, step: int, state: Any, score: float | None = None, progress: dict | None = None
     ) -> None:
-        """Start to save; returns as soon as `state` may be donated to the next step.
+        """Start to save in the background; return when `state` may be donated to the next step.
 
-        A checkpoint of the same step is replaced, and lost only when the new one is whole. A score
-        of None, NaN or infinity is never the best. `progress` is any JSON that the training loop
-        needs to go on. Raises OSError where this save, or the one before it, cannot be written.
+        A checkpoint of the same step is removed after the new one is complete. A score of None, NaN
+        or infinity is never the best. `progress` is the JSON that the training loop needs to
+        resume. Raises OSError where this save, or the one before it, cannot be written.
         """
         flat = flatten(state)
         note = {
             "leaves": {name: signature(leaf) for name, leaf in flat.items()},
-            "digest": "sum32",
             "digests": sums(flat),
             "score": score if score is not None and math.isfinite(score) else None,
             "progress": progress or {},
@@ -139,12 +137,12 @@ class Checkpointer:
         self._orbax.reload()
 
     def check(self) -> None:
-        """Raise OSError where a save in the background has failed by now; never waits."""
+        """Raise OSError if the save in the background has failed by now. It does not wait."""
         try:
             if self._pending is not None:
                 self._pending.result(timeout=0)
         except Exception as error:
-            if isinstance(error, TimeoutError) and error.errno is None:  # no disk's: not done yet
+            if isinstance(error, TimeoutError) and error.errno is None:  # the save still runs
                 return
             self.wait()
             raise
@@ -158,12 +156,12 @@ class Checkpointer:
         replacement.forget(self.folder)
 
     def wait(self) -> None:
-        """Until the last save is on disk. Raises OSError where it could not be written."""
+        """Wait until the last save is on disk. Raises OSError where it could not be written."""
         with self._disk():
             self._finish()
 
     def close(self) -> None:
-        """Likewise, and for good."""
+        """Wait as `wait` does, then close the folder."""
         with self._disk():
             try:
                 self._finish()
@@ -171,44 +169,45 @@ class Checkpointer:
                 self._orbax.close()
 
     def steps(self) -> list[int]:
-        """Steps that have a checkpoint, oldest first."""
+        """The steps that have a checkpoint, oldest first."""
         return [checkpoint.step for checkpoint in self._orbax.checkpoints]
 
     def progress(self, step: int) -> dict:
-        """What was saved with that step's state; {} for a step without a checkpoint."""
+        """The `progress` that was saved at a step; {} for a step without a checkpoint."""
         return self._note(step)["progress"] if step in self.steps() else {}
 
     def restore(self, template: State) -> State | None:
-        """The newest checkpoint that is whole, or None where there is none at all.
+        """Restore the newest checkpoint that is intact; None where there are no checkpoints.
 
-        `template` gives names, shapes, types and devices. One that is a dict may name a part of
-        the state, {"params": params}, and only that part is read. Damaged checkpoints are reported
-        and skipped, and a training run sets them aside as damaged-STEP.
-        Raises ValueError where the checkpoint is of another model, OSError where all are damaged.
+        `template` gives names, shapes, types and devices. A dict may name a part of the state, such
+        as {"params": params}, and only this part is read. Damaged checkpoints are reported and
+        skipped, and a training run sets them aside as damaged-STEP. Raises ValueError where the
+        checkpoint is of another model, OSError where all are damaged.
         """
         return next(iter(self.choose(template, "newest", 1)[0]), None)
 
     def choose(self, template: State, choice: str, count: int) -> tuple[list[State], Chosen]:
-        """The first `count` that are whole, in an order of ORDERS, and how they were chosen.
+        """Restore the first `count` intact checkpoints in the order `choice`, a key of ORDERS.
 
-        There are fewer where there are no more. Raises as `restore`, and ValueError for another
-        order, or none to restore.
+        Returns their states, fewer where there are no more, and the record of the choice. Raises as
+        `restore`, and ValueError for an unknown order or a `count` below 1.
         """
         notes, faults = self._notes()
         scores = {step: note["score"] for step, note in notes.items()}
         states, used, passed = [], [], []
-        for one in candidates(scores, faults, self._records, choice, count):
+        for candidate in candidates(scores, faults, self._records, choice, count):
             if len(states) == count:
                 break
+            step = candidate.step
             try:
-                if not one.fault:
-                    states.append(self._load(one.step, template, notes[one.step]))
+                if not candidate.fault:
+                    states.append(self._load(step, template, notes[step]))
             except Damaged as error:
-                faults[one.step] = str(error)
-                one = damaged(one.step, str(error), self._records, one.score)
-            (passed if one.fault else used).append(one)
+                faults[step] = str(error)
+                candidate = damaged(step, str(error), self._records, candidate.score)
+            (passed if candidate.fault else used).append(candidate)
         chosen = Chosen(choice, tuple(used), tuple(passed))
-        if states or (self._keep and not faults):  # otherwise the error below says all there is
+        if states or (self._keep and not faults):  # else the error below reports them
             chosen.report(self.folder, faults if self._keep else {}, self._records)
         if faults and not states:
             raise OSError(
@@ -219,7 +218,7 @@ class Checkpointer:
         return states, chosen
 
     def survey(self) -> tuple[dict[int, float | None], dict[int, str]]:
-        """Step -> dev score where the metadata can be read, and step -> what is wrong elsewhere."""
+        """(step -> dev score of readable metadata, step -> the fault of unreadable ones)."""
         notes, faults = self._notes()
         return {step: note["score"] for step, note in notes.items()}, faults
 
@@ -229,12 +228,12 @@ class Checkpointer:
             try:
                 notes[step] = read_by_all(lambda step=step: self._note(step))
             except Damaged as error:
-                if (self.folder / str(step)).exists():  # or else a trainer has just removed it
+                if (self.folder / str(step)).exists():  # else a trainer has just removed it
                     faults[step] = str(error)
         return notes, faults
 
     def _set_aside(self, steps: list[int]) -> None:
-        """Out of the way of the saves to come, but not lost."""
+        """Rename damaged checkpoints, so that later saves do not overwrite them."""
         if self._keep is None or not steps:
             return
         with self._disk():
@@ -262,26 +261,26 @@ class Checkpointer:
                 f"{self.folder / str(step)} is of another model: {fault}; use the "
                 "configuration it was trained with, or another folder"
             )
-        return owned(unflatten(template, self._read(step, note, wanted)))  # Orbax's are views
+        return owned(unflatten(template, self._read(step, note, wanted)))  # Orbax returns views
 
     def _read(self, step: int, note: dict, wanted: Flat) -> Flat:
-        """Arrays like those `wanted`. Raises Damaged, on every process or on none."""
+        """Read the `wanted` arrays and verify them. Raises Damaged on all processes or on none."""
         leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
         load = self._orbax.load_checkpointables
         flat = read_by_all(lambda: reading("it", lambda: load(step, {ITEM: leaves})[ITEM]))
         for name in wanted:
-            if not isinstance(flat[name], jax.Array):  # Orbax hands back what it was asked with
+            if not isinstance(flat[name], jax.Array):  # not found
                 raise Damaged(f"{name} is missing")
-        found = DIGESTS[note.get("digest", "sha256")](flat)
+        digests = sums(flat)
         for name in wanted:
-            if found[name] != note["digests"][name]:
+            if digests[name] != note["digests"][name]:
                 raise Damaged(f"{name} does not match its digest")
         return flat
 
     def arrays(self, step: int, part: str = "") -> dict[str, np.ndarray]:
-        """What was saved, by name, without a template; of a `part`, such as "params", alone.
+        """Read the saved arrays by name, without a template; with `part`, only those of this part.
 
-        Raises Damaged where it is not as it was written.
+        Raises Damaged where they differ from what was written.
 
         >>> checkpoints.arrays(200, "params")["params/source_embedding/E"].shape
         (30001, 620)

@@ -1,4 +1,4 @@
-"""What Orbax raises and logs where a checkpoint cannot be read or written, made one exception."""
+"""Turns what Orbax raises and logs about unreadable checkpoints into a single exception."""
 
 import contextlib
 import errno
@@ -12,50 +12,47 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import jax
-import numpy as np
-from jax.experimental import multihost_utils
 from orbax.checkpoint import v1 as orbax
+
+from bahdanau_jax.distributed import holds_everywhere
 
 Value = TypeVar("Value")
 FULL = errno.ENOSPC, errno.EDQUOT
 
 
 class Damaged(Exception):
-    """A checkpoint that cannot be read back as it was written; the message says what is wrong."""
+    """A checkpoint cannot be read back as it was written. The message is the fault."""
 
 
 def advice(error: Exception) -> str:
-    """What to do about it. TensorStore tells the reason in words alone."""
+    """Tell the user what to do about an error. TensorStore gives its reason in the text only."""
     full = any(os.strerror(number).lower() in str(error).lower() for number in FULL)
     return (
-        "free some space or choose another folder" if full else "mend it or choose another folder"
+        "free some space or choose another folder" if full else "repair it or choose another folder"
     )
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Not so the tracebacks that Orbax's threads log: the error comes out of the next `save` or
-    `wait` as well.
-    """
+    """Whether a log record is no error: the next `save` or `wait` raises the errors of Orbax."""
     return record.levelno < logging.ERROR
 
 
 def hush() -> None:
-    """Keep off stderr what Orbax's threads say of a failure that also comes out of a call."""
+    """Stop Orbax's threads from printing tracebacks of errors that a later call raises again."""
     logging.getLogger("absl").addFilter(is_news)
     if not isinstance(sys.unraisablehook, partial):
         sys.unraisablehook = partial(_unraisable, sys.unraisablehook)
 
 
-def _unraisable(before: Callable, stray: Any) -> None:
-    """Threads that answer to a save that was given up find its loop closed."""
-    if str(stray.exc_value) != "Event loop is closed":
-        before(stray)
+def _unraisable(default: Callable, unraisable: Any) -> None:
+    """Ignore the errors of threads that report to the closed event loop of an abandoned save."""
+    if str(unraisable.exc_value) != "Event loop is closed":
+        default(unraisable)
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the pages that Orbax logs of an error that it also raises."""
+    """Suppress the long logs and warnings of errors that Orbax also raises."""
     levels = {logger: logger.level for logger in map(logging.getLogger, ("absl", "asyncio"))}
     try:
         for logger in levels:
@@ -69,20 +66,20 @@ def quiet() -> Iterator[None]:
 
 
 def reading(what: str, read: Callable[[], Value]) -> Value:
-    """`read()`; whatever Orbax raises becomes Damaged, and the pages that it logs are dropped."""
+    """Return `read()`. Whatever Orbax raises becomes Damaged, without its logs."""
     with quiet():
         try:
             return read()
-        except Exception as error:  # by the kind of damage, Orbax raises almost anything
+        except Exception as error:  # Orbax raises errors of almost any class
             reason = type(error).__name__
-        gc.collect()  # here, where the complaints of its unfinished tasks are not heard
+        gc.collect()  # while the warnings of unfinished tasks are suppressed
     raise Damaged(f"{what} cannot be read ({reason})")
 
 
 class ReadableSteps:
     """Orbax's standard names of checkpoint folders, without those whose metadata it cannot read.
 
-    Otherwise one such folder shuts all the others: Orbax reads the times of all when it begins.
+    Otherwise one damaged folder makes all unreadable: Orbax reads the times of all at its start.
     """
 
     def __init__(self):
@@ -94,34 +91,24 @@ class ReadableSteps:
     def find_all(self, base_path: Any) -> Iterator[Any]:
         for step in steps_in(Path(base_path)):
             with contextlib.suppress(Damaged):
-                found = reading("it", lambda step=step: self._names.find_step(base_path, step))
-                if found.commit_timestamp is not None:
-                    yield found
+                entry = reading("it", lambda step=step: self._names.find_step(base_path, step))
+                if entry.commit_timestamp is not None:
+                    yield entry
 
 
 def steps_in(folder: Path) -> list[int]:
-    """The steps that folders are named after, whatever is in them."""
+    """The steps in the names of folders, whatever the folders contain."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
 
-def barrier(name: str) -> None:
-    """Until every process is here."""
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices(name)
-
-
 def read_by_all(read: Callable[[], Value]) -> Value:
-    """`read()` on every process: where one finds damage, all of them raise Damaged."""
+    """Return `read()` on every process. Where one process finds damage, all raise Damaged."""
     value, fault = None, None
     try:
         value = read()
     except Damaged as error:
         fault = error
-    if jax.process_count() > 1:
-        good = multihost_utils.process_allgather(np.asarray(fault is None))
-        if not good.all():
-            fault = fault or Damaged("another process cannot read it")
-    if fault is not None:
-        raise fault
+    if not holds_everywhere(fault is None):
+        raise fault or Damaged("another process cannot read it")
     return value  # pyright: ignore[reportReturnType]

@@ -1,4 +1,4 @@
-"""Which checkpoints stay, and in which order they are read."""
+"""Which checkpoints are kept, and the order in which they are read."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def best(scores: dict[int, float]) -> int | None:
-    """The step with the highest score; of equal ones the last, which has learned for longer."""
+    """The step with the highest score; the last of several with an equal score."""
     return max(scores, key=lambda step: (scores[step], step), default=None)
 
 
-# From scores and a step to what the first to be read has most of.
+# Order -> (scores, step) -> a key. The checkpoint with the largest key is read first.
 ORDERS: Mapping[str, Callable[[Mapping[int, float], int], tuple[float, int]]] = MappingProxyType(
     {
         "best": lambda scores, step: (scores.get(step, -math.inf), step),
@@ -24,7 +24,10 @@ ORDERS: Mapping[str, Callable[[Mapping[int, float], int], tuple[float, int]]] = 
 def ordered(
     steps: Sequence[int], scores: Mapping[int, float], choice: str, count: int
 ) -> list[int]:
-    """Steps in the order in which `count` of them are looked for."""
+    """The steps in the order of `choice`, of which `count` are to be read.
+
+    Raises ValueError for an unknown order or a `count` below 1.
+    """
     if choice not in ORDERS:
         raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(ORDERS)}")
     if count < 1:
@@ -34,9 +37,9 @@ def ordered(
 
 @dataclass(frozen=True)
 class NewestAndBest:
-    """Orbax's protocol of a preservation policy: the newest `keep`, and the best.
+    """A preservation policy of Orbax: keep the newest `keep` checkpoints and the best one.
 
-    Orbax's own BestN needs its metrics files, and one damaged metrics file shuts the whole folder.
+    Orbax's own BestN needs its metrics files, and one damaged file makes the folder unreadable.
     """
 
     keep: int

@@ -1,18 +1,16 @@
-"""A checkpoint that is saved again: the old one steps aside, and goes when the new one is whole."""
+"""Replaces a checkpoint: the old one is renamed, and removed when the new one is complete."""
 
 import shutil
 from pathlib import Path
 
-import jax
-
-from bahdanau_jax.checkpoints.orbax_errors import barrier
 from bahdanau_jax.checkpoints.state_digest import Flat
+from bahdanau_jax.distributed import barrier, is_main_process
 
-REPLACED = "replaced-"  # before the step, in the name of a folder that stepped aside
+REPLACED = "replaced-"  # the prefix of the step in the name of a folder that is being replaced
 
 
 def make_room(folder: Path, flat: Flat) -> None:
-    """Raise OSError now, rather than when a part is written, where the disk is too full."""
+    """Raise OSError where the disk has too little space for these arrays, or no folder."""
     needed = sum(leaf.size * leaf.dtype.itemsize for leaf in flat.values())
     if not folder.exists():
         raise OSError(
@@ -28,26 +26,26 @@ def make_room(folder: Path, flat: Flat) -> None:
 
 
 def rename(path: Path, new: Path) -> None:
-    """Of a checkpoint's folder, by the first process; the others wait."""
-    if jax.process_index() == 0:
+    """Rename the folder of a checkpoint on the main process, while the others wait."""
+    if is_main_process():
         shutil.rmtree(new, ignore_errors=True)
         path.rename(new)
-    barrier(new.name)
+    barrier()
 
 
 def bring_back(folder: Path) -> None:
-    """Checkpoints that were being replaced when the process died."""
-    for aside in folder.glob(f"{REPLACED}*") if jax.process_index() == 0 else ():
-        whole = folder / aside.name.removeprefix(REPLACED)
-        if whole.exists():
+    """Restore the checkpoints that were being replaced when a process died."""
+    for aside in folder.glob(f"{REPLACED}*") if is_main_process() else ():
+        new = folder / aside.name.removeprefix(REPLACED)
+        if new.exists():
             shutil.rmtree(aside, ignore_errors=True)
         else:
-            aside.rename(whole)
-    barrier(REPLACED)
+            aside.rename(new)
+    barrier()
 
 
 def forget(folder: Path) -> None:
-    """All that stepped aside, once what replaced it is whole."""
-    if jax.process_index() == 0:
+    """Remove the checkpoints that were replaced, once the new ones are complete."""
+    if is_main_process():
         for aside in folder.glob(f"{REPLACED}*"):
             shutil.rmtree(aside, ignore_errors=True)

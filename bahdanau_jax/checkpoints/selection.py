@@ -1,6 +1,6 @@
-"""Which checkpoint is used, and which better ones are damaged or missing.
+"""Chooses a checkpoint, and reports better ones that are damaged or missing.
 
-The score of a checkpoint that cannot be read is looked up in the other records of its run.
+The scores of checkpoints that cannot be read come from the metrics of their run.
 """
 
 import logging
@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import jax
-
 from bahdanau_jax.checkpoints.preservation import best, ordered
+from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import METRICS, is_locked
 
@@ -21,15 +20,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Records:
-    """What a run folder says of its checkpoints outside of them."""
+    """What the other files of a run folder say about its checkpoints."""
 
     scores: Mapping[int, float] = field(default_factory=dict)  # step -> dev score
-    last: int = -1  # step of the last line of metrics.jsonl; -1: there is none
-    training: bool = False  # a process trains there now
+    last: int = -1  # the step of the last line of metrics.jsonl; -1: there is none
+    training: bool = False  # whether a process trains in the folder now
 
     @classmethod
     def of(cls, workdir: Path) -> Self:
-        """From metrics.jsonl and the lock. Lines that cannot be read are left out."""
+        """Read metrics.jsonl and the lock. Lines that cannot be parsed are skipped."""
         training = is_locked(workdir)
         try:
             lines = (workdir / METRICS).read_bytes().splitlines()
@@ -60,18 +59,18 @@ def _is_score(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A checkpoint that may be chosen, or could have been."""
+    """A checkpoint that can be chosen, or a damaged or missing one."""
 
     step: int
-    score: float | None  # of the dev pairs; None: it has none; inf: nobody knows it
-    fault: str = ""  # "is missing" or "is damaged: ..."; "": nothing is known to be wrong
+    score: float | None  # of the dev pairs; None: it has none; inf: unknown
+    fault: str = ""  # "is missing" or "is damaged: ..."; "": no fault is known
 
-    def told(self, choice: str) -> str:
-        """What is wrong with it, and what speaks for it."""
+    def complaint(self, choice: str) -> str:
+        """Its fault, and the reason why it would have been chosen."""
         if choice == "newest" or self.score is None:
             return f"{self.fault}; it is newer"
         if not math.isfinite(self.score):
-            return f"{self.fault}; its dev score is not known"
+            return f"{self.fault}; its dev score is unknown"
         return f"{self.fault}; its dev score was {self.score:.4g}"
 
     def __str__(self) -> str:
@@ -85,39 +84,39 @@ def finite(score: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The checkpoints that were read, and those before them in the order that cannot be read."""
+    """The checkpoints that were read, and unreadable ones that precede them in the order."""
 
-    choice: str  # an order of ORDERS
+    choice: str  # a key of ORDERS
     used: tuple[Candidate, ...]
     passed: tuple[Candidate, ...]
 
     def warnings(self, folder: Path) -> list[str]:
-        """A line for each that was passed over; `folder` holds the checkpoints."""
+        """A line for each checkpoint that was skipped; `folder` is that of the checkpoints."""
         used = ", and ".join(map(str, self.used))
         instead = f"; used instead: {used}" if used else ""
         return [
-            f"checkpoint {folder / str(one.step)} {one.told(self.choice)}{instead}"
-            for one in self.passed
+            f"checkpoint {folder / str(skipped.step)} {skipped.complaint(self.choice)}{instead}"
+            for skipped in self.passed
         ]
 
     def report(self, folder: Path, faults: Mapping[int, str], records: Records) -> None:
-        """Log a warning for each that was passed over, and for other damaged ones: `faults`."""
+        """Log a warning for each skipped checkpoint, and for the other damaged ones in `faults`."""
         lines = self.warnings(folder)
-        for step in sorted(faults.keys() - {one.step for one in self.passed}):
-            told = damaged(step, faults[step], records).told("best")
-            lines.append(f"checkpoint {folder / str(step)} {told}")
-        for line in lines if jax.process_index() == 0 else ():
+        for step in sorted(faults.keys() - {skipped.step for skipped in self.passed}):
+            complaint = damaged(step, faults[step], records).complaint("best")
+            lines.append(f"checkpoint {folder / str(step)} {complaint}")
+        for line in lines if is_main_process() else ():
             log.warning("%s", line)
 
     def to_json(self) -> dict:
-        """The `steps` that were read with their dev `scores`, and what was passed over."""
+        """The `steps` that were read with their dev `scores`, and the skipped ones, `passed`."""
         return {
             "choice": self.choice,
-            "steps": [one.step for one in self.used],
-            "scores": [finite(one.score) for one in self.used],
+            "steps": [used.step for used in self.used],
+            "scores": [finite(used.score) for used in self.used],
             "passed": [
-                {"step": one.step, "score": finite(one.score), "fault": one.fault}
-                for one in self.passed
+                {"step": skipped.step, "score": finite(skipped.score), "fault": skipped.fault}
+                for skipped in self.passed
             ],
         }
 
@@ -129,23 +128,23 @@ def candidates(
     choice: str,
     count: int,
 ) -> list[Candidate]:
-    """The checkpoints in the order of `choice`; the best one also where it is missing.
+    """The checkpoints in the order of `choice`. The order `best` includes a missing best one.
 
-    `scores` are those of the checkpoints whose metadata can be read, `faults` say what is wrong
-    with the others. Raises ValueError as `ordered`.
+    `scores` are those of checkpoints with readable metadata; `faults` are those of the others.
+    Raises ValueError as `ordered`.
     """
-    found = {step: Candidate(step, score) for step, score in scores.items()}
+    by_step = {step: Candidate(step, score) for step, score in scores.items()}
     for step, fault in faults.items():
-        found[step] = damaged(step, fault, records)
-    lost = _missing(scores, faults, records) if choice == "best" else None
-    if lost is not None:
-        found[lost] = Candidate(lost, records.scores[lost], "is missing")
-    known = {step: one.score for step, one in found.items() if one.score is not None}
-    return [found[step] for step in ordered(list(found), known, choice, count)]
+        by_step[step] = damaged(step, fault, records)
+    missing = _missing(scores, faults, records) if choice == "best" else None
+    if missing is not None:
+        by_step[missing] = Candidate(missing, records.scores[missing], "is missing")
+    ranks = {step: each.score for step, each in by_step.items() if each.score is not None}
+    return [by_step[step] for step in ordered(list(by_step), ranks, choice, count)]
 
 
 def damaged(step: int, fault: str, records: Records, score: float | None = None) -> Candidate:
-    """One that cannot be read. Where its own score cannot either, `records` say what it was."""
+    """A candidate that cannot be read. Where `score` is None, it comes from the `records`."""
     if score is None:
         score = records.scores.get(step, None if records.last >= step else math.inf)
     return Candidate(step, score, f"is damaged: {fault}")
@@ -154,17 +153,18 @@ def damaged(step: int, fault: str, records: Records, score: float | None = None)
 def _missing(
     scores: Mapping[int, float | None], faults: Mapping[int, str], records: Records
 ) -> int | None:
-    """The best step of the run where it has no checkpoint; of others it need not have one.
+    """The step with the best dev score if its checkpoint is missing, or else None.
 
-    A run that trains writes a dev score before the checkpoint, which is then not missing.
+    A running training writes the dev score before the checkpoint, which then does not count as
+    missing.
     """
     present = scores.keys() | faults.keys()
     newest = max(present, default=-1)
-    known = {
+    every = {
         step: score
         for step, score in records.scores.items()
         if step <= newest or not records.training
     }
-    known |= {step: score for step, score in scores.items() if score is not None}
-    top = best(known)
+    every |= {step: score for step, score in scores.items() if score is not None}
+    top = best(every)
     return None if top in present else top

@@ -1,9 +1,9 @@
-"""A state as named arrays, and the digests by which a checkpoint is known to be whole."""
+"""A state as named arrays, and the digests that verify a checkpoint."""
 
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ def _is_key(leaf) -> bool:
 
 
 def flatten(tree) -> Flat:
-    """name -> array, as saved: random keys as their data, empty arrays left out."""
+    """Name -> array, as saved. Random keys become their data, and empty arrays are left out."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {
         _name(path): _key_data(leaf) if _is_key(leaf) else leaf
@@ -41,7 +41,7 @@ def _key_data(key):
 
 
 def unflatten(template: State, flat: Flat) -> State:
-    """The inverse of `flatten`, for a tree of the template's shape."""
+    """The inverse of `flatten`, for a tree with the structure of the template."""
 
     def leaf(path, like):
         if not like.size:
@@ -56,28 +56,28 @@ def unflatten(template: State, flat: Flat) -> State:
 
 
 def signature(array) -> list:
-    """[type, shape], as JSON holds them."""
+    """[dtype, shape] of an array, as JSON values."""
     return [str(array.dtype), list(array.shape)]
 
 
-# Bytes of an element -> the unsigned words that its bits are; eight bytes are two words.
+# Bytes of an element -> the unsigned type of its words. Eight bytes are two words.
 _WORDS: Mapping[int, Any] = MappingProxyType(
     {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint32}
 )
 
 
 def _odd(index: UInt32[Array, "*D"]) -> UInt32[Array, "*D"]:
-    """An odd number for each index, near ones far apart (the finaliser of MurmurHash3)."""
+    """A pseudorandom odd number for each index, by the finaliser of MurmurHash3."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         index = (index ^ (index >> shift)) * jnp.uint32(factor)
     return (index ^ (index >> 16)) | 1
 
 
 def digest(array: Shaped[Array, "*D"]) -> UInt32[Array, ""]:
-    """Σ bits(x_i) · odd(i) modulo 2³², i being the index in the whole array, row by row.
+    """Σ bits(x_i) · odd(i) modulo 2³², where i is the row-major index in the whole array.
 
-    Changing bit k of one element changes the sum by ±2ᵏ times an odd number, which is never 0
-    modulo 2³². Sums of integers may be made in any order, so the digest is the same under any
+    A change of bit k of one element changes the sum by ±2ᵏ times an odd number, which is never 0
+    modulo 2³². The order of an integer sum does not matter, so the digest is the same under any
     sharding and any number of processes.
 
     >>> digest(jnp.zeros(3))
@@ -100,39 +100,28 @@ def _stacked(arrays: list[Array]) -> UInt32[Array, " N"]:
 
 
 def sums(flat: Flat) -> dict[str, int]:
-    """`digest` of each array, which may be spread over devices and processes."""
-    found = np.asarray(_stacked(list(flat.values()))) if flat else []
-    return dict(zip(flat, map(int, found), strict=True))
-
-
-def sha256s(flat: Flat) -> dict[str, str]:
-    """SHA-256 of the bytes of each array, as checkpoints had it before there was `sums`."""
-    return {name: hashlib.sha256(np.asarray(x).tobytes()).hexdigest() for name, x in flat.items()}
-
-
-# What a checkpoint may name as its digest.
-DIGESTS: Mapping[str, Callable[[Flat], Mapping[str, Any]]] = MappingProxyType(
-    {"sum32": sums, "sha256": sha256s}
-)
+    """`digest` of each array. The arrays may be split over devices and processes."""
+    digests = np.asarray(_stacked(list(flat.values()))) if flat else []
+    return dict(zip(flat, map(int, digests), strict=True))
 
 
 def seal(note: dict) -> str:
-    """SHA-256 of anything JSON can hold."""
+    """SHA-256 of any JSON value."""
     return hashlib.sha256(json.dumps(note, sort_keys=True).encode()).hexdigest()
 
 
 def difference(expected: dict, saved: dict) -> str | None:
-    """The first leaf in which this program's state and the saved one differ, in words."""
+    """A description of the first leaf in which two signatures differ; None where none does."""
     for name in sorted(expected.keys() | saved.keys()):
         ours, theirs = expected.get(name), saved.get(name)
         if ours != theirs:
-            shown = [f"{x[0]}{x[1]}" if x else "nothing" for x in (theirs, ours)]
-            return f"{name} is {shown[0]} there, but this configuration has {shown[1]}"
+            there, here = (f"{x[0]}{x[1]}" if x else "nothing" for x in (theirs, ours))
+            return f"{name} is {there} there, but this configuration has {here}"
     return None
 
 
 def abstract(leaf) -> jax.ShapeDtypeStruct:
-    """What to load: type, shape, and the devices where the template has it, or else the first."""
+    """The dtype, shape and sharding to load. Without a sharding, it is the first local device."""
     sharding = getattr(leaf, "sharding", None)
     if sharding is None:
         sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])

@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     for line in _shown(evaluated.scores):
         say(line)
     watch = Completeness(evaluated.scores["search"]["max_ratio"])
-    watch(0, [[best] for best in evaluated.found])
+    watch(0, [[best] for best in evaluated.hypotheses])
     watch.report()
     print(publish.as_json(evaluated.scores), end="")
 

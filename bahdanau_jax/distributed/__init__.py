@@ -1,4 +1,4 @@
-"""Devices and processes: who takes part in an update, and where its arrays lie."""
+"""Devices and processes: which of them compute an update, and where its arrays are stored."""
 
 from bahdanau_jax.distributed import backends
 from bahdanau_jax.distributed.backends import BACKENDS, SHARDINGS, Backend, Jit
@@ -8,11 +8,15 @@ from bahdanau_jax.distributed.processes import (
     barrier,
     broadcast,
     connected,
+    holds_everywhere,
     is_connected,
     is_distributed,
     is_lost,
     is_main_process,
     main_process_first,
+    preempted,
+    process_count,
+    process_index,
 )
 
 __all__ = [
@@ -26,6 +30,7 @@ __all__ = [
     "broadcast",
     "connected",
     "gathered",
+    "holds_everywhere",
     "is_connected",
     "is_distributed",
     "is_lost",
@@ -34,4 +39,7 @@ __all__ = [
     "memory",
     "mesh",
     "owned",
+    "preempted",
+    "process_count",
+    "process_index",
 ]

@@ -1,7 +1,7 @@
 """How one update runs on all devices: two back ends with the same numbers.
 
-Rows of a batch are split over the devices; parameters are on every one. An update needs one
-message: the sum over the devices of the loss, the counts and the gradients of each one's rows.
+Rows of a batch are split over the devices, and every device has the parameters. Each update runs
+one all-reduce: the sum over the devices of the loss, the counts and the gradients of their rows.
 """
 
 import re
@@ -29,7 +29,7 @@ from bahdanau_jax.distributed.placement import (
 Tree = TypeVar("Tree")
 Step = Callable[[Any, Any], tuple[Any, Any]]  # (state, batch) -> (state, sums)
 
-# Values of `training.shard`: which leaves of a state are split over the devices instead of copied.
+# Values of `training.shard`: the leaves of a state that are split over the devices, not copied.
 SHARDINGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         "none": re.compile(r"(?!)"),
@@ -40,51 +40,51 @@ SHARDINGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     }
 )
 
-# Platform -> how many numbers of a parameter `training.blockwise` updates at a time.
+# Platform -> the number of elements of a parameter that `training.blockwise` updates at a time.
 BLOCKS: Mapping[str, int] = MappingProxyType({"cpu": 2**26})
 
-# Platform -> options of its compiler. A CPU's default order of operations keeps more arrays alive,
-# for operations side by side, and gains little time by it: docs/performance.md.
+# Platform -> options of its compiler. The default scheduler of a CPU runs operations concurrently:
+# it needs more memory and saves little time (docs/performance.md).
 COMPILER: Mapping[str, dict[str, Any]] = MappingProxyType(
     {"cpu": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}}
 )
 
 
 class Backend(Protocol):
-    """How an update runs on all devices. `rows` and `total` are for the step that is compiled."""
+    """How an update runs on all devices. `rows` and `total` are called within the compiled step."""
 
     @property
     def devices(self) -> Mesh: ...
 
     @property
     def block(self) -> int:
-        """How many numbers to update at a time, where each is by itself; 0: all of them."""
+        """The number of elements that an elementwise optimiser updates at a time; 0: all."""
         ...
 
     def place(self, state: Tree) -> Tree:
-        """A state of whole arrays, as `compile`d steps take it; the same numbers anywhere."""
+        """Lay a state of whole arrays out on the devices, as compiled steps take it."""
         ...
 
     def feed(self, batch: Tree) -> Tree:
-        """This process's share of a batch, as `compile`d steps take it."""
+        """Lay this process's share of a batch out on its devices, as compiled steps take it."""
         ...
 
     def rows(self, batch: Any) -> jax.Array:
-        """The number within the global batch of each row of the batch at hand."""
+        """The index in the global batch of each row that the step sees."""
         ...
 
     def total(self, sums: Callable[..., Tree], params: Any, batch: Any, keys: Any) -> Tree:
-        """`sums(params, batch, keys)` of each device's own rows, added up over all devices."""
+        """Add `sums(params, batch, keys)` of each device's rows up over all devices."""
         ...
 
     def compile(self, step: Step) -> Step:
-        """The step on all devices. The state it is given is consumed."""
+        """Compile the step for all devices. Each call consumes (donates) its state."""
         ...
 
 
 @dataclass(frozen=True)
 class Jit:
-    """`jax.jit` over a mesh, with what `shard` names split over it."""
+    """`jax.jit` over a mesh. The leaves that `shard` selects are split over it."""
 
     devices: Mesh
     shard: str = "none"
@@ -97,12 +97,11 @@ class Jit:
         """The sharding of each leaf of a state."""
         pattern = SHARDINGS[self.shard]
 
-        def one(path, leaf):
+        def sharding(path, leaf):
             name = jax.tree_util.keystr(path, simple=True, separator="/")
-            chosen = leaf.shape if pattern.match(name) else ()
-            return split(chosen, self.devices)
+            return split(leaf.shape if pattern.match(name) else (), self.devices)
 
-        return jax.tree_util.tree_map_with_path(one, state)
+        return jax.tree_util.tree_map_with_path(sharding, state)
 
     def place(self, state: Tree) -> Tree:
         return jax.tree.map(put, state, self.shardings(state))
@@ -114,23 +113,23 @@ class Jit:
         return jnp.arange(len(batch.weight))
 
     def total(self, sums: Callable[..., Tree], params: Any, batch: Any, keys: Any) -> Tree:
-        """The rows of each device get an axis of their own, and the sum over it is the message.
+        """Give the rows of each device an axis of their own, and sum over this axis at the end.
 
-        Left to itself, the compiler adds up a gradient wherever one is made, also in every turn of
-        a loop.
+        Without it, the compiler runs an all-reduce wherever a gradient is computed, also in every
+        iteration of a loop.
         """
         if self.devices.size == 1:
             return sums(params, batch, keys)
         rows = by_rows(self.devices)
 
-        def apart(leaf):
+        def by_device(leaf):
             leaf = leaf.reshape(self.devices.size, -1, *leaf.shape[1:])
             return lax.with_sharding_constraint(leaf, rows)
 
-        batch, keys = jax.tree.map(apart, (batch, keys))
+        batch, keys = jax.tree.map(by_device, (batch, keys))
         params = lax.with_sharding_constraint(params, replicated(self.devices))
-        each = jax.vmap(sums, (None, 0, 0), spmd_axis_name=self.devices.axis_names)
-        return jax.tree.map(lambda x: jnp.sum(x, 0), each(params, batch, keys))
+        device_sums = jax.vmap(sums, (None, 0, 0), spmd_axis_name=self.devices.axis_names)
+        return jax.tree.map(lambda x: jnp.sum(x, 0), device_sums(params, batch, keys))
 
     def compile(self, step: Step) -> Step:
         if self.shard == "none":
@@ -138,7 +137,7 @@ class Jit:
         return _Split(self, step)
 
     def laid_out(self, step: Step, layout: Any) -> Any:
-        """The step for states of this layout, a sharding or a tree of them."""
+        """The jitted step for states of this layout: a sharding, or a tree of shardings."""
         shardings = (layout, by_rows(self.devices)), (layout, replicated(self.devices))
         return jax.jit(
             step,
@@ -150,15 +149,15 @@ class Jit:
 
 
 class _Split:
-    """A step for states that are split: their layout is known when the first one comes."""
+    """A step for sharded states. It is jitted at the first call, which shows their layout."""
 
     def __init__(self, backend: Jit, step: Step):
-        self._backend, self._step, self._made = backend, step, None
+        self._backend, self._step, self._jitted = backend, step, None
 
     def _compiled(self, state: Any) -> Any:
-        if self._made is None:
-            self._made = self._backend.laid_out(self._step, self._backend.shardings(state))
-        return self._made
+        if self._jitted is None:
+            self._jitted = self._backend.laid_out(self._step, self._backend.shardings(state))
+        return self._jitted
 
     def __call__(self, state: Any, batch: Any) -> tuple[Any, Any]:
         return self._compiled(state)(state, batch)
@@ -167,12 +166,12 @@ class _Split:
         return self._compiled(state).lower(state, batch)
 
     def _cache_size(self) -> int:
-        return self._made._cache_size() if self._made else 0
+        return self._jitted._cache_size() if self._jitted else 0
 
 
 @dataclass(frozen=True)
 class Pmap:
-    """`jax.pmap`: the step as one device sees it, with its one message written out.
+    """`jax.pmap`: the step as one device runs it, with an explicit all-reduce.
 
     Raises ValueError for devices of several processes.
     """
@@ -194,8 +193,8 @@ class Pmap:
         return replicate(state, self.devices)
 
     def feed(self, batch: Tree) -> Tree:
-        here = self.devices.local_mesh.size
-        return jax.tree.map(lambda leaf: leaf.reshape(here, -1, *leaf.shape[1:]), batch)
+        devices = self.devices.local_mesh.size
+        return jax.tree.map(lambda leaf: leaf.reshape(devices, -1, *leaf.shape[1:]), batch)
 
     def rows(self, batch: Any) -> jax.Array:
         height = len(batch.weight)
@@ -205,12 +204,15 @@ class Pmap:
         return lax.psum(sums(params, batch, keys), AXIS)
 
     def compile(self, step: Step) -> Step:
-        axes: Any = {"in_axes": (None, 0), "out_axes": None}  # more than its annotations know
+        axes: Any = {
+            "in_axes": (None, 0),
+            "out_axes": None,
+        }  # its annotations know no None
         order = list(self.devices.devices.flat)
         return jax.pmap(step, AXIS, devices=order, donate_argnums=0, **axes)
 
 
-# Values of `training.parallel`, each from (devices, name of SHARDINGS) to the back end.
+# Values of `training.parallel`: (devices, name of SHARDINGS) -> the back end.
 BACKENDS: Mapping[str, Callable[[Mesh, str], Backend]] = MappingProxyType(
     {"jit": Jit, "pmap": lambda devices, shard: Pmap(devices)}
 )

@@ -1,4 +1,4 @@
-"""Where arrays live: on all devices alike, or split over them.
+"""Where arrays are stored: replicated on all devices, or split over them.
 
 A mesh has an axis for each prime factor of the number of devices, so that an array can be split
 over a part of them.
@@ -18,13 +18,12 @@ AXIS = "data"
 
 
 def mesh(devices: Sequence[Any] | None = None) -> Mesh:
-    """All devices, process after process, on an axis for each prime factor of their number.
+    """A mesh of all devices, in the order of their processes, as many axes as prime factors.
 
-    With these axes an array can be split over a part of the devices. Auto axes: pure functions run
-    as they are.
+    Its axes have the type Auto: the compiler chooses the shardings within pure functions.
     """
-    found = jax.devices() if devices is None else devices
-    ordered = sorted(found, key=lambda device: (device.process_index, device.id))
+    devices = jax.devices() if devices is None else devices
+    ordered = sorted(devices, key=lambda device: (device.process_index, device.id))
     sizes = _factors(len(ordered))
     return Mesh(
         np.array(ordered).reshape(sizes),
@@ -34,12 +33,12 @@ def mesh(devices: Sequence[Any] | None = None) -> Mesh:
 
 
 def platform(devices: Mesh) -> str:
-    """cpu, gpu or tpu."""
+    """The platform of the devices: cpu, gpu or tpu."""
     return devices.devices.flat[0].platform
 
 
 def _factors(number: int) -> tuple[int, ...]:
-    """Its prime factors, the smallest first; (1,) for 1."""
+    """The prime factors of a number, the smallest first; (1,) for 1."""
     for prime in range(2, math.isqrt(number) + 1):
         if number % prime == 0:
             return prime, *_factors(number // prime)
@@ -55,31 +54,31 @@ def by_rows(devices: Mesh) -> NamedSharding:
 
 
 def split(shape: tuple[int, ...], devices: Mesh) -> NamedSharding:
-    """An array cut into as many equal parts as its shape allows, without padding.
+    """The sharding that splits an array into as many equal parts as its shape allows, unpadded.
 
-    Each axis of the mesh cuts the first dimension that it still divides, so 30,000 words are cut
-    8 times over 8 devices, and 30,001 x 620 four times, along 620. Vectors are not cut.
+    Each axis of the mesh splits the first dimension whose rest it divides: over 8 devices,
+    30,000 x 620 is split into 8 parts, and 30,001 x 620 into 4, along 620. Vectors are not split.
     """
-    left, axes = list(shape), [[] for _ in shape]
+    lengths, axes = list(shape), [[] for _ in shape]
     for axis, size in devices.shape.items() if len(shape) > 1 else ():
-        for i, length in enumerate(left):
+        for i, length in enumerate(lengths):
             if length % size == 0:
-                left[i] //= size
+                lengths[i] //= size
                 axes[i].append(axis)
                 break
     return NamedSharding(devices, PartitionSpec(*(tuple(names) or None for names in axes)))
 
 
 def put(leaf: Any, sharding: NamedSharding) -> jax.Array:
-    """The whole array, that every process has, laid out by `sharding` over all processes.
+    """Lay out a whole array, which every process has, by `sharding` over all processes.
 
-    The result owns its memory: an update cannot reuse a view of another array's, and copies it.
+    The result owns its memory, so that an update can reuse it without a copy.
     """
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         whole = NamedSharding(sharding.mesh, PartitionSpec())
         data = put(jax.random.key_data(leaf), whole)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
-    host, own = np.asarray(leaf), {"may_alias": False}  # which a NumPy array alone would not obey
+    host, own = np.asarray(leaf), {"may_alias": False}  # ignored for NumPy arrays
     parts = [
         jax.device_put(jax.device_put(host[index], device), device, **own)
         for device, index in sharding.addressable_devices_indices_map(host.shape).items()
@@ -88,19 +87,22 @@ def put(leaf: Any, sharding: NamedSharding) -> jax.Array:
 
 
 def owned(tree: Tree) -> Tree:
-    """The same arrays, each in memory of its own, which an update can reuse; all processes ask."""
+    """Copy the arrays into memory of their own, which an update can reuse.
+
+    All processes must call it.
+    """
     return jax.tree.map(jnp.copy, tree)
 
 
 def replicate(tree: Tree, devices: Mesh) -> Tree:
-    """The same values on every device."""
+    """Copy the values to every device."""
     return jax.tree.map(lambda leaf: put(leaf, replicated(devices)), tree)
 
 
 def shard(batch: Tree, devices: Mesh) -> Tree:
-    """A batch of host arrays, each [B, ...], its rows split over the devices.
+    """Split the rows of a batch of host arrays, each [B, ...], over the devices.
 
-    Of several processes, each gives its share of the rows. Raises ValueError where B is no multiple
+    Each of several processes gives its share of the rows. Raises ValueError where B is no multiple
     of the number of devices.
 
     >>> state, sums = step(replicate(state, devices), shard(batch, devices))
@@ -110,14 +112,14 @@ def shard(batch: Tree, devices: Mesh) -> Tree:
     def place(array):
         height = len(array) * processes
         if height % devices.size:
-            raise ValueError(f"{height} rows do not split over {devices.size} devices")
+            raise ValueError(f"{height} rows cannot be split evenly over {devices.size} devices")
         return jax.make_array_from_process_local_data(rows, array)
 
     return jax.tree.map(place, batch)
 
 
 def gathered(tree: Tree) -> Tree:
-    """The whole of every array on this process's first device; all processes must ask."""
+    """Gather every array on the first device of this process. All processes must call it."""
 
     def whole(leaf):
         if not leaf.is_fully_replicated:
@@ -128,18 +130,18 @@ def gathered(tree: Tree) -> Tree:
 
 
 def held(tree: Any) -> tuple[int, int]:
-    """(bytes of a tree on each device, bytes of it where nothing is split)."""
+    """(bytes of a tree on each device, its bytes if nothing were split)."""
 
     def size(leaf, shape) -> int:
         return math.prod(shape) * leaf.dtype.itemsize
 
     leaves = jax.tree.leaves(tree)
-    mine = (size(leaf, leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
-    return sum(mine), sum(size(leaf, leaf.shape) for leaf in leaves)
+    shards = (size(leaf, leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves)
+    return sum(shards), sum(size(leaf, leaf.shape) for leaf in leaves)
 
 
 def memory(state: Any, devices: Mesh) -> str:
-    """What a device holds of a state, in a line for people."""
-    mine, whole = (size / 1e6 for size in held(state))
-    text = f"{devices.size} devices, each with {mine:,.1f} MB of parameters and optimiser state"
-    return f"{text}; {whole - mine:,.1f} MB saved by training.shard" if mine < whole else text
+    """One line for people: the memory of a state on each device."""
+    shards, whole = (size / 1e6 for size in held(state))
+    text = f"{devices.size} devices, each with {shards:,.1f} MB of parameters and optimiser state"
+    return f"{text}; {whole - shards:,.1f} MB saved by training.shard" if shards < whole else text

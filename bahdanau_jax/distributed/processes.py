@@ -1,7 +1,7 @@
-"""Several processes as one training run: how they meet, who writes, and what they must agree on.
+"""Several processes as one training run: how they connect, synchronise and exchange values.
 
-Every process runs the same program on its own devices and its own share of every batch. Process 0
-alone writes; checkpoints are saved and restored by all together.
+Every process runs the same program on its own devices and its own share of every batch. Only
+process 0, the main process, writes files; all processes together save and restore checkpoints.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from orbax.checkpoint import multihost
 
 Value = TypeVar("Value")
 
-HEARTBEAT_SECONDS = 20  # a process that is silent for so long is dead, and all others end
-MEETING_SECONDS = 300  # to wait for the others at the start
-PREPARING_MILLISECONDS = 7 * 24 * 3600 * 1000  # to wait for the first process to prepare the data
+HEARTBEAT_SECONDS = 20  # a process that is silent for this long counts as dead, and all others end
+CONNECTING_SECONDS = 300  # the longest wait for the others at the start
+BARRIER_MILLISECONDS = 7 * 24 * 3600 * 1000  # long enough to prepare any corpus
 
-# Environment variables that say what `join`'s arguments do not.
+# Environment variables for the arguments of `connected` that are not given.
 VARIABLES = ("BAHDANAU_COORDINATOR", "BAHDANAU_PROCESSES", "BAHDANAU_PROCESS_ID")
 
 Environment = Mapping[str, str]
@@ -41,8 +41,7 @@ def _on_tpu(environment: Environment) -> bool:
     return bool(chips) and importlib.util.find_spec("libtpu") is not None
 
 
-# What started this process together with others, by how the environment shows it. JAX then knows
-# how to find them.
+# Clusters on which JAX finds the other processes by itself -> whether this process runs on one.
 CLUSTERS: Mapping[str, Callable[[Environment], bool]] = MappingProxyType(
     {
         "SLURM": lambda environment: _number(environment, "SLURM_STEP_NUM_TASKS") > 1,
@@ -54,12 +53,12 @@ CLUSTERS: Mapping[str, Callable[[Environment], bool]] = MappingProxyType(
     }
 )
 
-# What XLA and JAX say where messages between processes fail, in place of a class for it.
+# Words in the errors of XLA and JAX where communication fails. They have no class of their own.
 SILENCE = re.compile("UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|CANCELLED|Gloo|NCCL|onnection")
 
 
 class Lost(ConnectionError):
-    """Another process of the same training ended, hangs or never came. All are to start again."""
+    """Another process of this training ended, hangs or never connected: start all again."""
 
     @classmethod
     def while_running(cls, reason: str) -> Self:
@@ -67,7 +66,7 @@ class Lost(ConnectionError):
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether it says, of a process among several, that another one is silent."""
+    """Whether an error means that another process of this training does not answer."""
     silent = isinstance(error, jax.errors.JaxRuntimeError) and SILENCE.search(str(error))
     return isinstance(error, Lost) or (is_distributed() and bool(silent))
 
@@ -75,30 +74,34 @@ def is_lost(error: Exception) -> bool:
 def arrangement(
     coordinator: str, processes: int, process_id: int, environment: Environment
 ) -> dict[str, Any] | None:
-    """What `jax.distributed.initialize` is to be told; None for a process on its own.
+    """The arguments for `jax.distributed.initialize`; None for a single process.
 
-    `processes` 1 is one on its own, whatever the environment says.
-
-    Raises ValueError where the three are not given together, or do not fit.
+    With `processes` 1, the environment is ignored. Raises ValueError where only some of the three
+    arguments are given, or where they do not fit each other.
 
     >>> arrangement("10.0.0.1:4321", 2, 0, {})["num_processes"]
     2
     """
     if processes == 1:
         return None
-    given = [coordinator, str(processes) if processes else "", str(process_id)]
-    if process_id < 0:
-        given[2] = ""
-    told = [mine or environment.get(name, "") for mine, name in zip(given, VARIABLES, strict=True)]
-    if not any(told):
+    arguments = (
+        coordinator,
+        str(processes) if processes else "",
+        str(process_id) if process_id >= 0 else "",
+    )
+    values = [
+        argument or environment.get(variable, "")
+        for argument, variable in zip(arguments, VARIABLES, strict=True)
+    ]
+    if not any(values):
         return {} if any(shows(environment) for shows in CLUSTERS.values()) else None
-    named = ("--coordinator", "--processes", "--process-id")
-    if missing := [name for name, value in zip(named, told, strict=True) if not value]:
+    options = ("--coordinator", "--processes", "--process-id")
+    if missing := [option for option, value in zip(options, values, strict=True) if not value]:
         raise ValueError(
             f"{' and '.join(missing)} missing: several processes need --coordinator HOST:PORT, "
-            "--processes and --process-id, the last counted from 0"
+            "--processes and --process-id, which counts from 0"
         )
-    address, count, number = told
+    address, count, number = values
     if not count.isdecimal() or not number.isdecimal() or int(number) >= int(count):
         raise ValueError(f"process {number} of {count}: --process-id counts from 0 to one less")
     if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdecimal():
@@ -115,32 +118,32 @@ def arrangement(
 
 @contextlib.contextmanager
 def connected(coordinator: str = "", processes: int = 0, process_id: int = -1) -> Iterator[None]:
-    """Together with the other processes, where there are any; before JAX is used for anything.
+    """Connect to the other processes of a training, if there are any. JAX must not be in use yet.
 
-    Nothing given, they are found through SLURM, Open MPI, Kubernetes or Cloud TPU. Raises
-    ValueError for arguments that do not fit, OSError where the cluster is not as JAX knows it, Lost
-    where the others do not answer, or one of them is silent later.
+    Without arguments, JAX finds the others through SLURM, Open MPI, Kubernetes or Cloud TPU. Raises
+    ValueError for arguments that do not fit, OSError where JAX does not understand the cluster, and
+    Lost where another process does not answer, at the start or later.
     """
-    told = arrangement(coordinator, processes, process_id, os.environ)
-    if told is None:
+    arguments = arrangement(coordinator, processes, process_id, os.environ)
+    if arguments is None:
         yield
         return
     try:
         jax.distributed.initialize(
-            **told,
-            initialization_timeout=MEETING_SECONDS,
+            **arguments,
+            initialization_timeout=CONNECTING_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=HEARTBEAT_SECONDS,
         )
     except ValueError as error:  # starting again would not help
         raise OSError(f"cannot join the other processes: {error}") from error
     except RuntimeError as error:
-        where = told.get("coordinator_address", "this cluster")
+        where = arguments.get("coordinator_address", "this cluster")
         raise Lost(
             f"cannot join the other processes of {where}: {error}; the address should be that of "
-            "process 0, with a port that nothing else has there"
+            "process 0, with a port that no other program uses there"
         ) from error
-    _open.append(told)
+    _open.append(arguments)
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -148,46 +151,60 @@ def connected(coordinator: str = "", processes: int = 0, process_id: int = -1) -
             raise
         reason = str(error).splitlines()[0]
         raise Lost.while_running(reason) from error
-    _part()  # not where this process fails: it leaves alone
+    _leave()  # where this process fails, it ends without waiting for the others
 
 
-_open: list[dict[str, Any]] = []  # what this process joined and has not left
+_open: list[dict[str, Any]] = []  # the arguments of a connection that is open
 
 
-def _part() -> None:
-    """Leave, all together."""
+def _leave() -> None:
+    """Close the connection together with all other processes."""
     jax.distributed.shutdown()
     _open.clear()
 
 
 def is_connected() -> bool:
-    """Whether Python would wait for the other processes before it exits."""
+    """Whether the connection is open, so that Python waits for the other processes at its exit."""
     return bool(_open)
 
 
+def process_count() -> int:
+    """The number of processes that train together; 1 for a process on its own."""
+    return jax.process_count()
+
+
+def process_index() -> int:
+    """The number of this process among them, from 0."""
+    return jax.process_index()
+
+
 def is_distributed() -> bool:
-    """Whether there are other processes."""
-    return jax.process_count() > 1
+    """Whether several processes train together."""
+    return process_count() > 1
 
 
 def is_main_process() -> bool:
-    """Whether this process is the one that writes."""
-    return jax.process_index() == 0
+    """Whether this is process 0, which writes files and messages. True for a single process."""
+    return process_index() == 0
 
 
-_meetings = itertools.count()
+_barriers = itertools.count()
 
 
 def barrier() -> None:
-    """Until all processes are here. Every process must call it equally often."""
-    barrier = multihost.get_barrier_sync_fn()
-    barrier(key=f"bahdanau_{next(_meetings)}", timeout_ms=PREPARING_MILLISECONDS)
+    """Wait until all processes have called this function. Every process must call it equally often.
+
+    The processes wait on their hosts: unlike a collective of the devices, a barrier may take days.
+    A single process does not wait.
+    """
+    wait = multihost.get_barrier_sync_fn()
+    wait(key=f"bahdanau_{next(_barriers)}", timeout_ms=BARRIER_MILLISECONDS)
 
 
 def main_process_first(work: Callable[[], Value]) -> Value:
-    """The work of the first process, which the others then find done.
+    """Do the work on the main process, and then on the others, which find its files complete.
 
-    Where the first one fails, all leave: the others with an OSError.
+    Where the main process fails, all processes leave: the others raise OSError.
     """
     if not is_distributed():
         return work()
@@ -197,18 +214,33 @@ def main_process_first(work: Callable[[], Value]) -> Value:
             result = work()
         except Exception as error:
             failure = error
-    barrier()  # a message between devices would not wait for so long
+    barrier()  # collectives of the devices time out while process 0 prepares the data
     if multihost_utils.broadcast_one_to_all(np.int32(failure is not None)):
-        _part()
-        raise failure or OSError("the first process could not begin: its message says why")
+        _leave()
+        raise failure or OSError("process 0 could not begin: see its error message")
     return result if result is not None else work()
 
 
 def broadcast(scores: Mapping[str, float]) -> dict[str, float]:
-    """The numbers of the first process, so that all go on alike."""
-    if jax.process_count() == 1:
+    """The numbers of the main process, on every process. All processes give the same names."""
+    if not is_distributed():
         return dict(scores)
-    barrier()  # a message between devices would not wait until the slowest has evaluated
+    barrier()  # collectives of the devices time out while the slowest process evaluates
     bits = np.array(list(scores.values()), np.float64).view(np.uint32)  # JAX would round them
     numbers = np.asarray(multihost_utils.broadcast_one_to_all(bits)).view(np.float64)
     return dict(zip(scores, numbers.tolist(), strict=True))
+
+
+def holds_everywhere(condition: bool) -> bool:
+    """Whether the condition is true on every process. All processes must ask."""
+    if not is_distributed():
+        return condition
+    return bool(multihost_utils.process_allgather(np.asarray(condition)).all())
+
+
+def preempted(step: int) -> bool:
+    """Whether all processes should stop before this step because one of them received SIGTERM.
+
+    Every process must ask at every step, and all get the same answer.
+    """
+    return multihost_utils.reached_preemption_sync_point(step)

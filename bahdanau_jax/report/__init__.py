@@ -1,4 +1,4 @@
-"""The report on a run or a corpus, and its page."""
+"""The reports on runs, test sets and corpora, and their HTML pages."""
 
 from bahdanau_jax.report import aligned_corpus, corpus_report, curves, publish, report, test_scores
 

@@ -1,6 +1,6 @@
-"""Word alignment of a text by one model, or by two of opposite directions, and what it is worth.
+"""Word alignment of a text by one model, or by two of opposite directions, and its scores.
 
-Links are (source, target) of the forward model's direction, whichever model they come from.
+All links are (source, target) in the direction of the forward model.
 """
 
 import dataclasses
@@ -20,26 +20,30 @@ from bahdanau_jax.trained import Run
 
 
 class Pair(NamedTuple):
-    """One sentence pair as both models see it."""
+    """One sentence pair, aligned by both models."""
 
     forward: Aligned
-    backward: Aligned | None  # the same words, the target's looked at by the source's
+    backward: Aligned | None  # attention of the source's words to the target's
 
     def to_json(self, links: Links) -> dict[str, Any]:
-        """Words of both sides, EOS left out; weights with EOS last on both axes; of each target
-        word its entropy in nats, of each source word how much it was looked at."""
-        one, words = self.forward, slice(0, -1)
-        looked = {
-            "source": list(one.source),
-            "target": list(one.target),
+        """A JSON object of the words without EOS, the links, and the weights with EOS.
+
+        EOS is last on both axes of the weights. `entropy` is that of each target word in nats, and
+        `coverage` the total attention to each source word.
+        """
+        pair, words = self.forward, slice(0, -1)
+        fields = {
+            "source": list(pair.source),
+            "target": list(pair.target),
             "links": alignment.format_pharaoh(links),
-            "score": one.score,
-            "entropy": alignment.entropy(one.alpha)[words].round(6).tolist(),
-            "coverage": alignment.coverage(one.alpha[words])[words].round(6).tolist(),
-            "alpha": one.alpha.round(6).tolist(),
+            "score": pair.score,
+            "entropy": alignment.entropy(pair.alpha)[words].round(6).tolist(),
+            "coverage": alignment.coverage(pair.alpha[words])[words].round(6).tolist(),
+            "alpha": pair.alpha.round(6).tolist(),
         }
-        back = self.backward
-        return looked if back is None else looked | {"reverse_alpha": back.alpha.round(6).tolist()}
+        if self.backward is not None:
+            fields["reverse_alpha"] = self.backward.alpha.round(6).tolist()
+        return fields
 
 
 def align(
@@ -50,18 +54,18 @@ def align(
     level: str,
     advance: Callable[[int], object] = ignore,
 ) -> list[Pair]:
-    """Both models on the same lines. Raises ValueError where they count other words.
+    """Align the lines by both models. Raises ValueError where the models count different words.
 
-    `advance` is told of the pairs of each batch of the forward model.
+    `advance` is called with the number of pairs of each batch of the forward model.
     """
     ours = forward.align(sources, targets, level, advance)
     theirs = backward.align(targets, sources, level) if backward else [None] * len(ours)
     pairs = [Pair(*pair) for pair in zip(ours, theirs, strict=True)]
-    for one, other in pairs:
-        if other is not None and (one.source, one.target) != (other.target, other.source):
+    for there, back in pairs:
+        if back is not None and (there.source, there.target) != (back.target, back.source):
             raise ValueError(
-                f"the runs do not count the same {level}s: {_shown(one.source, one.target)} and "
-                f"{_shown(other.target, other.source)}; use the level word"
+                f"the runs do not count the same {level}s: {_shown(there.source, there.target)} "
+                f"and {_shown(back.target, back.source)}; use the level word"
             )
     return pairs
 
@@ -71,7 +75,7 @@ def _shown(source: Sequence[str], target: Sequence[str]) -> str:
 
 
 def check_opposite(forward: Run, backward: Run) -> None:
-    """Raises ValueError for two models of one direction."""
+    """Raise ValueError for two models of the same direction."""
     ours, theirs = (
         (run.config.data.source_language, run.config.data.target_language)
         for run in (forward, backward)
@@ -84,7 +88,7 @@ def check_opposite(forward: Run, backward: Run) -> None:
 
 
 def of_tokens(run: Run) -> Run:
-    """The run for text in tokens with a space between two, which is not tokenised again."""
+    """The run without tokenisers, for text of tokens with single spaces between them."""
     source, target = (
         dataclasses.replace(codec, tokenizer=data.TOKENIZERS["none"](language))
         for codec, language in zip(
@@ -97,11 +101,11 @@ def of_tokens(run: Run) -> Run:
 
 
 class How(NamedTuple):
-    """How links are made of attention."""
+    """The settings that turn attention into links."""
 
-    weights: str = "attention"  # a key of evaluation.WEIGHTS
-    threshold: float | None = None  # link what weighs as much, not the largest alone
-    eos: str = "next"  # a key of evaluation.EOS_LOOKS
+    weights: str = "attention"  # a key of alignment.WEIGHTS
+    threshold: float | None = None  # the least weight of a link; None: link the largest weight
+    eos: str = "next"  # a key of alignment.EOS_LOOKS
 
 
 ATTENTION = How()
@@ -110,7 +114,7 @@ ATTENTION = How()
 def ways(
     pair: Pair, how: How = ATTENTION, prior: Float[np.ndarray, "V W"] | None = None
 ) -> dict[str, Links]:
-    """Every set of links that the models give: `forward`, `backward` and their symmetrisations.
+    """All sets of links of the models: `forward`, `backward` and their symmetrisations.
 
     `prior` multiplies the weights between V target and W source words.
     """
@@ -125,40 +129,40 @@ def ways(
 
 @dataclass
 class Summary:
-    """What is known of all sentences, gathered one by one; links are kept only beside gold ones."""
+    """Statistics of all sentences, added one by one. Links are kept only for gold alignments."""
 
     gold: GoldFile | None = None
     sentences: int = 0
-    left_out: list[int] = field(default_factory=list)  # sentences, from 0, too long to be asked
+    left_out: list[int] = field(default_factory=list)  # indices of too long sentences
     target_words: int = 0
     source_words: int = 0
-    entropy: float = 0.0  # summed over target words, nats
-    coverage: float = 0.0  # of source words that were looked at, each at most 1
+    entropy: float = 0.0  # summed over target words, in nats
+    coverage: float = 0.0  # summed over source words, each at most 1
     links: dict[str, list[Links]] = field(default_factory=dict)
     golden: list[Gold] = field(default_factory=list)
 
     def add(self, aligned: Aligned, links: Mapping[str, Links]) -> None:
-        """`links` of one sentence, by name of the way they were made in."""
+        """Add a sentence with its links by each way, as `ways` returns them."""
         size = len(aligned.source), len(aligned.target)
         if aligned.score is not None:
-            looks = aligned.alpha[:-1, :-1]
+            weights = aligned.alpha[:-1, :-1]
             self.source_words += size[0]
             self.target_words += size[1]
             self.entropy += float(alignment.entropy(aligned.alpha[:-1]).sum())
-            self.coverage += float(np.minimum(alignment.coverage(looks), 1).sum())
+            self.coverage += float(np.minimum(alignment.coverage(weights), 1).sum())
         elif all(size):
             self.left_out.append(self.sentences)
         if self.gold is not None:
             self.golden.append(self.gold.links(self.sentences, *size))
-            for name, found in {**links, "diagonal": alignment.diagonal(*size)}.items():
-                self.links.setdefault(name, []).append(found)
+            for name, sentence in {**links, "diagonal": alignment.diagonal(*size)}.items():
+                self.links.setdefault(name, []).append(sentence)
         self.sentences += 1
 
     def table(self, chosen: str) -> dict[str, Any]:
-        """Counts and means; beside gold links the scores of `chosen`, and of every way in `ways`.
+        """Counts and means; with gold links also the scores of `chosen`, and of each way.
 
-        `without_gold` are the sentences that have no gold link: whatever is linked there is wrong.
-        Raises ValueError where the gold links are of another number of sentences.
+        `without_gold` is the number of sentences without gold links, where every link is wrong.
+        Raises ValueError where the gold links have another number of sentences.
         """
         means = {
             "sentences": self.sentences,
@@ -171,13 +175,13 @@ class Summary:
         self.gold.check(self.sentences)
         if not self.sentences:
             return means
-        every = {name: self._scores(found) for name, found in self.links.items()}
-        unnamed = sum(not gold.possible for gold in self.golden)
-        return means | {"without_gold": unnamed} | every[chosen] | {"ways": every}
+        by_way = {name: self._scores(links) for name, links in self.links.items()}
+        without_gold = sum(not gold.possible for gold in self.golden)
+        return means | {"without_gold": without_gold} | by_way[chosen] | {"ways": by_way}
 
-    def _scores(self, found: Sequence[Links]) -> dict[str, float]:
+    def _scores(self, links: Sequence[Links]) -> dict[str, float]:
         sure, possible = zip(*self.golden, strict=True)
-        aer, precision, recall = alignment.alignment_scores(found, sure, possible)
+        aer, precision, recall = alignment.alignment_scores(links, sure, possible)
         return {"AER": aer, "precision": precision, "recall": recall}
 
 
@@ -188,7 +192,7 @@ def dice(
     level: str,
     training: Iterable[tuple[list[str], list[str]]],
 ) -> list[Float[np.ndarray, "V W"]]:
-    """Dice coefficients of the words of each pair at `level`, from tokens counted in `training`."""
+    """Dice coefficients of the words of each pair at `level`, from the tokens of `training`."""
     lines = aligner.segment(run.codecs, sources, targets, level)
     sides = [
         [codec.tokenize(line.text).split() for line in side]
@@ -206,6 +210,6 @@ def _members(codec: data.Codec, line: Segmented):
 
 
 def tokens(run: Run, address: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The tokens of a corpus of ordinary text, whose sides are those of the run."""
+    """The token pairs of a corpus of ordinary text in the languages of the run."""
     for pair in data.pairs(address, run.config.data):
         yield run.codecs[0].tokenize(pair[0]).split(), run.codecs[1].tokenize(pair[1]).split()

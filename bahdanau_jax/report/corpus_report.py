@@ -1,4 +1,4 @@
-"""What became of a corpus when it was prepared, to read and to see; and its sentences as files."""
+"""Reports the statistics of a prepared corpus, and exports its sentences as text files."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -12,17 +12,17 @@ from bahdanau_jax.config import DataConfig
 from bahdanau_jax.figures import save
 
 SIDES = ("source", "target")
-# The reasons of `dropped`, in words.
+# Reason in `dropped` -> its description.
 REASONS = {
     "empty": "with an empty side",
     "too_long": "above data.max_tokens",
     "uneven": "above data.max_ratio",
-    "duplicate": "there before",
+    "duplicate": "duplicates",
 }
 
 
 def write(statistics: dict[str, Any], workdir: Path) -> str:
-    """Draw WORKDIR/report/lengths.svg and .png, and return the table of `run.prepare`'s counts."""
+    """Draw WORKDIR/report/lengths.svg and .png; return a table of `run.prepare`'s result."""
     folder = Path(workdir) / "report"
     folder.mkdir(exist_ok=True)
     picture = figures.lengths(statistics["lengths"])
@@ -84,7 +84,7 @@ def _batches(counts: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Names to the left; numbers to the right of columns of one width."""
+    """Lines with left-aligned names and right-aligned numbers, in columns of one width."""
     rows = list(rows)
     first = max(len(row[0]) for row in rows)
     width = max(len(cell) for row in rows if len(row) != 2 or "×" not in row[1] for cell in row[1:])
@@ -93,11 +93,11 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def export(config: DataConfig, folder: Path) -> list[Path]:
-    """Write train, dev and test as text, a file a language: FOLDER/train.en, FOLDER/train.fr, ...
+    """Write train, dev and test as one text file a language: FOLDER/train.en, FOLDER/train.fr, ...
 
-    Corpora with gold alignments are written in their tokens, one space between two, and beside them
-    FOLDER/train.pharaoh with a line of links a sentence: `i-j` sure, `i?j` possible, words counted
-    from 0. Raises ValueError and OSError for what is wrong with the corpora or the folder.
+    Corpora with gold alignments are written as tokens with single spaces, and their links in
+    FOLDER/train.pharaoh, a line a sentence: `i-j` is a sure link, `i?j` a possible one, and words
+    count from 0. Returns the paths. Raises ValueError and OSError for a faulty corpus or folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -108,7 +108,7 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
             columns = _aligned_lines(corpora, config) if aligned else data.pairs(spec, config)
             suffixes = [config.source_language, config.target_language]
             paths = [folder / f"{split}.{name}" for name in suffixes + ["pharaoh"] * aligned]
-            (folder / f"{split}.pharaoh").unlink(missing_ok=True)  # of other text, from before
+            (folder / f"{split}.pharaoh").unlink(missing_ok=True)  # of an earlier export
             _write_columns(paths, columns)
             written += paths
     return written
@@ -122,7 +122,7 @@ def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple
 
 
 def _write_columns(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> None:
-    """Line n of each file is what row n has for it. The files appear when all are complete."""
+    """Write row n to line n of the files, a cell a file. The files appear when all are complete."""
     with ExitStack() as stack:
         drafts = [stack.enter_context(replaced_file(path)) for path in paths]
         files = [stack.enter_context(draft.open("w", encoding="utf-8")) for draft in drafts]

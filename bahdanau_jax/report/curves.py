@@ -1,4 +1,4 @@
-"""Training runs side by side: their metrics, and a table of them."""
+"""Compares training runs: reads their metrics, and makes a table of them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ Runs = Mapping[str, Sequence[Mapping[str, Any]]]  # by name: the lines of metric
 
 
 def read(folders: Iterable[Path]) -> Runs:
-    """The metrics of runs by name, which is as much of the path as tells it from the others.
+    """Read the metrics of runs by name, the shortest end of each path that is unique.
 
-    Raises ValueError where a folder is named twice or has no metrics.
+    Raises ValueError where a folder is given twice or has no metrics.
     """
     paths = [folder.resolve() for folder in folders]
     if len(set(paths)) < max(len(paths), 1):
@@ -33,23 +33,23 @@ def _name(path: Path, others: Collection[Path]) -> str:
 
 
 def known(runs: Runs) -> Mapping[str, None]:
-    """The names of all that the lines have."""
+    """The names of all fields of the lines."""
     return dict.fromkeys(key for lines in runs.values() for line in lines for key in line)
 
 
 def chosen(runs: Runs, scores: Sequence[str]) -> Runs:
-    """The lines with these scores alone. Raises ValueError for one that no line has."""
-    kept = {"step", *scores}
+    """The lines with only these scores. Raises ValueError for a score that no line has."""
+    fields = {"step", *scores}
     for score in scores:
         choose(known(runs), score, "score")
     return {
-        run: [{key: value for key, value in line.items() if key in kept} for line in lines]
+        run: [{key: value for key, value in line.items() if key in fields} for line in lines]
         for run, lines in runs.items()
     }
 
 
 def table(runs: Runs, scores: Sequence[str]) -> Table:
-    """The newest value of each score at every evaluation of a run, and at the end of each run."""
+    """The newest value of each score at every evaluation, and at the end of each run."""
     columns = {f"{run}: {score}": _values(runs[run], score) for score in scores for run in runs}
     evaluated = {
         line["step"]
@@ -65,13 +65,13 @@ def table(runs: Runs, scores: Sequence[str]) -> Table:
 
 
 def _newest(column: Mapping[int, float | None], step: int) -> float | None:
-    """The value by a step; None before the first and after the run's last line."""
+    """The last value up to a step; None before the first and after the last line of the run."""
     last = max((at for at in column if at <= step), default=None)
     return None if last is None or step > max(column) else column[last]
 
 
 def _values(lines: Sequence[Mapping[str, Any]], score: str) -> dict[int, float | None]:
-    """At each step of a run: the newest value of the score by then."""
+    """Step -> the last value of the score up to this step of a run."""
     newest, values = None, {}
     for line in lines:
         newest = line.get(score, newest)

@@ -1,4 +1,4 @@
-"""What a report consists of, before it is Markdown or HTML: titles, sentences, tables, pictures."""
+"""The parts of a report, independent of Markdown and HTML: sections, tables and pictures."""
 
 import math
 from collections.abc import Sequence
@@ -8,24 +8,24 @@ from matplotlib.figure import Figure
 
 from bahdanau_jax.report.examples import Example
 
-NOTHING = "–"  # for a number that does not exist
+NOTHING = "–"  # stands for an undefined number
 
 
 class Table(NamedTuple):
-    """Rows of cells as they are shown; the first column has names, the others numbers."""
+    """Rows of formatted cells. The first column contains names, the others numbers."""
 
     header: tuple[str, ...]
     rows: list[tuple[str, ...]]
 
 
 class Picture(NamedTuple):
-    name: str  # of its files, without suffix
+    name: str  # the name of its files, without suffix
     figure: Figure
     caption: str
 
 
 class Section(NamedTuple):
-    """One part of a report."""
+    """A part of a report under a title."""
 
     title: str
     text: str = ""
@@ -35,7 +35,8 @@ class Section(NamedTuple):
 
 
 def number(value: float | None, form: str = ".1f") -> str:
-    """
+    """Format a number, or NOTHING for None, NaN and infinity.
+
     >>> number(0.1234, ".1%"), number(None), number(float("nan"))
     ('12.3%', '–', '–')
     """
@@ -43,7 +44,7 @@ def number(value: float | None, form: str = ".1f") -> str:
 
 
 def span(interval: Sequence[float] | None, form: str = ".1f") -> str:
-    """An interval's two ends."""
+    """Format the two ends of an interval."""
     if interval is None:
         return NOTHING
     return f"{number(interval[0], form)} to {number(interval[1], form)}"

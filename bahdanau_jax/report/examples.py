@@ -1,4 +1,4 @@
-"""Which sentences of a test set are worth showing, and where they differ from the reference."""
+"""Chooses example sentences of a test set, and marks where they differ from the reference."""
 
 import difflib
 import itertools
@@ -12,11 +12,10 @@ from bahdanau_jax.evaluation import chrf_tally
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report.test_scores import Evaluated
 
-FIRST, WORST = 5, 5  # how many of each kind are shown
-LONGEST = 400  # characters shown of a line
+FIRST, WORST = 5, 5  # the number of examples of each kind
+LONGEST = 400  # the most characters of a line that are shown
 
-
-# White space, a character of a script without spaces, or a word of another.
+# White space, a character of a script without spaces, or a word of another script.
 UNIT = re.compile(r"\s+|[\u2e80-\u9fff\uf900-\ufaff]|[^\s\u2e80-\u9fff\uf900-\ufaff]+")
 
 
@@ -24,28 +23,28 @@ class Part(NamedTuple):
     """A stretch of a line."""
 
     text: str
-    differs: bool = False  # from the line that this one is compared with
+    differs: bool = False  # whether the line that it is compared with lacks it
 
 
 class Line(NamedTuple):
-    name: str  # what it is: source, reference, ...
+    name: str  # source, reference, ...
     parts: list[Part]
 
 
 class Example(NamedTuple):
-    """One sentence beside its translations, each cut to a length that can be read."""
+    """A sentence and its translations, each cut to LONGEST characters."""
 
     title: str
     lines: list[Line]
 
 
 def choose(evaluated: Evaluated) -> Iterator[Example]:
-    """The first sentences, then the worst of the others by chrF of the sentence."""
+    """Choose the first sentences, then the worst of the others by sentence chrF."""
     tally = chrf_tally(evaluated.texts, evaluated.references)
-    each = tally.formula(tally.counts)
-    there = [row for row, line in enumerate(evaluated.sources) if line.strip()]
-    first = there[:FIRST]
-    worst = sorted(set(there) - set(first), key=lambda row: (each[row], row))[:WORST]
+    chrf = tally.formula(tally.counts)
+    nonempty = [row for row, line in enumerate(evaluated.sources) if line.strip()]
+    first = nonempty[:FIRST]
+    worst = sorted(set(nonempty) - set(first), key=lambda row: (chrf[row], row))[:WORST]
     for row in (*first, *worst):
         reference, ours = _cut(evaluated.references[row]), _cut(evaluated.texts[row])
         lines = [
@@ -56,13 +55,13 @@ def choose(evaluated: Evaluated) -> Iterator[Example]:
         if evaluated.baseline:
             theirs = _cut(evaluated.baseline.texts[row])
             lines.append(Line("baseline", marked(theirs, reference)))
-        yield Example(f"Line {row + 1}, chrF {each[row]:.1f}", lines)
+        yield Example(f"Line {row + 1}, chrF {chrf[row]:.1f}", lines)
 
 
 def marked(text: str, other: str) -> list[Part]:
-    """The text in parts: words that it shares with the other text in order, and words that differ.
+    """Split a text into parts that the other text shares, in this order, and parts that differ.
 
-    Neighbouring words that differ are one part, with the space between them.
+    Adjacent words that differ are one part, with the space between them.
 
     >>> marked("a big house", "a house")
     [Part(text='a ', differs=False), Part(text='big', differs=True), Part(text=' house', ...)]
@@ -77,11 +76,11 @@ def marked(text: str, other: str) -> list[Part]:
             first, last = places[begin], places[end - 1]
             differs[first : last + 1] = [True] * (last + 1 - first)
     runs = itertools.groupby(zip(units, differs, strict=True), key=lambda pair: pair[1])
-    return [Part("".join(unit for unit, _ in run), one) for one, run in runs]
+    return [Part("".join(unit for unit, _ in run), differing) for differing, run in runs]
 
 
-def most_reordered(found: Sequence[Hypothesis]) -> Hypothesis | None:
-    """The sentence, of readable length, whose alignment steps back the furthest."""
+def most_reordered(hypotheses: Sequence[Hypothesis]) -> Hypothesis | None:
+    """The translation of readable length whose alignment moves backward the furthest."""
 
     def steps_back(h: Hypothesis) -> float:
         if not h.finished or not 8 <= len(h.tokens) <= 20:
@@ -89,7 +88,7 @@ def most_reordered(found: Sequence[Hypothesis]) -> Hypothesis | None:
         looks, sharp = h.alpha[:-1].argmax(1), h.alpha[:-1].max(1).mean()
         return float(np.maximum(looks[:-1] - looks[1:], 0).sum() * sharp)
 
-    readable = [h for h in found if h.tokens and max(h.alpha.shape) <= 60]
+    readable = [h for h in hypotheses if h.tokens and max(h.alpha.shape) <= 60]
     return max(readable, key=steps_back, default=None)
 
 

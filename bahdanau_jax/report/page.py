@@ -1,6 +1,6 @@
-"""Sections as one HTML page that needs nothing else: pictures inline, no addresses, no script.
+"""Sections as one self-contained HTML page: inline pictures, no links to other files, no script.
 
-Its colours follow the reader's light or dark, those of the pictures too.
+The colours of the page and its pictures follow the reader's light or dark mode.
 """
 
 import html
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from bahdanau_jax.report.document import Picture, Section, Table
 from bahdanau_jax.report.examples import Example, Part
 
-# Colours of the pictures, as the page's style names them; the others stay.
+# Colours of the pictures -> their names in the page's style. Other colours stay.
 COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "#000000": "var(--ink)",
@@ -28,7 +28,7 @@ COLOURS: Mapping[str, str] = MappingProxyType(
         "#009e73": "var(--green)",
     }
 )
-NUMBERS = 24  # characters of a cell above which its column is running text
+NUMBERS = 24  # a column with a cell above this many characters is running text
 
 
 def page(
@@ -37,17 +37,18 @@ def page(
     headline: Iterable[tuple[str, str, str]],
     sections: Sequence[Section],
 ) -> str:
-    """The whole document.
+    """The HTML document of a report.
 
     >>> page("Evaluation", "500 sentences", headline(scores), sections(evaluated))
     """
     style = resources.files("bahdanau_jax.report").joinpath("page.css").read_text(encoding="utf-8")
     links = "".join(
-        f'<li><a href="#{_anchor(one.title)}">{_text(one.title)}</a></li>' for one in sections
+        f'<li><a href="#{_anchor(section.title)}">{_text(section.title)}</a></li>'
+        for section in sections
     )
     cards = "".join(
-        f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd><dd>{_text(what)}</dd></div>"
-        for name, value, what in headline
+        f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd><dd>{_text(meaning)}</dd></div>"
+        for name, value, meaning in headline
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -90,7 +91,7 @@ def _table(table: Table, title: str) -> str:
         for name, *cells in table.rows
     )
     label = _text(f"{title}: {', '.join(filter(None, table.header))}")
-    # What scrolls sideways on a phone must be reachable by keyboard.
+    # A table that scrolls sideways must be reachable by keyboard.
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
         f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
@@ -98,13 +99,13 @@ def _table(table: Table, title: str) -> str:
 
 
 def _kind(cells: Sequence[str]) -> str:
-    """The attribute of a column: of running text, or of numbers."""
+    """The HTML attribute of a column's cells: a class for running text, "" for numbers."""
     return ' class="text"' if any(len(cell) > NUMBERS for cell in cells) else ""
 
 
 def _picture(picture: Picture) -> str:
-    drawn = inline(picture.figure, picture.name, picture.caption)
-    return f"<figure>\n{drawn}\n<figcaption>{_text(picture.caption)}</figcaption>\n</figure>\n"
+    svg = inline(picture.figure, picture.name, picture.caption)
+    return f"<figure>\n{svg}\n<figcaption>{_text(picture.caption)}</figcaption>\n</figure>\n"
 
 
 def _example(example: Example) -> str:
@@ -120,10 +121,10 @@ def _part(part: Part) -> str:
 
 
 def inline(figure: Figure, name: str, label: str) -> str:
-    """A figure as an SVG element of a page: ids of its own, colours of the page, no addresses."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="svg", transparent=True)
-    svg = drawn.getvalue().decode("utf-8")
+    """A figure as an SVG element of a page, with unique ids and the colours of the page."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", transparent=True)
+    svg = file.getvalue().decode("utf-8")
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.S)
     box = re.search(r'viewBox="0 0 ([\d.]+) [\d.]+"', svg)
@@ -136,7 +137,7 @@ def inline(figure: Figure, name: str, label: str) -> str:
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r"url\(#", f"url(#{name}-", svg)
     svg = re.sub(r'xlink:href="#', f'href="#{name}-', svg).replace("xlink:href", "href")
-    return re.sub("|".join(COLOURS), lambda found: COLOURS[found[0]], svg)
+    return re.sub("|".join(COLOURS), lambda match: COLOURS[match[0]], svg)
 
 
 def _anchor(title: str) -> str:

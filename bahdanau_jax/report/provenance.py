@@ -1,4 +1,4 @@
-"""How a run was made, as its folder says: the same report comes out whenever it is written."""
+"""The section on how a run was made, from the files of its folder."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,20 +9,20 @@ from bahdanau_jax.report.document import NOTHING, Section, Table
 from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics, read_record
 
-PACKAGES = ("bahdanau-jax", "jax", "python")  # whose versions are shown; record.json has more
-HASH = 12  # characters of a commit
+PACKAGES = ("bahdanau-jax", "jax", "python")  # versions that are shown; record.json has more
+HASH = 12  # characters of a commit that are shown
 
 
 def made(run: Run, scores: Mapping[str, Any]) -> Section:
-    """The checkpoint that was evaluated, and from record.json and metrics.jsonl how it was trained.
+    """The evaluated checkpoint, and its training from record.json and metrics.jsonl.
 
-    What they do not say is left out.
+    Values that these files lack are left out.
     """
     rows = [*_checkpoint(scores), *_progress(run), *_starts(read_record(run.folder))]
-    text = "From record.json and metrics.jsonl in the run folder, which say more."
+    text = "From record.json and metrics.jsonl in the run folder, which contain more."
     if not rows:
         return Section("How this run was made", f"{run.folder.resolve().name} has no record of it.")
-    return Section("How this run was made", text, (Table(("what", "value"), rows),))
+    return Section("How this run was made", text, (Table(("field", "value"), rows),))
 
 
 def _checkpoint(scores: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -43,23 +43,23 @@ def _progress(run: Run) -> Iterator[tuple[str, str]]:
     if best:
         top = max(best, key=lambda line: line["dev_score"])
         metric = run.config.training.dev_metric
-        value = abs(top["dev_score"])  # the loss is kept with its sign turned
+        value = abs(top["dev_score"])  # the dev score of the loss is its negative
         yield "best dev score", f"{metric} {value:.4g}, at step {top['step']:,}"
 
 
 def _starts(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Of the first start, and how often the run went on."""
+    """The first start, and the times when the run was resumed."""
     if not record:
         return
     first = record[0]
     yield "command", _command(first.get("command"))
     yield "started", _time(first)
-    for one in record[1:]:
-        yield "went on", f"{_time(one)}, from step {one.get('step', NOTHING)}"
+    for start in record[1:]:
+        yield "resumed", f"{_time(start)}, from step {start.get('step', NOTHING)}"
     yield "seed", str(first.get("seed", NOTHING))
-    found = first.get("devices") or {}
-    kind, count = found.get("kind", NOTHING), found.get("count", NOTHING)
-    yield "devices", f"{count} x {kind}, {found.get('processes', 1)} process(es)"
+    devices = first.get("devices") or {}
+    kind, count = devices.get("kind", NOTHING), devices.get("count", NOTHING)
+    yield "devices", f"{count} x {kind}, {devices.get('processes', 1)} process(es)"
     yield "platform", str(first.get("platform", NOTHING))
     versions = first.get("versions") or {}
     yield "versions", ", ".join(f"{name} {versions.get(name, NOTHING)}" for name in PACKAGES)
@@ -69,7 +69,7 @@ def _starts(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def _command(words: Any) -> str:
-    """As it was typed: the program's name without its folder."""
+    """The command line, with the program's name without its folder."""
     if not isinstance(words, list) or not words:
         return NOTHING
     program, *rest = map(str, words)
@@ -77,7 +77,8 @@ def _command(words: Any) -> str:
 
 
 def _time(start: Mapping[str, Any]) -> str:
-    """
+    """The time of a start in UTC.
+
     >>> _time({"time": "2025-03-01T12:30:59+00:00"})
     '2025-03-01 12:30 UTC'
     """
@@ -86,7 +87,8 @@ def _time(start: Mapping[str, Any]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """
+    """Seconds in hours and minutes, or in minutes and seconds.
+
     >>> duration(158.6), duration(9000)
     ('2 min 39 s', '2 h 30 min')
     """

@@ -1,4 +1,4 @@
-"""A report as a folder: scores.json, report.md, index.html, and its pictures as SVG and PNG."""
+"""Writes a report as a folder: scores.json, report.md, index.html, and pictures as SVG and PNG."""
 
 import json
 import math
@@ -20,7 +20,7 @@ PICTURES = ("bleu_by_length", "reliability", "alignment", "curves")
 def publish(
     folder: Path, title: str, subtitle: str, scores: Mapping[str, Any], parts: Sequence[Section]
 ) -> None:
-    """Write the folder; files of other names in it stay, pictures of an earlier report do not.
+    """Write the folder. Pictures of an earlier report are removed, and other files stay.
 
     Raises OSError where it cannot be written.
     """
@@ -38,25 +38,25 @@ def publish(
 
 
 def finite(value: Any) -> Any:
-    """JSON has no NaN or infinity: None stands for a number that does not exist.
+    """The value with None in place of NaN and infinity, which JSON does not have.
 
     >>> finite({"a": [math.nan, 1.0]})
     {'a': [None, 1.0]}
     """
     if isinstance(value, Mapping):
-        return {name: finite(one) for name, one in value.items()}
+        return {name: finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_json(scores: Mapping[str, Any]) -> str:
-    """All scores as one object; null stands for a number that does not exist."""
+    """All scores as one JSON object, with null for undefined numbers."""
     return json.dumps(finite(scores), indent=2, allow_nan=False) + "\n"
 
 
 def markdown(title: str, subtitle: str, parts: Sequence[Section]) -> Iterator[str]:
-    """The report's lines."""
+    """The lines of the report in Markdown."""
     yield from (f"# {_plain(title)}", "", _plain(subtitle), "")
     for part in parts:
         yield from (f"## {part.title}", "")
@@ -74,7 +74,7 @@ def markdown(title: str, subtitle: str, parts: Sequence[Section]) -> Iterator[st
 
 
 def rows(table: Table) -> Iterator[str]:
-    """A table's lines in Markdown."""
+    """The lines of a table in Markdown."""
     yield f"| {' | '.join(map(_plain, table.header))} |"
     yield f"|---|{'---:|' * (len(table.header) - 1)}"
     for row in table.rows:
@@ -86,7 +86,7 @@ def _part(part: Part) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is."""
+    """The text with the special characters of Markdown escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#~$])", r"\\\1", text)
 
 

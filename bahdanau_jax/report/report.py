@@ -1,4 +1,4 @@
-"""A run folder becomes its report: scores on test pairs, baselines, samples and pictures."""
+"""Writes the report on a run: scores on test pairs, baselines, samples and pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,10 +23,10 @@ from bahdanau_jax.run_folder import CHECKPOINTS
 from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics
 
-SAMPLES = 10  # translations shown
-CURVE = 5  # evaluations that make a curve; fewer are a table
-SCORE = "dev_score"  # one of the other dev scores again, with the sign that makes more better
-# Columns of that table -> field of metrics.jsonl, format.
+SAMPLES = 10  # the number of translations that are printed
+CURVE = 5  # the least number of evaluations for a curve; fewer are shown as a table
+SCORE = "dev_score"  # a copy of another dev score, with the sign that makes higher better
+# Column of the table of evaluations -> (field of metrics.jsonl, format).
 DEV = MappingProxyType(
     {
         "dev loss": ("dev_loss", ".3f"),
@@ -38,11 +38,11 @@ DEV = MappingProxyType(
 
 
 def write(run: Run, reporter: Reporter = SILENT) -> str:
-    """Score a run on its test pairs, fill its folder's report/, and return what there is to read.
+    """Score a run on its test pairs, write report/ in its folder, and return a summary to print.
 
-    The report of `bahdanau evaluate`, with curves.svg, steps.svg and, where the corpus has gold
-    alignments, AER; samples.jsonl has the translations. A run without test pairs gets its training
-    curves alone. `reporter` is told of the stages.
+    The report is that of `bahdanau evaluate`, with curves.svg, steps.svg, the translations in
+    samples.jsonl and, where the corpus has gold alignments, AER. A run without test pairs gets only
+    its training curves. `reporter` shows the stages.
     """
     folder = run.folder / "report"
     folder.mkdir(exist_ok=True)
@@ -50,23 +50,23 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
     if not run.config.data.test:
         for picture in training.pictures:
             save(picture.figure, folder / f"{picture.name}.svg")
-        drawn = [f"Training curves: {folder / one.name}.svg" for one in training.pictures]
-        return " ".join(["No test pairs are configured.", *drawn])
+        files = [f"Training curves: {folder / each.name}.svg" for each in training.pictures]
+        return " ".join(["No test pairs are configured.", *files])
     pairs = list(data.pairs(run.config.data.test, run.config.data))
     sources, references = ([p[side] for p in pairs] for side in (0, 1))
     evaluated = evaluate(run, sources, references, reporter=reporter)
     table, parts = evaluated.scores, sections(evaluated)
     if gold := _gold(run):
         reporter.stage("comparing with the gold alignments and the training text")
-        added = _alignment_scores(evaluated.alphas, gold)
-        added |= _corpus_facts(run, gold, sources, references)
-        table |= added
-        parts.insert(1, _corpus(added))
+        measures = _alignment_scores(evaluated.alphas, gold)
+        measures |= _corpus_facts(run, gold, sources)
+        table |= measures
+        parts.insert(1, _corpus(measures))
     parts.insert(-1, training)
     parts.append(provenance.made(run, table))
     reporter.stage("drawing and writing the report")
-    hypothesis.write_lines(folder / "samples.jsonl", evaluated.found)
-    if (shown := most_reordered(evaluated.found)) is not None:
+    hypothesis.write_lines(folder / "samples.jsonl", evaluated.hypotheses)
+    if (shown := most_reordered(evaluated.hypotheses)) is not None:
         save(figures.steps(shown), folder / "steps.svg")
     publish(folder, f"Report on {run.folder.resolve().name}", summary(run, evaluated), table, parts)
     return "\n".join(
@@ -76,20 +76,20 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
 
 
 def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
-    """The report on any test set, and the translations, in a folder.
+    """Write the report on any test set, and the translations, to a folder.
 
     >>> write_evaluation(Path("out"), run, evaluate(run, sources, references))
     """
     parts = [*sections(evaluated), provenance.made(run, evaluated.scores)]
     title = f"Evaluation of {run.folder.resolve().name}"
     publish(folder, title, summary(run, evaluated), evaluated.scores, parts)
-    hypothesis.write(folder, evaluated.found)
+    hypothesis.write(folder, evaluated.hypotheses)
 
 
 def summary(run: Run, evaluated: Evaluated) -> str:
-    """What was evaluated, in a line, and which better checkpoints could not be read."""
+    """One line: the test set, the model, and better checkpoints that could not be read."""
     config, chosen = run.config, run.chosen
-    steps = [str(one) for one in chosen.used] if chosen else []
+    steps = [str(checkpoint) for checkpoint in chosen.used] if chosen else []
     warnings = chosen.warnings(Path(CHECKPOINTS)) if chosen else []
     return (
         f"{len(evaluated.sources):,} sentences, {config.data.source_language} to "
@@ -101,19 +101,19 @@ def summary(run: Run, evaluated: Evaluated) -> str:
 
 
 def _training(run: Run) -> Section:
-    """Curves over the updates; of few evaluations a table, and in the picture their loss alone."""
+    """The section of the training curves. Fewer than CURVE evaluations become a table."""
     metrics = read_metrics(run.folder)
     if not metrics:
-        return Section("Training", "No update was made here: these weights are where it began.")
+        return Section("Training", "This run has no updates: its weights are the initial ones.")
     evaluations = [line for line in metrics if "dev_loss" in line]
-    kept = ("step", "loss", "dev_loss") if len(evaluations) < CURVE else ()
-    drawn = [
-        {name: value for name, value in line.items() if name in kept or not kept and name != SCORE}
-        for line in metrics
-    ]
+    fields = {name for line in metrics for name in line} - {SCORE}
+    is_short = len(evaluations) < CURVE
+    if is_short:
+        fields &= {"step", "loss", "dev_loss"}
+    drawn = [{name: value for name, value in line.items() if name in fields} for line in metrics]
     curves = Picture("curves", figures.curves(drawn), "Loss per word over the updates.")
     text = "The loss of a word is -log p, in training and on the dev pairs."
-    if not kept:
+    if not is_short:
         curves = curves._replace(caption="Loss per word and dev scores over the updates.")
         return Section("Training", text, pictures=(curves,))
     rows = [_evaluation(line) for line in evaluations]
@@ -127,26 +127,27 @@ def _evaluation(line: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _corpus(scores: dict[str, float]) -> Section:
-    """What gold alignments say of the model and of the corpus."""
+    """The section of scores against gold alignments, and of statistics of the corpus."""
     rows = [
-        (name, f"{scores[name]:.{decimals}f}", what)
-        for name, decimals, what in SHOWN
+        (name, f"{scores[name]:.{decimals}f}", meaning)
+        for name, decimals, meaning in SHOWN
         if name in scores
     ]
     text = (
-        "The corpus says which words belong together. A link of this model joins a target word of "
-        "the reference to the source word that it looks at most. AER is the alignment error rate "
-        "of its links, from 0 for no error to 1. The other numbers say how hard the corpus is."
+        "The corpus has gold links between words. The links of this model join each target word "
+        "of the reference to the source word with the largest attention weight. AER is the "
+        "alignment error rate of these links, from 0 for no error to 1. The other numbers show how "
+        "hard the corpus is."
     )
     return Section("Gold alignments", text, (Table(("measure", "value", "what it is"), rows),))
 
 
 def _gold(run: Run) -> list[AlignedPair]:
-    """Gold alignments of the test pairs, where the corpus has them."""
+    """The test pairs with gold alignments; [] where the corpus has none."""
     addresses = [corpus.address for corpus in data.corpora(run.config.data.test)]
     if not all(map(data.is_aligned, addresses)):
         return []
-    return [pair for one in addresses for pair in data.aligned_pairs(one, run.config.data)]
+    return [pair for address in addresses for pair in data.aligned_pairs(address, run.config.data)]
 
 
 def _alignment_scores(
@@ -154,16 +155,15 @@ def _alignment_scores(
 ) -> dict[str, float]:
     """AER of the model's alignment of the references, and of the diagonal.
 
-    Nothing where the model's tokens are not the words that gold links count.
+    {} where the tokens of the model are not the words that the gold links count.
     """
-    known = [alpha for alpha in alphas if alpha is not None]
-    sizes = [alpha.shape for alpha in known]
-    if sizes != [_size(pair) for pair in gold]:
+    matrices = [alpha for alpha in alphas if alpha is not None]
+    if [alpha.shape for alpha in matrices] != [_size(pair) for pair in gold]:
         return {}
     sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
     diagonal = [alignment.diagonal(len(pair.source), len(pair.target)) for pair in gold]
-    ours = alignment.alignment_scores([links(alpha) for alpha in known], sure, possible)
-    shared = [links(alignment.share(alpha)) for alpha in known]
+    ours = alignment.alignment_scores([links(alpha) for alpha in matrices], sure, possible)
+    shared = [links(alignment.share(alpha)) for alpha in matrices]
     return {
         "AER": ours.aer,
         "alignment-precision": ours.precision,
@@ -174,14 +174,14 @@ def _alignment_scores(
 
 
 def _size(pair: AlignedPair) -> tuple[int, int]:
-    """Of its alignment matrix, EOS counted on both sides."""
+    """The shape of its alignment matrix, with EOS on both sides."""
     return len(pair.target) + 1, len(pair.source) + 1
 
 
 def _corpus_facts(
-    run: Run, gold: Sequence[AlignedPair], sources: Sequence[str], references: Sequence[str]
+    run: Run, gold: Sequence[AlignedPair], sources: Sequence[str]
 ) -> dict[str, float]:
-    """How hard the corpus is: what needs no learning scores on it."""
+    """Statistics that show how hard the corpus is, and the score of a dictionary."""
     facts: dict[str, float] = {
         "mean-source-words": float(np.mean([len(pair.source) for pair in gold])),
         "crossing-share": float(np.mean([crosses(pair.sure) for pair in gold])),
@@ -195,15 +195,15 @@ def _corpus_facts(
 
 
 def _seen(run: Run, sources: Sequence[str]) -> int:
-    """How many of the test sentences, `sources`, are in the training text, too."""
+    """The number of test sentences, `sources`, that are also in the training text."""
     settings = run.config.data
     test, train = data.corpora(settings.test), data.corpora(settings.train)
-    wanted, found = set(sources), set()
+    wanted, seen = set(sources), set()
     for corpus in train:
-        if not all(data.are_apart(corpus.address, one.address) for one in test):
-            read = data.pairs(corpus.address, settings)
-            found.update(pair.source for pair in read if pair.source in wanted)
-    return sum(source in found for source in sources)
+        if not all(data.are_apart(corpus.address, other.address) for other in test):
+            pairs = data.pairs(corpus.address, settings)
+            seen.update(pair.source for pair in pairs if pair.source in wanted)
+    return sum(source in seen for source in sources)
 
 
 def crosses(links) -> bool:
@@ -222,7 +222,7 @@ def _samples(sources: Sequence[str], references: Sequence[str], texts: Sequence[
     return lines[:-1]
 
 
-# What is printed, in this order, where it was measured: name, decimals, explanation.
+# The scores that are printed, in this order, where they exist: name, decimals, explanation.
 SHOWN = (
     ("BLEU", 1, ""),
     ("BLEU-lowercased", 1, ""),
@@ -230,9 +230,9 @@ SHOWN = (
     ("chrF", 1, ""),
     ("exact", 3, "share of sentences that equal the reference"),
     ("PSA", 3, "matching positions, empty targets corrected"),
-    ("PSA-seed", 3, "the same, an empty target counting 0"),
+    ("PSA-seed", 3, "the same, with 0 for an empty target"),
     ("AER", 3, "alignment error rate against the gold links"),
-    ("AER-share", 3, "the same, each weight divided by all looks at its source word"),
+    ("AER-share", 3, "the same, each weight divided by the total attention to its source word"),
     ("AER-diagonal", 3, "alignment error rate of the diagonal, which needs no model"),
     ("BLEU-word-for-word", 1, "BLEU of a dictionary that keeps the order of words"),
     ("mean-source-words", 1, "mean number of source words in a test sentence"),
@@ -244,10 +244,10 @@ SHOWN = (
 
 def _summary(table: dict[str, Any]) -> list[str]:
     lines = []
-    for name, decimals, what in SHOWN:
+    for name, decimals, meaning in SHOWN:
         if name not in table or (name == "unfinished" and not table[name]):
             continue
-        if name == "BLEU" and table.get("test-in-training") == 0:  # which is not always counted
-            what = "on unseen sentences"
-        lines.append(f"{name} {table[name]:.{decimals}f}" + (f"   ({what})" if what else ""))
+        if name == "BLEU" and table.get("test-in-training") == 0:  # None where it is not counted
+            meaning = "on unseen sentences"
+        lines.append(f"{name} {table[name]:.{decimals}f}" + (f"   ({meaning})" if meaning else ""))
     return lines

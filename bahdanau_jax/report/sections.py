@@ -1,4 +1,4 @@
-"""What a report says of the scores of a test set."""
+"""The sections of a report on the scores of a test set."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -10,13 +10,12 @@ from bahdanau_jax.report import examples
 from bahdanau_jax.report.document import Picture, Section, Table, number, span
 from bahdanau_jax.report.test_scores import Evaluated
 
-# Who wrote what is compared, in a reader's words.
+# Key in the scores -> the name of the system in the report.
 SYSTEMS: Mapping[str, str] = MappingProxyType(
     {"output": "this model", "baseline": "baseline", "reference": "reference"}
 )
 
-
-# Scores of whole sequences, from 0 to 1, each the mean over the sentences of what is said here. For
+# Scores of whole sequences, from 0 to 1 -> the value whose mean over the sentences they are. For
 # all but the first, a translation is cut to the length of its reference.
 SEQUENCES: Mapping[str, str] = MappingProxyType(
     {
@@ -32,14 +31,14 @@ SEQUENCES: Mapping[str, str] = MappingProxyType(
 
 
 def headline(scores: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """(name, number, what it is) of the few numbers that a report begins with."""
-    again = scores["repetition"]["output"]["sentences"]["any"]
-    own = scores["repetition"]["reference"]["sentences"]["any"]
+    """(name, number, meaning) of the main scores, for the head of a report."""
+    ours = scores["repetition"]["output"]["sentences"]["any"]
+    theirs = scores["repetition"]["reference"]["sentences"]["any"]
     return [
         ("BLEU", number(scores["BLEU"]), "95%: " + span(scores["intervals"]["BLEU"])),
         ("chrF", number(scores["chrF"]), "95%: " + span(scores["intervals"]["chrF"])),
         ("length", number(scores["length-ratio"], ".2f"), "words for each of the references"),
-        ("repetition", number(again, ".1%"), f"of sentences; references {number(own, '.1%')}"),
+        ("repetition", number(ours, ".1%"), f"of sentences; references {number(theirs, '.1%')}"),
         ("ECE", number(scores["ECE"], ".3f"), "confidence against accuracy, 0 is best"),
     ]
 
@@ -56,10 +55,10 @@ def sections(evaluated: Evaluated) -> list[Section]:
         _calibration(scores["calibration"]),
         Section(
             "Examples",
-            "The first sentences, and those whose translations share the fewest character "
-            "n-grams with the reference (chrF of the sentence). Words of a translation that the "
-            "reference does not have there are underlined, and so are the reference's words that "
-            "this model did not write.",
+            "The first sentences, and those with the lowest sentence chrF, which compares "
+            "character n-grams with the reference. Words of a translation that differ from the "
+            "reference are underlined, and so are the reference's words that this model did not "
+            "write.",
             examples=tuple(examples.choose(evaluated)),
         ),
         _method(scores),
@@ -80,13 +79,13 @@ def _metrics(scores: Mapping[str, Any]) -> Section:
     if comparison:
         text += (
             f" The baseline is {comparison['baseline']}. The difference is this model's score less "
-            "the baseline's; p is the probability of so large a difference by chance, by paired "
-            "bootstrap and by approximate randomisation; wins is the share of resamples in which "
-            "this model scores higher."
+            "the baseline's; p is the probability of a difference of this size by chance, by "
+            "paired bootstrap and by approximate randomisation; wins is the share of resamples in "
+            "which this model scores higher."
         )
         header = ("metric", "baseline", "difference", "95% interval", "wins", "p boot.", "p rand.")
-        found = comparison["metrics"]
-        tables.append(Table(header, [_compared(name, found[name]) for name in names]))
+        metrics = comparison["metrics"]
+        tables.append(Table(header, [_compared(name, metrics[name]) for name in names]))
     exact = Table(
         ("whole sequences", "score", "mean over the sentences of"),
         [(name, number(scores[name], ".3f"), SEQUENCES[name]) for name in SEQUENCES],
@@ -94,15 +93,15 @@ def _metrics(scores: Mapping[str, Any]) -> Section:
     return Section("Scores", text, (*tables, exact))
 
 
-def _compared(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
+def _compared(name: str, metric: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         name,
-        number(one["baseline"]),
-        number(one["difference"], "+.1f"),
-        span(one["interval"], "+.1f"),
-        number(one["wins"], ".1%"),
-        number(one["p_bootstrap"], ".4f"),
-        number(one["p_randomization"], ".4f"),
+        number(metric["baseline"]),
+        number(metric["difference"], "+.1f"),
+        span(metric["interval"], "+.1f"),
+        number(metric["wins"], ".1%"),
+        number(metric["p_bootstrap"], ".4f"),
+        number(metric["p_randomization"], ".4f"),
     )
 
 
@@ -113,23 +112,19 @@ def _length(scores: Mapping[str, Any]) -> Section:
     for name in systems:
         header = (*header, f"BLEU, {SYSTEMS[name]}", "95% interval")
     rows = []
-    for place, one in enumerate(part["output"]):
-        cells = (one["name"], f"{one['sentences']:,}")
-        for name in systems:
-            cells = (
-                *cells,
-                number(part[name][place]["score"]),
-                span(part[name][place]["interval"]),
-            )
+    for bins in zip(*(part[name] for name in systems), strict=True):
+        cells = (bins[0]["name"], f"{bins[0]['sentences']:,}")
+        for each in bins:
+            cells = (*cells, number(each["score"]), span(each["interval"]))
         rows.append(cells)
-    filled = {name: [one for one in part[name] if one["sentences"]] for name in systems}
+
+    def values(name: str, field: str) -> dict[float, Any]:
+        return {each["words"]: each[field] for each in part[name] if each["sentences"]}
+
     drawing = figures.bleu_by_length(
-        {SYSTEMS[name]: {one["words"]: one["score"] for one in filled[name]} for name in systems},
-        {
-            SYSTEMS[name]: {one["words"]: one["interval"] for one in filled[name]}
-            for name in systems
-        },
-        {one["words"]: one["sentences"] for one in filled["output"]},
+        {SYSTEMS[name]: values(name, "score") for name in systems},
+        {SYSTEMS[name]: values(name, "interval") for name in systems},
+        values("output", "sentences"),
         unit=part["unit"],
     )
     caption = "BLEU by source length, at each bin's mean length; the shade is the 95% interval."
@@ -147,12 +142,12 @@ def _no_unk(scores: Mapping[str, Any]) -> Section:
         text = (
             f"{part['sentences']:,} of {scores['sentences']:,} sentences "
             f"({number(part['share'], '.1%')}) have no unknown word in source and reference. They "
-            "were searched again with UNK banned from the output: the second column of the paper's "
-            "Table 1."
+            "were translated again with UNK banned from the output, as in the second column of the "
+            "paper's Table 1."
         )
     else:
         text = (
-            "This model's vocabulary writes any word in smaller pieces, so the subset without "
+            "The vocabulary of this model splits any word into known pieces, so the subset without "
             f"unknown words is all {part['sentences']:,} sentences."
         )
     rows = [
@@ -178,21 +173,20 @@ def _output(scores: Mapping[str, Any]) -> Section:
 
     rows = [
         row("words", lambda s: lengths[s]["words"], ",d"),
-        row("words for each of the reference", lambda s: lengths[s]["ratio"], ".3f"),
+        row("words for each word of the reference", lambda s: lengths[s]["ratio"], ".3f"),
         row("empty lines", lambda s: lengths[s]["empty"], ",d"),
         row("sentences that repeat", lambda s: repetition[s]["sentences"]["any"], ".1%"),
     ]
     for n in "1234":
-        rows.append(
-            row(f"… {n}-gram at once", lambda s, n=n: repetition[s]["sentences"][n], ".1%"),
-        )
+        label = f"… {n}-gram at once"
+        rows.append(row(label, lambda s, n=n: repetition[s]["sentences"][n], ".1%"))
     for n in "1234":
         rows.append(row(f"{n}-grams seen before", lambda s, n=n: repetition[s]["again"][n], ".1%"))
     text = (
-        f"Search ended {number(scores['unfinished'], '.1%')} of the sentences at the limit of "
-        f"length, before EOS; {number(scores['UNK'], '.2%')} of the output tokens are UNK. A "
-        "sentence repeats where an n-gram of 1 to 4 words follows itself at once; n-grams seen "
-        "before are those that the same sentence already had (seq-rep-n, arXiv 1908.04319)."
+        f"{number(scores['unfinished'], '.1%')} of the translations reached the length limit "
+        f"before EOS; {number(scores['UNK'], '.2%')} of the output tokens are UNK. A sentence "
+        "repeats if an n-gram of 1 to 4 words directly follows itself; n-grams seen before already "
+        "occur in the same sentence (seq-rep-n, arXiv 1908.04319)."
     )
     return Section("Output", text, (Table(("", *(SYSTEMS[s] for s in systems)), rows),))
 
@@ -202,23 +196,23 @@ def _attention(evaluated: Evaluated) -> Section:
     rows = [
         (
             name,
-            number(one["mean"], ".2f"),
-            number(one["little"], ".1%"),
-            number(one["much"], ".1%"),
-            f"{one['words']:,}",
+            number(coverage["mean"], ".2f"),
+            number(coverage["little"], ".1%"),
+            number(coverage["much"], ".1%"),
+            f"{coverage['words']:,}",
         )
-        for name, one in (("own output", part["output"]), ("references", part["reference"]))
+        for name, coverage in (("own output", part["output"]), ("references", part["reference"]))
     ]
     text = (
         "The total attention that each source token gets from all target tokens (coverage, "
-        "arXiv 1601.04811): little is below 0.1, as for a word left out; much is above 2, as for "
-        "one translated twice. EOS of the source is not counted."
+        "arXiv 1601.04811): little is below 0.1, as for an omitted word; much is above 2, as for a "
+        "word that is translated twice. EOS of the source is not counted."
     )
     header = ("attention for the", "mean", "little", "much", "source tokens")
     pictures = ()
-    if (best := examples.most_reordered(evaluated.found)) is not None:
+    if (best := examples.most_reordered(evaluated.hypotheses)) is not None:
         caption = (
-            "Alignment of the sentence whose order changes most; faint cells get little attention."
+            "Alignment of the sentence with the most reordering; faint cells have small weights."
         )
         pictures = (Picture("alignment", figures.alignment(best), caption),)
     return Section("Attention", text, (Table(header, rows),), pictures)
@@ -226,8 +220,8 @@ def _attention(evaluated: Evaluated) -> Section:
 
 def _calibration(part: Mapping[str, Any]) -> Section:
     text = (
-        "Confidence is the probability of the likeliest next word when the words before are the "
-        "reference's; it is right where that is the reference's word. ECE is the mean distance of "
+        "Confidence is the probability of the likeliest next word under teacher forcing; accuracy "
+        "is the share of these words that equal the reference's. ECE is the mean difference of "
         "confidence and accuracy over bins of confidence (arXiv 1706.04599, 1903.00802)."
     )
     if part["left-out"]:
@@ -243,10 +237,10 @@ def _calibration(part: Mapping[str, Any]) -> Section:
     pictures = ()
     if part["words"]:
         bins = {
-            f"bins of {name.replace('-', ' ')}": [calibration.ConfidenceBin(**one) for one in some]
-            for name, some in part["bins"].items()
+            f"bins of {name.replace('-', ' ')}": [calibration.ConfidenceBin(**b) for b in bins]
+            for name, bins in part["bins"].items()
         }
-        caption = "Reliability: above the dotted line, the model is right more often than it says."
+        caption = "Reliability: above the dotted line, accuracy is higher than confidence."
         pictures = (Picture("reliability", figures.reliability(bins), caption),)
     return Section("Calibration", text, (Table(("teacher-forced", "value"), rows),), pictures)
 
@@ -255,8 +249,8 @@ def _method(scores: Mapping[str, Any]) -> Section:
     search, settings = _values(scores["search"]), _values(scores["settings"])
     return Section(
         "How it was measured",
-        "Intervals and tests resample sentences with this seed, and are those that sacreBLEU "
-        "computes with the same seed and numbers.",
+        "Intervals and tests resample sentences with this seed. They equal those of sacreBLEU with "
+        "the same seed and numbers of resamples.",
         (
             Table(("score", "signature"), list(_signatures(scores))),
             Table(("search", "value"), search),
@@ -266,9 +260,12 @@ def _method(scores: Mapping[str, Any]) -> Section:
 
 
 def _values(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values, without those that are not set."""
-    listed = {name: value for name, value in settings.items() if value is not None}
-    return [(name.replace("_", " "), str(value).strip("()")) for name, value in listed.items()]
+    """Names and values of the settings that are not None."""
+    return [
+        (name.replace("_", " "), str(value).strip("()"))
+        for name, value in settings.items()
+        if value is not None
+    ]
 
 
 def _signatures(scores: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A model's output on a test set becomes numbers: all that a report says, as one JSON object."""
+"""Evaluates a model on a test set: computes all numbers of a report as one JSON object."""
 
 import dataclasses
 import math
@@ -21,29 +21,29 @@ from bahdanau_jax.report import token_predictions
 from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.trained import Run
 
-WORDS = "words"  # the vocabulary that has unknown words, and no other way to write them
+WORDS = "words"  # the kind of vocabulary that has unknown words
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to evaluate; the values that are written beside the scores."""
+    """The settings of an evaluation, which are written to scores.json too."""
 
     tokenize: str = "13a"  # sacreBLEU's tokeniser for BLEU: a name of evaluation.TOKENIZERS
     resamples: int = significance.RESAMPLES  # of the bootstrap
     shuffles: int = significance.SHUFFLES  # of approximate randomisation
     seed: int = significance.SEED
     length_bins: tuple[int, ...] = EDGES
-    beam_size: int | None = None  # None: as the run is configured
-    max_ratio: float | None = None  # likewise
+    beam_size: int | None = None  # None: that of the run's configuration
+    max_ratio: float | None = None  # None: that of the run's configuration
 
     def search(self) -> dict[str, Any]:
-        """The settings of the search that are not as the run is configured."""
-        given = {"beam_size": self.beam_size, "max_ratio": self.max_ratio}
-        return {name: value for name, value in given.items() if value is not None}
+        """The settings of the search that replace those of the run."""
+        settings = {"beam_size": self.beam_size, "max_ratio": self.max_ratio}
+        return {name: value for name, value in settings.items() if value is not None}
 
 
 class Baseline(NamedTuple):
-    """Another system's translations of the same sentences."""
+    """The translations of the same sentences by another system."""
 
     name: str
     texts: Sequence[str]
@@ -51,18 +51,18 @@ class Baseline(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What went in, what the model wrote, and what it is worth."""
+    """A test set, its translations by the model, and their scores."""
 
     sources: Sequence[str]
     references: Sequence[str]
-    found: Sequence[Hypothesis]
+    hypotheses: Sequence[Hypothesis]
     baseline: Baseline | None
-    scores: dict[str, Any]  # as `evaluate` documents
-    alphas: Sequence[Any] = ()  # of the references, as forcing.Predictions has them
+    scores: dict[str, Any]  # see `evaluate`
+    alphas: Sequence[Any] = ()  # of the references: those of token_predictions.Predictions
 
     @property
     def texts(self) -> list[str]:
-        return [best.text for best in self.found]
+        return [best.text for best in self.hypotheses]
 
 
 def evaluate(
@@ -73,22 +73,21 @@ def evaluate(
     baseline: Baseline | None = None,
     reporter: Reporter = SILENT,
 ) -> Evaluated:
-    """Translate `sources` and measure all that is known to measure about the translations.
+    """Translate `sources` and compute all scores of the translations.
 
-    `scores` holds those of `scores.table`, the headline of each part beside them (BLEU-no-UNK,
-    length-ratio, unfinished, UNK, perplexity, ECE), and each part under its own name: intervals,
-    comparison (with a baseline), by-length, no-UNK, lengths, repetition, coverage, calibration,
-    settings, search, checkpoint. A function of its arguments: twice the same run gives twice the
-    same numbers.
-    Raises ValueError where there are no sentences, or not as many on each side.
+    `scores` of the result contains the scores of `scores.table`, the main score of each part
+    (BLEU-no-UNK, length-ratio, unfinished, UNK, perplexity, ECE), and each part under its own name:
+    intervals, comparison (with a baseline), by-length, no-UNK, lengths, repetition, coverage,
+    calibration, settings, search, checkpoint. The same arguments give the same numbers. Raises
+    ValueError for an empty test set, or for different numbers of lines.
 
     >>> evaluate(load("runs/quickstart"), sources, references).scores["BLEU"]
     """
     check(sources, references, settings, baseline)
     tokenize = run.codecs[1].tokenizer.tokenize
     translating = reporter.stage("translating the test set", len(sources), "lines")
-    found = run.translate(sources, advance=translating.advance, **settings.search())
-    texts = [best.text for best in found]
+    hypotheses = run.translate(sources, advance=translating.advance, **settings.search())
+    texts = [best.text for best in hypotheses]
     ours = scores.tallies(texts, references, tokenize, settings.tokenize)
     theirs = (
         scores.tallies(baseline.texts, references, tokenize, settings.tokenize) if baseline else {}
@@ -103,10 +102,10 @@ def evaluate(
         "intervals": _intervals(ours, settings),
         "comparison": _comparison(ours, theirs, baseline, settings) if baseline else None,
         "by-length": _by_length(run, sources, ours["BLEU"], theirs.get("BLEU"), settings),
-        "no-UNK": _no_unk(run, sources, references, found, settings, reporter),
+        "no-UNK": _no_unk(run, sources, references, hypotheses, settings, reporter),
         "lengths": _lengths(words),
         "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
-        "coverage": _coverage(found, predicted),
+        "coverage": _coverage(hypotheses, predicted),
         "calibration": _calibration(predicted),
         "settings": dataclasses.asdict(settings),
         "search": dataclasses.asdict(_decoding(run, settings)),
@@ -118,7 +117,7 @@ def evaluate(
         "BLEU-no-UNK": parts["no-UNK"]["BLEU"],
         **scores.sequence_table(texts, references, tokenize),
         "length-ratio": behaviour.length_ratio(words["output"], words["reference"]),
-        **_faults(run, found),
+        **_faults(run, hypotheses),
         "perplexity": parts["calibration"]["perplexity"],
         "ECE": parts["calibration"]["ECE"],
         "signature": ours["BLEU"].signature,
@@ -126,7 +125,7 @@ def evaluate(
         "tokenized-signature": ours["BLEU-tokenized"].signature,
     }
     table |= {name: part for name, part in parts.items() if part is not None}
-    return Evaluated(sources, references, found, baseline, table, predicted.alphas)
+    return Evaluated(sources, references, hypotheses, baseline, table, predicted.alphas)
 
 
 def check(
@@ -135,12 +134,12 @@ def check(
     settings: Settings,
     baseline: Baseline | None = None,
 ) -> None:
-    """Before the search, which takes a while. Raises ValueError as `evaluate` does."""
+    """Check the arguments of `evaluate` before its long search. Raises ValueError as it does."""
     sides = {"references": references} | ({"baseline": baseline.texts} if baseline else {})
     for name, lines in sides.items():
         if len(lines) != len(sources):
             raise ValueError(f"{len(sources)} sources but {len(lines)} lines of the {name}")
-    # Names and numbers that are wrong are said by those who use them.
+    # These functions raise errors for wrong names and numbers.
     tally = scores.tallies(references[:1], references[:1], str, settings.tokenize)["BLEU"]
     by_length([1], tally, settings.length_bins, settings.resamples, settings.seed)
     if settings.shuffles < 1:
@@ -148,18 +147,21 @@ def check(
 
 
 def _intervals(tallies: Mapping[str, Tally], settings: Settings) -> dict[str, Any]:
-    found = significance.intervals(tallies, settings.resamples, settings.seed)
-    return {name: list(interval) for name, interval in found.items()}
+    intervals = significance.intervals(tallies, settings.resamples, settings.seed)
+    return {name: list(interval) for name, interval in intervals.items()}
 
 
 def _comparison(
     ours: Mapping[str, Tally], theirs: Mapping[str, Tally], baseline: Baseline, settings: Settings
 ) -> dict[str, Any]:
-    found = significance.compare(ours, theirs, settings.resamples, settings.shuffles, settings.seed)
+    metrics = significance.compare(
+        ours, theirs, settings.resamples, settings.shuffles, settings.seed
+    )
     return {
         "baseline": baseline.name,
         "metrics": {
-            name: one._asdict() | {"interval": list(one.interval)} for name, one in found.items()
+            name: metric._asdict() | {"interval": list(metric.interval)}
+            for name, metric in metrics.items()
         },
     }
 
@@ -167,7 +169,7 @@ def _comparison(
 def _by_length(
     run: Run, sources: Sequence[str], ours: Tally, theirs: Tally | None, settings: Settings
 ) -> dict[str, Any]:
-    """BLEU by source words; by characters, where these are what the model reads."""
+    """BLEU by the number of source words, or of characters for a model of characters."""
     codec, units = run.codecs[0], "characters" if _vocabulary(run) == "characters" else WORDS
     if units == "characters":
         lengths = [len(codec.units(line)) - 1 for line in sources]
@@ -175,8 +177,8 @@ def _by_length(
         lengths = [len(codec.tokenize(line).split()) for line in sources]
 
     def bins(tally: Tally) -> list[dict[str, Any]]:
-        found = by_length(lengths, tally, settings.length_bins, settings.resamples, settings.seed)
-        return [{"name": one.name, **one._asdict()} for one in found]
+        binned = by_length(lengths, tally, settings.length_bins, settings.resamples, settings.seed)
+        return [{"name": each.name, **each._asdict()} for each in binned]
 
     return {"unit": units, "output": bins(ours)} | ({"baseline": bins(theirs)} if theirs else {})
 
@@ -185,20 +187,20 @@ def _no_unk(
     run: Run,
     sources: Sequence[str],
     references: Sequence[str],
-    found: Sequence[Hypothesis],
+    hypotheses: Sequence[Hypothesis],
     settings: Settings,
     reporter: Reporter,
 ) -> dict[str, Any]:
-    """Table 1's second column: sentences of known words alone, searched again with UNK banned.
+    """The second column of Table 1: sentences without unknown words, translated with UNK banned.
 
-    A model of characters or subwords has (nearly) no unknown words: all sentences, as they are.
+    A model of characters or subwords has nearly no unknown words. Its subset is all sentences.
     """
     rows, banned = list(range(len(sources))), _vocabulary(run) == WORDS
     if banned:
         sides = zip(run.codecs, (sources, references), strict=True)
         known = [[UNK not in codec.encode(line) for line in side] for codec, side in sides]
         rows = [row for row in rows if known[0][row] and known[1][row]]
-    texts = allowed = [found[row].text for row in rows]
+    texts = allowed = [hypotheses[row].text for row in rows]
     if banned and rows:
         decoding = dataclasses.replace(_decoding(run, settings), ban_unk=True)
         config = dataclasses.replace(run.config, decoding=decoding)
@@ -239,20 +241,22 @@ def _lengths(words: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
     }
 
 
-def _faults(run: Run, found: Sequence[Hypothesis]) -> dict[str, float]:
-    """Shares: of translations that the limit of length ended, of output tokens that are UNK."""
+def _faults(run: Run, hypotheses: Sequence[Hypothesis]) -> dict[str, float]:
+    """The shares of translations that reached the length limit, and of output tokens UNK."""
     unknown = run.codecs[1].tokens([UNK])[0]
-    tokens = [token for best in found for token in best.tokens[: len(best.tokens) - best.finished]]
+    tokens = [
+        token for best in hypotheses for token in best.tokens[: len(best.tokens) - best.finished]
+    ]
     return {
-        "unfinished": sum(not best.finished for best in found) / len(found),
+        "unfinished": sum(not best.finished for best in hypotheses) / len(hypotheses),
         "UNK": tokens.count(unknown) / len(tokens) if tokens else math.nan,
     }
 
 
 def _coverage(
-    found: Sequence[Hypothesis], predicted: token_predictions.Predictions
+    hypotheses: Sequence[Hypothesis], predicted: token_predictions.Predictions
 ) -> dict[str, Any]:
-    totals = [behaviour.attention_totals(best.alpha) for best in found if best.tokens]
+    totals = [behaviour.attention_totals(best.alpha) for best in hypotheses if best.tokens]
     return {
         "output": behaviour.coverage(totals),
         "reference": behaviour.coverage([predicted.attention]),
@@ -265,16 +269,16 @@ def _calibration(predicted: token_predictions.Predictions) -> dict[str, Any]:
         name: calibration.reliability(predicted.confidence, predicted.correct, binning=name)
         for name in calibration.BINNINGS
     }
-    error = {name: calibration.expected_calibration_error(some) for name, some in bins.items()}
+    errors = {name: calibration.expected_calibration_error(b) for name, b in bins.items()}
     return {
         "words": words,
         "left-out": predicted.left_out,
         "perplexity": _exp(-predicted.log_p.mean()) if words else math.nan,
         "accuracy": float(predicted.correct.mean()) if words else math.nan,
         "confidence": float(predicted.confidence.mean()) if words else math.nan,
-        "ECE": error["equal-width"],
-        "ECE-equal-mass": error["equal-mass"],
-        "bins": {name: [one._asdict() for one in some] for name, some in bins.items()},
+        "ECE": errors["equal-width"],
+        "ECE-equal-mass": errors["equal-mass"],
+        "bins": {name: [each._asdict() for each in binned] for name, binned in bins.items()},
     }
 
 
@@ -287,7 +291,7 @@ def _decoding(run: Run, settings: Settings):
 
 
 def _exp(x: float) -> float:
-    """e^x; infinite where no float is as large."""
+    """e^x; infinity where it is above the largest float."""
     try:
         return math.exp(x)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""A test set under teacher forcing: how sure the model was of each word, and how often right."""
+"""A test set under teacher forcing: the confidence and accuracy of each word's prediction."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -13,14 +13,14 @@ from bahdanau_jax.trained import Run
 
 
 class Predictions(NamedTuple):
-    """N target words (EOS counted) and M source words (EOS not) of all sentences, in any order."""
+    """Values of N target words (with EOS) and M source words (without EOS) of all sentences."""
 
-    log_p: Float[np.ndarray, " N"]  # of the reference's word, in nats
-    confidence: Float[np.ndarray, " N"]  # of the likeliest word
-    correct: Bool[np.ndarray, " N"]  # whether that is the reference's
+    log_p: Float[np.ndarray, " N"]  # log-probability of the reference's word, in nats
+    confidence: Float[np.ndarray, " N"]  # probability of the likeliest word
+    correct: Bool[np.ndarray, " N"]  # whether the likeliest word is the reference's
     attention: Float[np.ndarray, " M"]  # total attention to each source word
-    alphas: list[Float[np.ndarray, "T S"] | None]  # of each sentence; None for one that is left out
-    left_out: int  # sentences with an empty side, or above decoding.max_source tokens
+    alphas: list[Float[np.ndarray, "T S"] | None]  # of each sentence; None where it is left out
+    left_out: int  # the number of sentences with an empty side, or above decoding.max_source
 
 
 teacher_forced = jax.jit(model.teacher_forced, static_argnums=0)
@@ -32,10 +32,10 @@ def predict(
     references: Sequence[str],
     advance: Callable[[int], object] = ignore,
 ) -> Predictions:
-    """What the model would have said at each word of the references.
+    """The predictions of the model at each word of the references, by teacher forcing.
 
-    Longer sentences than the model reads at once are left out, as one of them would pad a whole
-    batch; the search translates them in pieces. `advance` is told of the pairs of each batch.
+    Sentences above decoding.max_source tokens are left out, because one of them would pad a whole
+    batch. `advance` is called with the number of pairs of each batch.
     """
     most = run.config.decoding.max_source + 1
     encoded, numbers = [], []
@@ -44,17 +44,17 @@ def predict(
         if all(1 < len(side) <= most for side in pair):
             encoded.append(pair)
             numbers.append(number)
-    pairs, found = data.Pairs.of(encoded), []
+    pairs, batches = data.Pairs.of(encoded), []
     alphas: list[np.ndarray | None] = [None] * len(sources)
     for planned in data.dev_plan(pairs, run.config.data):
         batch = data.lay_out(pairs, planned)
         values = jax.device_get(teacher_forced(run.config.model, run.params, batch))
-        found.append(_real(batch, values))
+        batches.append(_real(batch, values))
         for i, row in enumerate(planned.rows.tolist()):
             width, height = pairs.lengths[row]
             alphas[numbers[row]] = values.alpha[i, :height, :width].copy()
         advance(len(planned.rows))
-    columns = [np.concatenate([np.zeros(0), *column]) for column in zip(*found, strict=True)]
+    columns = [np.concatenate([np.zeros(0), *column]) for column in zip(*batches, strict=True)]
     log_p, confidence, correct, attention = columns or [np.zeros(0)] * 4
     return Predictions(
         log_p,
@@ -67,7 +67,7 @@ def predict(
 
 
 def _real(batch, values: model.TeacherForced) -> tuple[np.ndarray, ...]:
-    """Of each value what is no padding; of the source, words alone."""
+    """The values without padding; those of the source also without EOS."""
     target = np.asarray(batch.target_mask) & (np.asarray(batch.weight) > 0)[:, None]
     source = np.asarray(batch.source_mask) & (np.asarray(batch.weight) > 0)[:, None]
     last = source.sum(axis=1, keepdims=True) - 1

@@ -1,4 +1,4 @@
-"""Training: the update, the loop around it, and what a run records of itself."""
+"""Training: the update, the loop around it, and the records of a run."""
 
 from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
 from bahdanau_jax.training.monitor import Monitor, read_metrics

@@ -1,4 +1,4 @@
-"""compilations.jsonl: which programs were compiled when, for which shapes, and how long it took."""
+"""compilations.jsonl: the time, shapes and duration of each compilation."""
 
 import datetime
 import json
@@ -9,13 +9,34 @@ from typing import Any
 from jax import monitoring
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
-FOUND = "/jax/compilation_cache/cache_hits"
+CACHE_HIT = "/jax/compilation_cache/cache_hits"
+
+
+class CacheHits:
+    """Counts the programs that each thread has read from JAX's compilation cache on disk."""
+
+    def __init__(self):
+        self._thread = threading.local()
+        monitoring.register_event_listener(self._event)
+
+    @property
+    def count(self) -> int:
+        """The number of programs that the calling thread has read so far."""
+        return getattr(self._thread, "count", 0)
+
+    def _event(self, event: str, **_: Any) -> None:
+        if event == CACHE_HIT:
+            self._thread.count = self.count + 1
+
+    def close(self) -> None:
+        monitoring.unregister_event_listener(self._event)
 
 
 class CompileLog:
-    """A line for each program while it is open; `now` says what this thread compiles it for.
+    """Writes a line for each program that is compiled while the log is open.
 
-    `cached` is true of a program that lay on disk, compiled before.
+    `now` holds what the calling thread compiles for. `cached` is true for a program that was read
+    from JAX's compilation cache.
 
     >>> with contextlib.closing(CompileLog(workdir / "compilations.jsonl")) as log:
     ...     log.now = {"step": 0, "source": [80, 31], "target": [80, 29]}
@@ -24,31 +45,27 @@ class CompileLog:
 
     def __init__(self, path: Path):
         self._file = path.open("a", encoding="utf-8")
-        self._here, self._lock = threading.local(), threading.Lock()
-        monitoring.register_event_listener(self._event)
+        self._hits, self._thread, self._lock = CacheHits(), threading.local(), threading.Lock()
         monitoring.register_event_duration_secs_listener(self._duration)
 
     @property
     def now(self) -> dict[str, Any]:
-        return getattr(self._here, "now", {})
+        return getattr(self._thread, "now", {})
 
     @now.setter
-    def now(self, about: dict[str, Any]) -> None:
-        self._here.now = about
-
-    def _event(self, event: str, **kwargs: str | int) -> None:
-        if event == FOUND:
-            self._here.found = True
+    def now(self, purpose: dict[str, Any]) -> None:
+        self._thread.now = purpose
 
     def _duration(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event != COMPILED:
             return
-        cached, self._here.found = getattr(self._here, "found", False), False
+        hits, before = self._hits.count, getattr(self._thread, "hits", 0)
+        self._thread.hits = hits
         line = {
             "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "program": kwargs.get("fun_name", "unknown"),
             "seconds": round(duration_secs, 4),
-            "cached": cached,
+            "cached": hits > before,
             **self.now,
         }
         with self._lock:
@@ -57,7 +74,7 @@ class CompileLog:
                 self._file.flush()
 
     def close(self) -> None:
-        monitoring.unregister_event_listener(self._event)
+        self._hits.close()
         monitoring.unregister_event_duration_listener(self._duration)
         with self._lock:
             self._file.close()

@@ -6,18 +6,17 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import jax
-from jax.experimental import multihost_utils
+from bahdanau_jax.distributed import is_distributed, preempted
 
 Result = TypeVar("Result")
 
 
 class _Abandoned(BaseException):
-    """A signal came while interruptible work ran."""
+    """A signal arrived during interruptible work."""
 
 
 class Signals:
-    """SIGINT and SIGTERM raise a flag instead; a second Ctrl-C goes to whoever was asked before."""
+    """While it is open, SIGINT and SIGTERM set a flag. A second Ctrl-C goes to the old handler."""
 
     def __init__(self):
         self.received = False
@@ -26,23 +25,23 @@ class Signals:
 
     def __enter__(self):
         if threading.current_thread() is threading.main_thread():
-            if jax.process_count() > 1:  # JAX waits for SIGTERM and tells the other processes
-                hand_on = lambda number, frame: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
-                self._before[signal.SIGINT] = signal.signal(signal.SIGINT, hand_on)
+            if is_distributed():  # JAX handles SIGTERM and tells the other processes
+                forward = lambda number, frame: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
+                self._before[signal.SIGINT] = signal.signal(signal.SIGINT, forward)
                 return self
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._raise_flag)
         return self
 
     def at(self, step: int) -> bool:
-        """Whether to stop before this step; the same on every process that asks at every step."""
-        if jax.process_count() > 1:
-            return multihost_utils.reached_preemption_sync_point(step)
+        """Whether to stop before this step. All processes must ask, and get the same answer."""
+        if is_distributed():
+            return preempted(step)
         return self.received
 
     def unless_received(self, work: Callable[[], Result]) -> Result | None:
-        """What `work` returns; None where a signal came before or meanwhile, and ended it."""
-        try:  # the outer one is for a signal on the way out of the inner one
+        """Return `work()`; None where a signal came before it, or ended it."""
+        try:  # the outer `try` catches a signal during the inner `finally`
             try:
                 self._can_abandon = True
                 return None if self.received else work()
@@ -55,7 +54,7 @@ class Signals:
         self.received = True
         signal.signal(signal.SIGINT, self._again)
         if self._can_abandon:
-            self._can_abandon = False  # once: a further signal finds the flag raised
+            self._can_abandon = False  # abandon the work only once
             raise _Abandoned
 
     def _again(self, number, frame) -> None:

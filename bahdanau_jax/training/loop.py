@@ -1,8 +1,8 @@
-"""The order of things: evaluate, save, next batch, step, write.
+"""The training loop: evaluate, save, get the next batch, update, write.
 
-The sums of step n are fetched while step n + 1 runs, so the devices never wait for the host.
-Everything the loop itself remembers is saved with the state: a run that was killed and resumed
-writes the lines, keeps the checkpoints and stops at the step of one that never was.
+The sums of step n are fetched while step n + 1 runs, so the devices never wait for the host. The
+memory of the loop is saved with the state. A resumed run therefore writes the same lines, keeps the
+same checkpoints and stops at the same step as an uninterrupted one.
 """
 
 import contextlib
@@ -25,45 +25,45 @@ from bahdanau_jax.training.profiling import Profile
 from bahdanau_jax.training.step import StepSums, TrainState
 from bahdanau_jax.training.telemetry import Telemetry
 
-SCORE = "dev_score"  # what selects the best checkpoint, among what is evaluated
+SCORE = "dev_score"  # the evaluated number that selects the best checkpoint
 
 
 class Outcome(enum.StrEnum):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
-    FINISHED = "finished"  # all steps were made
-    STOPPED_EARLY = "stopped early"  # the dev score got no better for too long
-    INTERRUPTED = "interrupted"  # a signal; run again to go on
+    FINISHED = "finished"  # all steps are done
+    STOPPED_EARLY = "stopped early"  # the dev score did not improve for `patience` evaluations
+    INTERRUPTED = "interrupted"  # a signal came; the run can be resumed
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal ended a run, which is saved and can go on."""
+    """A signal ended a run. It is saved and can be resumed."""
 
 
 class Diverged(FloatingPointError):
-    """Too many non-finite gradients in a row. Nothing non-finite was saved."""
+    """Too many gradients in a row were not finite. No non-finite value was saved."""
 
 
 class Pending(NamedTuple):
-    """What is known of the last update, still on the device."""
+    """The results of the last update, still on the device."""
 
     batch: Batch
     sums: StepSums
-    measured: Mapping[str, Any]  # telemetry, where a line is due
+    telemetry: Mapping[str, Any]  # {} where no line is due
 
 
 @dataclass
 class Progress:
-    """What the loop remembers between evaluations."""
+    """The memory of the loop between evaluations."""
 
-    best: float | None = None  # highest dev score
+    best: float | None = None  # the highest dev score
     best_step: int = 0
-    stale: int = 0  # evaluations since
-    evaluated: int = 0  # step of the last evaluation
-    score: float | None = None  # its score
+    stale: int = 0  # the number of evaluations since `best_step`
+    evaluated: int = 0  # the step of the last evaluation
+    score: float | None = None  # the dev score of the last evaluation
 
     def record(self, step: int, score: float | None) -> None:
-        """An evaluation at `step`; without a score it says nothing of what is best."""
+        """Record an evaluation at `step`. Without a score, the best one stays as it is."""
         self.evaluated, self.score = step, None
         if score is None:
             return
@@ -92,11 +92,11 @@ def run(
 ) -> tuple[TrainState, Outcome]:
     """Train from state.step to `steps`. `next_batches` starts with the batch of state.step.
 
-    `evaluate` returns numbers and pictures by name. The number SCORE, the higher the better,
-    selects the best checkpoint and stops the run after `config.patience` evaluations without a
-    better one. `ready` waits for the program of a batch. A signal ends an evaluation and this wait
-    at once. A state that `checkpointer.restore` gave goes on exactly as the run that saved it would
-    have. Raises Diverged, ValueError where the batches end early, OSError as soon as saving fails.
+    `evaluate` returns numbers and pictures by name. The number SCORE, higher is better, selects the
+    best checkpoint and stops the run after `config.patience` evaluations without improvement.
+    `ready` waits for the program of a batch. A signal ends an evaluation and this wait at once. A
+    restored state continues exactly as the run that saved it. Raises Diverged, ValueError where the
+    batches end early, and OSError as soon as saving fails.
     """
     training = _Training(evaluate, checkpointer, monitor, config, steps, telemetry)
     step = int(state.step)
@@ -106,7 +106,7 @@ def run(
         training.start(step)
         pending: Pending | None = None
         while True:
-            interrupted = signals.at(step)  # read once: the phases of one step must agree
+            interrupted = signals.at(step)  # once a step: all its phases need the same answer
             checkpointer.check()
             if pending is not None and training.due(step, interrupted):
                 training.write(step, pending, max_nonfinite)
@@ -125,15 +125,15 @@ def run(
             if signals.unless_received(lambda batch=batch: (ready(batch),)) is None:
                 continue
             state, sums = step_fn(state, batch)
-            measured = training.measure(step + 1, state)
+            telemetry_now = training.measure(step + 1, state)
             if pending is not None:
                 training.write(step, pending, max_nonfinite)
-            step, pending = step + 1, Pending(batch, sums, measured)
+            step, pending = step + 1, Pending(batch, sums, telemetry_now)
 
 
 @contextlib.contextmanager
 def _stopping(profile: Profile | None) -> Iterator[None]:
-    """A trace that is still being taken when the run ends is written all the same."""
+    """Write a trace that is unfinished when the run ends."""
     try:
         yield
     finally:
@@ -149,14 +149,14 @@ def _next(batches: Iterator[Batch], step: int, steps: int) -> Batch:
 
 
 class _Training:
-    """The phases of the loop, and what they share."""
+    """The phases of the loop, and the state that they share."""
 
     def __init__(self, evaluate, checkpointer, monitor, config: TrainingConfig, steps, telemetry):
         self.telemetry: Telemetry | None = telemetry
         self.evaluate, self.checkpointer, self.monitor = evaluate, checkpointer, monitor
         self.config, self.steps = config, steps
         self.warned = False
-        self.saved = -1  # step of the last checkpoint that holds all of `progress`
+        self.saved = -1  # the step of the last checkpoint with the current `progress`
 
     def start(self, step: int) -> None:
         saved = self.checkpointer.progress(step)
@@ -175,7 +175,7 @@ class _Training:
         )
 
     def due(self, step: int, interrupted: bool) -> bool:
-        """Whether something happens before the next step for which the lines must be whole."""
+        """Whether an evaluation, a save or the end comes next, which needs all lines written."""
         return (
             interrupted
             or self._every(step, self.config.checkpoint_every)
@@ -183,16 +183,16 @@ class _Training:
         )
 
     def measure(self, step: int, state: TrainState) -> Mapping[str, Any]:
-        """Telemetry of the state after `step` updates, where a line is due."""
+        """The telemetry of the state after `step` updates; {} where no line is due."""
         due = self.telemetry is not None and self.monitor.line_due(step)
         return self.telemetry.measure(state) if due and self.telemetry else {}
 
     def write(self, step: int, pending: Pending, max_nonfinite: int) -> None:
-        """The lines of `step`, once its sums arrive. Raises Diverged."""
-        sums, measured = jax.device_get((pending.sums._asdict(), pending.measured))
-        host = {name: float(value) for name, value in sums.items()}
-        in_a_row = int(host.pop("nonfinite"))
-        line = self.monitor.update(step, host, {n: float(v) for n, v in measured.items()})
+        """Fetch the sums of `step` and write its line, where one is due. Raises Diverged."""
+        arrays = jax.device_get((pending.sums._asdict(), pending.telemetry))
+        sums, telemetry = ({n: float(x) for n, x in tree.items()} for tree in arrays)
+        in_a_row = int(sums.pop("nonfinite"))
+        line = self.monitor.update(step, sums, telemetry)
         warning = self.telemetry.warning(line) if self.telemetry and line else None
         if warning and not self.warned:
             self.monitor.note(f"step {step}: {warning}")
@@ -201,12 +201,12 @@ class _Training:
             path = save_batch(self.monitor.workdir, step, pending.batch)
             raise Diverged(
                 f"the gradient was not finite {in_a_row} times in a row, up to step {step}, whose "
-                f"batch is kept in {path}: lower optimizer.learning_rate or set "
-                "optimizer.clip_norm; nothing of it was saved"
+                f"batch is saved in {path}: lower optimizer.learning_rate or set "
+                "optimizer.clip_norm; these updates changed no weights"
             )
 
     def evaluate_when_due(self, step: int, state: TrainState, signals: Signals) -> bool:
-        """Whether no signal came meanwhile, after which the evaluation is still due."""
+        """Evaluate if it is due. Returns False where a signal came, and it is still due."""
         evaluate = self.evaluate
         if evaluate is None or not self._evaluation_due(step):
             return True
@@ -221,7 +221,7 @@ class _Training:
         return True
 
     def outcome(self, step: int, interrupted: bool) -> Outcome | None:
-        unevaluated = self._evaluation_due(step)  # only ever so after a signal
+        unevaluated = self._evaluation_due(step)  # True only after a signal
         if step >= self.steps and not unevaluated:
             return Outcome.FINISHED
         if self.config.patience and self.progress.stale >= self.config.patience:
@@ -229,7 +229,7 @@ class _Training:
         return Outcome.INTERRUPTED if interrupted else None
 
     def save_when_due(self, step: int, state: TrainState, outcome: Outcome | None) -> None:
-        # Before the first step there is nothing that a new run would not make again.
+        # A run that is interrupted before its first step has nothing worth saving.
         leaving = outcome is not None and (step > 0 or outcome is not Outcome.INTERRUPTED)
         fresh = self.progress.evaluated == step and step > 0
         due = leaving or fresh or self._every(step, self.config.checkpoint_every)

@@ -1,4 +1,4 @@
-"""What a run says of itself: its progress, metrics.jsonl, TensorBoard; and the folder's lock."""
+"""The output of a training run: its progress, metrics.jsonl and TensorBoard."""
 
 import contextlib
 import json
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Shaped
 
 from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.run_folder import COMPILATIONS, METRICS
@@ -21,12 +21,12 @@ from bahdanau_jax.training.compile_log import CompileLog
 from bahdanau_jax.training.precompilation import Program
 from bahdanau_jax.training.tensorboard import Board
 
-# Fields of a line that no two runs share.
+# The fields of a line that differ between two runs with the same configuration.
 TIMES = ("seconds", "words_per_second", "first_step_seconds", "first_program_seconds")
 
 
 def ratio(numerator: float, denominator: float) -> float | None:
-    """The quotient; None, which JSON can hold, where it is no finite number."""
+    """The quotient; None where it is not finite, since JSON has no such numbers."""
     value = numerator / denominator if denominator else math.nan
     return value if math.isfinite(value) else None
 
@@ -40,9 +40,10 @@ def _jsonable(value: Any) -> Any:
 
 
 def cut(path: Path, step: int, lines: int) -> int:
-    """Drop what a dead run wrote after it saved `step`, its first `lines` lines; returns what stay.
+    """Drop the lines that a killed run wrote after its checkpoint; return the number of the others.
 
-    A torn line, and all behind it, goes too. The file is replaced in one move.
+    The checkpoint is that of `step`, when the file had `lines` lines. An incomplete line and all
+    lines after it are dropped. The file is replaced atomically.
     """
     kept = []
     for line in path.read_bytes().splitlines(keepends=True)[:lines] if path.exists() else []:
@@ -58,30 +59,30 @@ def cut(path: Path, step: int, lines: int) -> int:
 
 
 def read_metrics(workdir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics.jsonl, also while it trains; none where it has said nothing.
+    """The lines of a run's metrics.jsonl, also while it trains; [] where there are none.
 
-    Raises ValueError, with the number of the line, where one is no line of a training.
+    Raises ValueError, with the line's number, where a line is not one of a training.
     """
     path = workdir / METRICS
     whole = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
-    found = []
-    for number, line in enumerate(whole.splitlines(), start=1):
+    lines = []
+    for number, text in enumerate(whole.splitlines(), start=1):
         try:
-            read = parse_json(line)
+            line = parse_json(text)
         except ValueError:
-            read = None
-        if not (isinstance(read, dict) and isinstance(read.get("step"), int)):
-            raise ValueError(f"{path}:{number}: no line of a training: {line[:80]!r}")
-        found.append(read)
-    return found
+            line = None
+        if not (isinstance(line, dict) and isinstance(line.get("step"), int)):
+            raise ValueError(f"{path}:{number}: no line of a training: {text[:80]!r}")
+        lines.append(line)
+    return lines
 
 
 class Monitor:
-    """Sums of updates in; lines, curves and a bar out.
+    """Turns the sums of updates into lines of metrics.jsonl, curves and a progress bar.
 
-    A line covers the updates since the last one, at every `log_every` updates and at the last.
-    `state()` is all that a resumed run needs to write the very lines an unbroken one would have.
-    Of several processes the first alone writes.
+    A line covers the updates since the line before. One is due every `log_every` updates and after
+    the last one. With `state()`, a resumed run writes the same lines as an uninterrupted one. Only
+    the main process writes.
     """
 
     def __init__(
@@ -94,21 +95,21 @@ class Monitor:
         reporter: Reporter = PLAIN,
     ):
         self.workdir, self.total_steps = Path(workdir), total_steps
-        self._reporter = reporter if jax.process_index() == 0 else SILENT
+        self._reporter = reporter if is_main_process() else SILENT
         self._stage = SILENT.stage("")
         self.log_every, self.epoch_steps = log_every, epoch_steps
         self._window: dict[str, float] = {}  # sums since the last line
-        self._started: dict[str, float] = {}  # what the next line says of the start
+        self._started: dict[str, float] = {}  # the fields about the start, for the next line
         self._lines = 0
-        self._seconds = 0.0  # of training, of all processes
+        self._seconds = 0.0  # since the training began, with earlier starts of the run
         self._since = time.perf_counter()
         self._file = self._board = self._programs = None
 
     def start(self, step: int, state: Mapping[str, Any]) -> None:
-        """Open everything at `step`; `state` is what `state()` was there, {} in a new run."""
+        """Open all files at `step`. `state` is the value of `state()` there; {} for a new run."""
         self._window = dict(state.get("window", {}))
         self._seconds = state.get("seconds", 0.0)
-        if jax.process_index() == 0:
+        if is_main_process():
             self._open(step, state.get("lines", 0))
         self._since = time.perf_counter()
 
@@ -125,7 +126,7 @@ class Monitor:
         self._stage.describe("waiting for the compiler")
 
     def state(self) -> dict[str, Any]:
-        """JSON: the sums since the last line, and how many lines there are."""
+        """A JSON object: the sums since the last line, the number of lines, and the seconds."""
         self._tick()
         return {"window": dict(self._window), "lines": self._lines, "seconds": self._seconds}
 
@@ -137,7 +138,7 @@ class Monitor:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Time that counts towards `seconds`, but not towards the rate of training."""
+        """Within it, time counts towards `seconds`, but not towards `words_per_second`."""
         self._tick()
         try:
             yield
@@ -147,13 +148,13 @@ class Monitor:
             self._since = now
 
     def watch_programs(self) -> None:
-        """From now on it is written down what is compiled; otherwise `start` begins with that."""
-        if self._programs is None and jax.process_index() == 0:
+        """Start the log of compilations, which `start` does otherwise."""
+        if self._programs is None and is_main_process():
             self.workdir.mkdir(parents=True, exist_ok=True)
             self._programs = CompileLog(self.workdir / COMPILATIONS)
 
     def compiling(self, step: int, batch: Batch | None = None) -> None:
-        """What the programs are for that are compiled from now on: a batch, or an evaluation."""
+        """Tell the log what the next programs are for: this batch, or an evaluation."""
         if self._programs:
             shapes = {"source": batch.source.shape, "target": batch.target.shape} if batch else {}
             self._programs.now = {"step": step, "for": "update" if batch else "evaluation"} | shapes
@@ -164,11 +165,11 @@ class Monitor:
         return step % self.log_every == 0 or step == self.total_steps
 
     def update(
-        self, step: int, sums: Mapping[str, float], measured: Mapping[str, float] | None = None
+        self, step: int, sums: Mapping[str, float], telemetry: Mapping[str, float] | None = None
     ) -> Mapping[str, Any]:
-        """The sums of one update (StepSums as floats), `step` updates having been made.
+        """Add the sums of update number `step`: a StepSums as floats.
 
-        `measured` goes into the line as it is. Returns the line, {} where none is due.
+        `telemetry` becomes a part of the line. Returns the line, {} where none is due.
         """
         for name, value in sums.items():
             self._window[name] = self._window.get(name, 0.0) + float(value)
@@ -177,7 +178,7 @@ class Monitor:
             return {}
         self._tick()
         window, self._window = self._window, {}
-        line = self._line(window) | dict(measured or {}) | self._started
+        line = self._line(window) | dict(telemetry or {}) | self._started
         self._started = {}
         self._write(step, line)
         self._say(step, line)
@@ -196,10 +197,10 @@ class Monitor:
             "words_per_second": ratio(total("words"), total("seconds")),
         }
 
-    def evaluation(self, step: int, found: Mapping[str, Any]) -> None:
-        """A line of its own for what was evaluated; pictures [height, width, 3] to TensorBoard."""
-        line = {name: value for name, value in found.items() if not np.ndim(value)}
-        for name, value in found.items():
+    def evaluation(self, step: int, results: Mapping[str, Any]) -> None:
+        """Write the numbers of an evaluation as a line, and its pictures [height, width, 3]."""
+        line = {name: value for name, value in results.items() if not np.ndim(value)}
+        for name, value in results.items():
             if name not in line:
                 self._picture(step, name, value)
         self._write(step, line)
@@ -232,27 +233,28 @@ class Monitor:
         self.note(f"step {step}/{self.total_steps}: {text}, {_short(left)} s left")
 
     def first_step(self, seconds: float, program: Program) -> None:
-        """How long it took to the end of the first step, and to make its program."""
-        how = "found on disk" if program.found else "compiled"
-        what = f"; its program {how} in {program.seconds:.1f} s" if program.seconds else ""
+        """Report the time until the end of the first step, and that for its program."""
+        verb = "found on disk" if program.cached else "compiled"
+        suffix = f"; its program {verb} in {program.seconds:.1f} s" if program.seconds else ""
         self._stage.describe("training")
-        self.note(f"first step after {seconds:.1f} s{what}")
+        self.note(f"first step after {seconds:.1f} s{suffix}")
         self._started = {
             "first_step_seconds": seconds,
             "first_program_seconds": program.seconds,
         }
 
     def note(self, text: str) -> None:
-        """A message for whoever watches, which leaves the bar whole."""
+        """Show a message above the progress bar."""
         self._reporter.note(text)
 
     def close(self) -> None:
-        opened = self._file, self._board, self._programs
+        """Close all files, even where closing one of them fails."""
+        files = self._file, self._board, self._programs
         self._file = self._board = self._programs = None
-        with contextlib.ExitStack() as every:  # each, whatever the others say
-            for one in opened:
-                if one:
-                    every.callback(one.close)
+        with contextlib.ExitStack() as stack:
+            for file in files:
+                if file:
+                    stack.callback(file.close)
 
 
 def _short(value: Any) -> str:

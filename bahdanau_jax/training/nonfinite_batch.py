@@ -1,28 +1,28 @@
-"""A batch whose gradient was not finite, kept for whoever wants to know why."""
+"""Saves a batch whose gradient was not finite, so that the user can find out why."""
 
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.distributed import is_distributed, process_index
 
 
 def save_batch(folder: Path, step: int, batch: Batch) -> Path:
-    """The arrays of the batch of a step, by name, in NumPy's .npz, of which the path is returned.
+    """Save the arrays of a batch by name as NumPy's .npz; return the path.
 
-    Of several processes each keeps the rows that it has, for any of them may be the one.
+    Each process saves its own rows, because any row may be the cause.
     """
-    share = f"-{jax.process_index()}" if jax.process_count() > 1 else ""
-    path = folder / f"nonfinite-{step}{share}.npz"
+    suffix = f"-{process_index()}" if is_distributed() else ""
+    path = folder / f"nonfinite-{step}{suffix}.npz"
     arrays: dict[str, Any] = {name: np.asarray(x) for name, x in batch._asdict().items()}
     np.savez(path, **arrays)
     return path
 
 
 def load_batch(path: Path) -> Batch:
-    """What `save_batch` wrote.
+    """Read a batch that `save_batch` wrote.
 
     >>> step_fn(state, load_batch(Path("runs/quickstart/nonfinite-120.npz")))
     """

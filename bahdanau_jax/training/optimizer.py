@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from bahdanau_jax.config import OptimizerConfig
 from bahdanau_jax.names import choose, imported, is_code, reason
 
-# A schedule's shape after warm-up: (updates made so far, warm-up, total) -> factor of the peak.
+# A schedule after warm-up: (updates before this one, warm-up, total) -> factor of the peak rate.
 Shape = Callable[[Any, int, int], Any]
 
 
@@ -33,7 +33,7 @@ OPTIMIZERS: Mapping[str, Callable[[OptimizerConfig], optax.GradientTransformatio
 
 
 def _progress(count, warmup: int, steps: int):
-    """The share of the updates after warm-up that lie behind, within 0..1."""
+    """The share of the updates after warm-up that are done, from 0 to 1."""
     return jnp.clip((count - warmup) / max(steps - warmup, 1), 0.0, 1.0)
 
 
@@ -65,10 +65,10 @@ SCHEDULES: Mapping[str, Shape] = MappingProxyType(
 
 
 def schedule(config: OptimizerConfig, steps: int) -> Callable:
-    """count -> learning rate, where `count` updates were made before this one.
+    """A function count -> learning rate, where `count` updates precede this one.
 
-    Update n of w warm-up updates has n / w of the peak, so the first one moves already. Cosine and
-    linear then fall to 0 at update `steps`; inverse_sqrt falls as sqrt(w / n), and never ends.
+    Update n of w warm-up updates has n / w of the peak rate, so the first rate is above 0. Then
+    cosine and linear fall to 0 at update `steps`, and inverse_sqrt falls as sqrt(w / n).
     """
     shape = choose(SCHEDULES, config.schedule, "optimizer.schedule")
     warmup = config.warmup_steps
@@ -82,7 +82,7 @@ def schedule(config: OptimizerConfig, steps: int) -> Callable:
 
 
 def clipping(norm: Float[Array, ""], limit: float) -> Float[Array, ""]:
-    """min(1, limit / |g|), what to multiply gradients of this global norm with; 1 for no limit."""
+    """min(1, limit / |g|), the factor for gradients of this global norm; 1 where `limit` is 0."""
     return jnp.minimum(1.0, limit / jnp.maximum(norm, limit)) if limit else jnp.ones_like(norm)
 
 
@@ -90,11 +90,11 @@ Optimizer = Callable[[OptimizerConfig, int], optax.GradientTransformation]
 
 
 def optimizer_named(name: str) -> Optimizer:
-    """(settings, updates in all) -> the optimiser called `name`, or the user's own.
+    """A function (settings, total updates) -> the optimiser `name`.
 
-    The user's own at `module:attribute` is such a function. What it returns turns clipped gradients
-    into the changes to add, so it applies the learning rate itself, by `schedule` if it wants to.
-    Raises ValueError where there is none.
+    `name` is a key of OPTIMIZERS, or `module:attribute` for such a function of the user's own. Its
+    optimiser turns clipped gradients into the changes to add, so it applies the learning rate
+    itself, for example by `schedule`. Raises ValueError for an unknown name.
 
     >>> def lion(config, steps):  # optimizer.name my_rules:lion
     ...     return optax.lion(bj.schedule(config, steps), b1=config.beta1, b2=config.beta2)
@@ -104,21 +104,20 @@ def optimizer_named(name: str) -> Optimizer:
         return lambda config, steps: optax.chain(
             rule(config), optax.scale_by_learning_rate(schedule(config, steps))
         )
-    found = imported(name, "optimizer.name")
-    if not callable(found):
+    build = imported(name, "optimizer.name")
+    if not callable(build):
         raise ValueError(
-            f"optimizer.name is {name!r}, which is a {type(found).__name__}; expected a function "
+            f"optimizer.name is {name!r}, which is a {type(build).__name__}; expected a function "
             "(OptimizerConfig, steps) -> optax.GradientTransformation"
         )
-    return cast(Optimizer, found)
+    return cast(Optimizer, build)
 
 
 def make(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
-    """Clipped gradients -> the changes to add to the parameters, by `optimizer_named`.
+    """The transformation of clipped gradients into the changes to add to the parameters.
 
-    Adadelta (Zeiler 2012: E[g²] and E[Δ²] decay by rho,
-    Δ = -rate sqrt(E[Δ²] + ε) / sqrt(E[g²] + ε) g, and E[Δ²] is of the unscaled Δ) and Adam change
-    each number by itself.
+    Adadelta (Zeiler 2012) has Δ = -rate sqrt(E[Δ²] + ε) / sqrt(E[g²] + ε) g, where E[g²] and E[Δ²]
+    decay by rho, and E[Δ²] is of the Δ before the rate. Adadelta and Adam are elementwise.
 
     Raises ValueError for an unknown optimiser or schedule.
 
@@ -129,9 +128,9 @@ def make(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
 
 
 def check_optimizer(config: OptimizerConfig, steps: int, params: Any) -> None:
-    """Raise ValueError, in one line, where the user's optimiser cannot train these parameters.
+    """Raise ValueError where the user's own optimiser cannot train these parameters.
 
-    `params` are shapes; the optimiser is traced with them, and nothing is compiled.
+    `params` are shapes. The optimiser is traced with them, without compilation.
     """
     if not is_code(config.name):
         return
@@ -149,14 +148,14 @@ def check_optimizer(config: OptimizerConfig, steps: int, params: Any) -> None:
         raise fault(f"fails with {reason(error, config.name.split(':')[0])}") from error
     if not isinstance(tx, optax.GradientTransformation):
         raise fault(f"returns {type(tx).__name__!r}; expected an optax.GradientTransformation")
-    for what, expected, found in (("changes", params, changes), ("a state", before, after)):
-        if not _alike(expected, found):
-            raise fault(f"returns {what} of other shapes or types than it was given")
+    for noun, given, returned in (("changes", params, changes), ("a state", before, after)):
+        if not _alike(given, returned):
+            raise fault(f"returns {noun} of other shapes or types than it was given")
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Trees of the same structure, shapes and dtypes."""
-    if jax.tree.structure(one) != jax.tree.structure(other):
+def _alike(tree: Any, other: Any) -> bool:
+    """Whether two trees have the same structure, shapes and dtypes."""
+    if jax.tree.structure(tree) != jax.tree.structure(other):
         return False
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True)
     return all((a.shape, a.dtype) == (b.shape, b.dtype) for a, b in pairs)

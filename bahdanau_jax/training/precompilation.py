@@ -1,7 +1,7 @@
-"""Programs compiled before they are needed, several at a time, while the rest is made ready.
+"""Compiles the update for several padded shapes at once, before training needs them.
 
-The compiler runs without Python's lock, so the parameters are drawn and the first steps are made
-while later shapes are still being compiled. What was compiled once is found on disk the next time.
+The compiler runs without Python's global lock: training starts while later shapes are still being
+compiled. JAX's compilation cache on disk keeps the programs for the next start.
 """
 
 import threading
@@ -11,19 +11,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-from jax import monitoring
 
-FOUND = "/jax/compilation_cache/cache_hits"
+from bahdanau_jax.training.compile_log import CacheHits
 
 Shapes = tuple[tuple[int, ...], ...]  # of the arrays of a batch
 
 
 class Program(NamedTuple):
-    """A compiled update for one shape."""
+    """A compiled update for one padded shape."""
 
     run: Callable[[Any, Any], tuple[Any, Any]]
-    seconds: float  # to trace and to compile it, or to find it on disk; 0: in its first step
-    found: bool  # on disk
+    seconds: float  # to trace and compile it; 0: this happens in its first step
+    cached: bool  # whether it was read from the compilation cache
 
 
 def shapes_of(batch: Any) -> Shapes:
@@ -31,7 +30,7 @@ def shapes_of(batch: Any) -> Shapes:
 
 
 def once_a_shape(prepare: Callable[[Any], object]) -> Callable[[Any], object]:
-    """A function that calls `prepare` with the first batch of each shape, and passes the others."""
+    """A function that calls `prepare` with the first batch of each shape, and ignores others."""
     done: set[Shapes] = set()
 
     def prepared(batch: Any) -> None:
@@ -43,14 +42,21 @@ def once_a_shape(prepare: Callable[[Any], object]) -> Callable[[Any], object]:
 
 
 class Ahead:
-    """A jitted update whose programs are made in threads, in the order in which they are needed.
+    """A jitted update whose programs are compiled in threads, in the order of their need.
 
-    `state` may be of arrays or of `jax.ShapeDtypeStruct`; `batches` are examples as `step` takes
-    them, one a shape. A shape that is not among them is left to `step` itself. A program that is
-    needed before its turn is compiled at once. `compiling` is told, in the same thread, which batch
-    a program is made for, `made` of each that is ready, and `first_step` of the first step. Several
-    processes, which step through the same shapes, give `meet`: all wait for the last one's program
-    before they run their own.
+    Other shapes than those of `batches` are left to `step` itself. A program that is needed before
+    its turn is compiled at once.
+
+    Args:
+        step: the jitted update.
+        state: a tree of arrays or of `jax.ShapeDtypeStruct`.
+        batches: one example of each shape, as `step` takes it.
+        workers: the number of threads.
+        compiling: is called with the batch before its program is compiled, in the same thread.
+        first_step: is called with the program after the first step.
+        meet: a barrier, for several processes: all wait for the slowest compilation before they
+            run the program.
+        made: is called after each compilation.
 
     >>> with contextlib.closing(Ahead(step, state, examples, workers=2)) as step:
     ...     state, sums = step(state, batch)
@@ -58,7 +64,7 @@ class Ahead:
 
     def __init__(
         self,
-        step: Any,  # of jax.jit: it has `lower`
+        step: Any,  # the result of jax.jit, which has `lower`
         state: Any,
         batches: Iterable[Any],
         workers: int,
@@ -68,46 +74,41 @@ class Ahead:
         made: Callable[[], None] = lambda: None,
     ):
         self._step, self._compiling, self._first_step = step, compiling, first_step
-        self._meet, self._hit, self._told = meet, threading.local(), made
-        monitoring.register_event_listener(self._listen)
+        self._meet, self._hits, self._advance = meet, CacheHits(), made
         self._threads = ThreadPoolExecutor(workers, "compile")
         self._state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
-        self._made: dict[Shapes, Future[Program]] = {}
+        self._futures: dict[Shapes, Future[Program]] = {}
         for batch in batches:
-            self._made[shapes_of(batch)] = self._threads.submit(self._make, batch)
+            self._futures[shapes_of(batch)] = self._threads.submit(self._make, batch)
         self._stepped = False
-
-    def _listen(self, event: str, **_: Any) -> None:
-        if event == FOUND:
-            self._hit.yes = True
 
     def _make(self, batch: Any) -> Program:
         self._compiling(batch)
-        self._hit.yes, start = False, time.perf_counter()
+        hits, start = self._hits.count, time.perf_counter()
         compiled = self._step.lower(self._state, batch).compile()
-        self._told()
-        return Program(compiled, time.perf_counter() - start, self._hit.yes)
+        self._advance()
+        return Program(compiled, time.perf_counter() - start, self._hits.count > hits)
 
     def program(self, batch: Any) -> Program:
-        """The program for the shapes of a batch, made now where it still waits in line."""
+        """The program for the shapes of a batch. It is compiled now if no thread has begun it."""
         shapes = shapes_of(batch)
-        made = self._made.get(shapes)
-        if made is None and self._meet is None:
+        future = self._futures.get(shapes)
+        if future is None and self._meet is None:
             return Program(self._step, 0.0, False)
-        if made is None or made.cancel():
-            made = self._made[shapes] = Future()
-            if self._meet is None:  # a signal's handler can interrupt the wait for a thread
-                threading.Thread(target=self._fill, args=(made, batch), daemon=True).start()
-            else:  # messages between devices wait for 30 s at most
-                self._fill(made, batch)
+        if future is None or future.cancel():
+            future = self._futures[shapes] = Future()
+            if self._meet is None:  # a signal handler can interrupt the wait for a thread
+                threading.Thread(target=self._fill, args=(future, batch), daemon=True).start()
+            else:  # collectives of the devices time out after 30 s
+                self._fill(future, batch)
                 self._meet()
-        return made.result()
+        return future.result()
 
-    def _fill(self, made: Future[Program], batch: Any) -> None:
+    def _fill(self, future: Future[Program], batch: Any) -> None:
         try:
-            made.set_result(self._make(batch))
+            future.set_result(self._make(batch))
         except BaseException as error:
-            made.set_exception(error)
+            future.set_exception(error)
 
     def __call__(self, state: Any, batch: Any) -> tuple[Any, Any]:
         program = self.program(batch)
@@ -119,6 +120,6 @@ class Ahead:
         return result
 
     def close(self) -> None:
-        """What is not begun is never compiled; what is being compiled ends by itself."""
+        """Cancel the compilations that have not begun. The others end in their threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        monitoring.unregister_event_listener(self._listen)
+        self._hits.close()

@@ -1,4 +1,4 @@
-"""A trace of some updates by JAX's profiler, for TensorBoard or Perfetto."""
+"""Traces some updates by JAX's profiler, for TensorBoard or Perfetto."""
 
 import logging
 import re
@@ -8,12 +8,14 @@ from typing import Any, Self
 
 import jax
 
+from bahdanau_jax.distributed import is_main_process
+
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Profile:
-    """From `first` updates made until `last` are; the trace goes into `folder`."""
+    """Traces the updates after the number `first` up to `last` into `folder`."""
 
     folder: Path
     first: int
@@ -22,17 +24,17 @@ class Profile:
 
     @classmethod
     def parse(cls, text: str, folder: Path, steps: int) -> Self:
-        """Raises ValueError where it is not FIRST:LAST, or a run to `steps` never comes there.
+        """Parse FIRST:LAST. Raises ValueError for other texts, or where FIRST is not below `steps`.
 
         >>> Profile.parse("10:15", Path("runs/quickstart/profile"), 4000)
         """
-        found = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text)
-        if not found or int(found[1]) >= int(found[2]):
+        match = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text)
+        if not match or int(match[1]) >= int(match[2]):
             raise ValueError(
                 f"--profile is {text!r}, but should be FIRST:LAST, such as 10:15 for the five "
                 "updates after the tenth"
             )
-        first, last = int(found[1]), int(found[2])
+        first, last = int(match[1]), int(match[2])
         if first >= steps:
             raise ValueError(
                 f"--profile {text} begins at update {first}, but this run ends with {steps}"
@@ -40,7 +42,7 @@ class Profile:
         return cls(folder, first, last)
 
     def begin(self, step: int) -> None:
-        """A run that goes on from a later `step` has been there already, and takes no trace."""
+        """Warn where a resumed run starts at a `step` after the first one to trace."""
         if step > self.first:
             log.warning(
                 "--profile %d:%d takes no trace: this run goes on from update %d",
@@ -48,14 +50,14 @@ class Profile:
             )
 
     def at(self, step: int, state: Any) -> None:
-        """Called before each update, `step` of them having been made.
+        """Start or stop the trace. The loop calls it before each update, after `step` of them.
 
-        Of several processes the first alone traces: on one host all would write the same file.
+        Only the main process traces: several on one host would write the same file.
         """
-        if jax.process_index():
+        if not is_main_process():
             return
         if step == self.first:
-            jax.block_until_ready(state)  # what was begun before is no part of it
+            jax.block_until_ready(state)  # so that the trace excludes earlier updates
             jax.profiler.start_trace(self.folder)
             self.running = True
         elif step == self.last:

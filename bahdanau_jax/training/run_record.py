@@ -1,4 +1,4 @@
-"""record.json: under what circumstances a run was started, and each time it went on."""
+"""record.json: the command, settings, versions and devices of each start of a run."""
 
 import datetime
 import importlib.metadata
@@ -14,19 +14,20 @@ import jax
 
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
+from bahdanau_jax.distributed import is_main_process, process_count
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import RECORD
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "numpy")
-ENVIRONMENT = ("JAX_", "XLA_", "BAHDANAU_")  # how variables that are recorded begin
+ENVIRONMENT = ("JAX_", "XLA_", "BAHDANAU_")  # the prefixes of variables that are recorded
 
 
 def append_record(workdir: Path, config: Config, step: int) -> None:
-    """Add an object to the list in record.json, which is replaced in one move.
+    """Add this start to the list in record.json, which is replaced atomically.
 
-    A file that is no such list is set aside as record.json.damaged. The first process writes.
+    A damaged file is renamed to record.json.damaged. Only the main process writes.
     """
-    if jax.process_index():
+    if not is_main_process():
         return
     path = Path(workdir) / RECORD
     entries = _read(path)
@@ -35,12 +36,14 @@ def append_record(workdir: Path, config: Config, step: int) -> None:
 
 
 def read_record(workdir: Path) -> list[dict[str, Any]]:
-    """The starts of a run, the first one first; none where record.json is missing or damaged."""
+    """The starts of a run, the first one first; [] where record.json is missing or damaged."""
     try:
         entries = parse_json((Path(workdir) / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    return [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    return (
+        [start for start in entries if isinstance(start, dict)] if isinstance(entries, list) else []
+    )
 
 
 def _read(path: Path) -> list:
@@ -57,7 +60,7 @@ def _read(path: Path) -> list:
 
 
 def describe(config: Config, step: int) -> dict[str, Any]:
-    """What a start is: when, with which command, settings, seed, versions, devices and code."""
+    """A start: its time, command, settings, seed, versions, devices and commit."""
     devices = jax.devices()
     return {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -70,7 +73,7 @@ def describe(config: Config, step: int) -> dict[str, Any]:
             "backend": jax.default_backend(),
             "kind": devices[0].device_kind,
             "count": len(devices),
-            "processes": jax.process_count(),
+            "processes": process_count(),
         },
         "git": git(Path(__file__).parent),
         "environment": {
@@ -83,19 +86,19 @@ def describe(config: Config, step: int) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in ("bahdanau-jax", *PACKAGES):
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions
 
 
 def git(folder: Path) -> dict[str, Any] | None:
-    """The commit of the checkout that holds this code, and whether files differ from it.
+    """The commit of the checkout that contains this code, and whether files differ from it.
 
-    None where the code is no checkout, as when it is installed, or where there is no git.
+    None where the code is installed outside a checkout, or where git is missing.
     """
 
     def ask(*arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether the settings of the optimiser and of training name variants that exist, and fit."""
+"""Checks the settings of the optimiser and of training: known variants that fit each other."""
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -10,7 +10,8 @@ from bahdanau_jax.names import choose, is_code
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, optimizer_named
 from bahdanau_jax.training.step import LOSS_NORMALIZATIONS
 
-# What selects the best checkpoint: from dev scores to a number that is the higher, the better.
+# Values of `training.dev_metric`: dev scores -> the number that selects the best checkpoint.
+# Higher is better.
 DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxyType(
     {
         "bleu": lambda dev: dev["bleu"],
@@ -20,7 +21,7 @@ DEV_METRICS: Mapping[str, Callable[[Mapping[str, float]], float]] = MappingProxy
     }
 )
 
-# Fields that name a variant, and the table that knows it.
+# Field -> the table of its variants.
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "optimizer.name": OPTIMIZERS,
@@ -34,7 +35,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def faults(config: Config) -> Iterator[str]:
-    """What is wrong, a line each. An optimiser of the user's own is imported."""
+    """The faults of the settings, a line each. An optimiser of the user's own is imported."""
     for field, table in VARIANTS.items():
         section, name = field.split(".")
         value = getattr(getattr(config, section), name)

@@ -1,7 +1,7 @@
-"""One update: (state, batch) -> (state, sums). Sums are divided once, on the host, by the monitor.
+"""One update: (state, batch) -> (state, sums). The monitor divides the sums once, on the host.
 
-A non-finite loss or gradient changes no parameter and no accumulator: the step is counted, and the
-run goes on until too many come in a row.
+A non-finite loss or gradient changes neither parameters nor accumulators. The step is counted as
+skipped, and the run continues until too many are skipped in a row.
 """
 
 import functools
@@ -24,44 +24,45 @@ from bahdanau_jax.training.blockwise import blockwise
 from bahdanau_jax.training.optimizer import clipping
 
 # (params, batch, a key for each row, or None) -> Sums of the model: loss, nll, words, correct,
-# sentences. Nothing else about rows may depend on where they stand.
+# sentences. The sums of a row may depend on its key, but not on its position in the batch.
 LossFn = Callable[[Any, Batch, Any], Any]
 
 
 @struct.dataclass
 class TrainState:
-    """All that an update reads and writes; every leaf is an array, so that it compiles once."""
+    """The state of a training. Every leaf is an array, so that the update compiles once."""
 
     step: Int[Array, ""]  # int32; batches consumed, which is the position in the data
     params: Any  # weights
     opt_state: Any  # accumulators of the optimiser
-    key: Key[Array, ""]  # of all dropout; never changes, the step is folded in
-    nonfinite: Int[Array, ""]  # int32; updates skipped in a row, up to now
-    skipped: Int[Array, ""]  # int32; updates skipped in all
-    ema: Any = ()  # average of the weights; () where there is none
+    key: Key[Array, ""]  # of all dropout; constant, because each update folds the step in
+    nonfinite: Int[Array, ""]  # int32; the number of last updates skipped in a row
+    skipped: Int[Array, ""]  # int32; the number of all skipped updates
+    ema: Any = ()  # moving average of the weights; () where there is none
 
     @property
     def weights(self) -> Any:
-        """What to evaluate and translate with: the average where there is one."""
+        """The weights to evaluate and translate with: the moving average where there is one."""
         return self.params if isinstance(self.ema, tuple) and not self.ema else self.ema
 
 
 class StepSums(NamedTuple):
-    """What one update tells the monitor; float32 scalars. A skipped update counts only itself."""
+    """The sums of one update, float32 scalars. Losses, words and norms are 0 if it is skipped."""
 
     loss: Float[Array, ""]  # -Σ log p, smoothed, over the batch
     nll: Float[Array, ""]  # -Σ log p, not smoothed
     words: Float[Array, ""]  # target words
-    correct: Float[Array, ""]  # of these, predicted
+    correct: Float[Array, ""]  # target words that were the likeliest
     updates: Float[Array, ""]  # 1, or 0 where the update was skipped
     gradient_norm: Float[Array, ""]  # before clipping
     clipped: Float[Array, ""]  # 1 where it was above the limit
     tokens: Float[Array, ""]  # real positions of both sides
     positions: Float[Array, ""]  # positions of both sides, padding included
-    skipped: Float[Array, ""]  # 1 where loss or gradient were not finite
-    nonfinite: Float[Array, ""]  # skipped in a row, up to and with this update
+    skipped: Float[Array, ""]  # 1 where the loss or the gradient was not finite
+    nonfinite: Float[Array, ""]  # the number of updates skipped in a row, with this one
 
 
+# Values of `optimizer.loss_normalization`: Sums of the model -> the divisor of loss and gradient.
 LOSS_NORMALIZATIONS: Mapping[str, Callable[[Any], Array]] = MappingProxyType(
     {
         "sum": lambda sums: jnp.ones((), jnp.result_type(sums.loss)),
@@ -73,19 +74,19 @@ LOSS_NORMALIZATIONS: Mapping[str, Callable[[Any], Array]] = MappingProxyType(
 
 def init_state(params, tx: optax.GradientTransformation, key, config: OptimizerConfig):
     """The state before the first update."""
-    zero = lambda: jnp.zeros((), jnp.int32)  # noqa: E731 (donated leaves may share no buffer)
+    zero = lambda: jnp.zeros((), jnp.int32)  # noqa: E731 (donated leaves must not share a buffer)
     ema = jax.tree.map(jnp.copy, params) if config.ema else ()
     return TrainState(zero(), params, tx.init(params), key, zero(), zero(), ema)
 
 
 def average(ema, params, updates: Int[Array, ""], decay: float):
-    """d ema + (1 - d) params, d = min(decay, (1 + n) / (10 + n)): young averages follow faster."""
+    """d ema + (1 - d) params with d = min(decay, (1 + n) / (10 + n)), smaller for early updates."""
     d = jnp.minimum(decay, (1.0 + updates) / (10.0 + updates))
     return jax.tree.map(lambda old, new: (d * old + (1 - d) * new).astype(old.dtype), ema, params)
 
 
 class Totals(NamedTuple):
-    """What rows add up to; the same over parts of a batch, devices and processes."""
+    """Sums over rows, to be added up over the parts of a batch, devices and processes."""
 
     gradient: Any  # of the summed loss
     sums: Any  # of the model
@@ -94,7 +95,7 @@ class Totals(NamedTuple):
 
 
 def totals(loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
-    """Of all rows at once."""
+    """The totals of all rows at once."""
 
     def summed(params):
         sums = loss_fn(params, batch, keys)
@@ -111,7 +112,7 @@ def totals(loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
 
 
 def in_parts(parts: int, loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
-    """The same totals, of every `parts`-th row at a time, which needs less memory."""
+    """The same totals by gradient accumulation over `parts` parts, which needs less memory."""
     if parts == 1:
         return totals(loss_fn, params, batch, keys)
     cut = jax.tree.map(
@@ -136,9 +137,9 @@ def update(
     decay: float,
     block: int = 0,
 ) -> TrainState:
-    """The next state, of the gradient times `factor`; only what counts changes unless `finite`.
+    """The next state, by the gradient times `factor`. If not `finite`, only the counters change.
 
-    `block` numbers at a time, where `tx` is elementwise; all at once where it is 0.
+    `block` is the number of elements to update at a time, for an elementwise `tx`; 0: all.
     """
     made = state.step - state.skipped
 
@@ -194,13 +195,20 @@ def train_step(
     accumulate: int = 1,
     elementwise: bool = False,
 ) -> Callable[[TrainState, Batch], tuple[TrainState, StepSums]]:
-    """The compiled update. It consumes the state it is given: keep the one it returns.
+    """The compiled update. Each call consumes (donates) its state, and returns the next one.
 
-    A row's dropout key is folded from state.key, state.step and the row of the global batch, so
-    that neither the back end nor `accumulate`, the parts in which a device goes through its rows,
-    changes a mask. Without a back end, one device does it all. `elementwise` says that `tx` treats
-    every number by itself, as those of `make` do, so that a part of them may be updated at a time.
-    Raises ValueError for an unknown loss scale.
+    The dropout key of a row is folded from state.key, state.step and its index in the global batch.
+    Its dropout mask is therefore the same for any back end and any `accumulate`.
+
+    Args:
+        loss_fn: the sums of a batch.
+        tx: the optimiser.
+        config: its loss normalisation, clip norm and moving average.
+        backend: by default, a single device.
+        accumulate: the number of parts for gradient accumulation on each device.
+        elementwise: whether `tx` is elementwise, so that it can update blocks of the parameters.
+
+    Raises ValueError for an unknown loss normalisation.
 
     >>> step = train_step(loss_fn, tx, config.optimizer, backend)
     >>> state, sums = step(backend.place(state), backend.feed(batch))

@@ -1,7 +1,6 @@
-"""How the optimiser moves the weights, read off its own accumulators after an update.
+"""Statistics of the optimiser, computed from its accumulators after an update.
 
-Nothing of the update is computed again and no step waits: the loop asks for these numbers only
-where a line of metrics.jsonl is due.
+The loop asks for them only where a line of metrics.jsonl is due, and does not wait for them.
 """
 
 import math
@@ -21,9 +20,9 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.training.optimizer import schedule
 from bahdanau_jax.training.step import TrainState
 
-FAR = 10.0  # √E[g²] so many times below √ε: the accumulators no longer scale anything
+FAR = 10.0  # where √E[g²] is this many times below √ε, the accumulators have no effect
 
-# (settings, optimiser's state, updates made) -> (E[g²] as a tree, ‖Δ‖ before the learning rate)
+# (settings, optimiser's state, updates) -> (E[g²] as a tree, ‖Δ‖ before the learning rate)
 Reading = Callable[[OptimizerConfig, Any, Array], tuple[Any, Float[Array, ""]]]
 
 
@@ -36,14 +35,14 @@ def _total(tree) -> Float[Array, ""]:
 
 
 def _adadelta(config: OptimizerConfig, state, made) -> tuple[Any, Array]:
-    """‖Δ‖ is the root of the decayed mean of ‖Δ‖², as E[Δ²] has it, freed of its start at 0."""
+    """‖Δ‖ is the root of Σ E[Δ²], corrected for its start at 0."""
     seen = 1 - config.rho**made
     mean = jax.tree.map(lambda leaf: leaf / seen, optax.tree.get(state, "e_g"))
     return mean, jnp.sqrt(_total(optax.tree.get(state, "e_x")) / seen)
 
 
 def _adam(config: OptimizerConfig, state, made) -> tuple[Any, Array]:
-    """‖Δ‖ is that of the last update, made again from its two moments."""
+    """‖Δ‖ is that of the last update, computed from the two moments."""
     first, second = 1 - config.beta1**made, 1 - config.beta2**made
     mean = jax.tree.map(lambda leaf: leaf / second, optax.tree.get(state, "nu"))
     moved = jax.tree.map(
@@ -72,8 +71,10 @@ def _measure(config: OptimizerConfig, steps: int, state: TrainState) -> dict[str
 
 @dataclass(frozen=True)
 class Telemetry:
-    """Of a training state: `update_to_weight` ‖Δ‖/‖θ‖, `gradient_rms` √(mean of E[g²]) of the
-    clipped gradients, and `below_epsilon`, the share of weights whose E[g²] is less than ε.
+    """Statistics of a training state, and a warning about ε.
+
+    `update_to_weight` is ‖Δ‖/‖θ‖, `gradient_rms` is √(mean of E[g²]) of the clipped gradients, and
+    `below_epsilon` is the share of weights with E[g²] below ε.
 
     >>> Telemetry(config.optimizer, steps=1_000).measure(state)["update_to_weight"]
     Array(0.003, dtype=float32)
@@ -89,11 +90,11 @@ class Telemetry:
         return _measure(self.config, self.steps, state)
 
     def warning(self, line: Mapping[str, Any]) -> str | None:
-        """What to say where loss scale and ε disagree, from a line of metrics.jsonl.
+        """A warning where ε is too large for the gradients in a line of metrics.jsonl, or None.
 
-        Adadelta's Δ = -√(E[Δ²] + ε)/√(E[g²] + ε) g is about -g where both means lie far below ε.
-        With the paper's summed loss that is a step of norm 1, for clipping always acts; a loss
-        divided by its words leaves small gradients as they are, and learning is slow.
+        Adadelta's Δ = -√(E[Δ²] + ε)/√(E[g²] + ε) g is about -g where both means are far below ε.
+        With the paper's summed loss, clipping makes it a step of norm 1. With a loss divided by its
+        words, the gradients are small and learning is slow.
         """
         rms, clipped = line.get("gradient_rms"), line.get("clipped_share")
         root = math.sqrt(self.config.epsilon)
@@ -107,6 +108,6 @@ class Telemetry:
         )
         return (
             f"warning: √E[g²] is {rms:.1e}, far below √ε = {root:.1e} of Adadelta, and clipping "
-            f"acts on {clipped:.0%} of the updates: each is no more than the gradient itself; set "
+            f"acts on {clipped:.0%} of the updates: an update is just the gradient; set "
             f"{undivided}optimizer.epsilon to {rms**2:.0e} or less"
         )

@@ -1,7 +1,7 @@
-"""Scalars and pictures for TensorBoard, written by the thread that has them.
+"""Writes scalars and pictures for TensorBoard in the calling thread.
 
-tensorboardX's own SummaryWriter hands them to a thread: where that one dies, on a full disk, its
-queue fills and training waits for ever.
+tensorboardX's own SummaryWriter writes in a thread of its own. If this thread dies on a full disk,
+its queue fills and training waits for ever.
 """
 
 import time
@@ -16,19 +16,19 @@ from tensorboardX import summary
 from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto import event_pb2
 
-# Made when tensorboardX is imported, where no type checker sees them.
+# These classes are generated at import, so type checkers do not see them.
 _Event, _Session = event_pb2.Event, event_pb2.SessionLog  # pyright: ignore
 
 
 class Board:
-    """An event file in `folder`; what an earlier one says of later steps is no longer shown.
+    """An event file in `folder` that starts at `step`. It hides later steps of earlier files.
 
-    Raises OSError where something cannot be written.
+    Raises OSError where it cannot be written.
     """
 
     def __init__(self, folder: Path, step: int):
         self._folder = folder
-        with self._told():
+        with self._naming_folder():
             folder.mkdir(parents=True, exist_ok=True)
             self._writer = EventsWriter(str(folder / "events"))
         self._write(step + 1, session_log=_Session(status=_Session.START))
@@ -37,23 +37,24 @@ class Board:
         self._write(step, summary=summary.scalar(name, value))
 
     def picture(self, step: int, name: str, pixels: Shaped[np.ndarray, "height width 3"]) -> None:
-        """An image, 8 bits a colour."""
+        """Write an image with 8 bits a colour."""
         self._write(step, summary=summary.image(name, pixels, dataformats="HWC"))
 
     def flush(self) -> None:
-        with self._told():
+        with self._naming_folder():
             self._writer.flush()
 
     def close(self) -> None:
-        with self._told():
+        with self._naming_folder():
             self._writer.close()
 
-    def _write(self, step: int, **what: Any) -> None:
-        with self._told():
-            self._writer.write_event(_Event(wall_time=time.time(), step=step, **what))
+    def _write(self, step: int, **content: Any) -> None:
+        with self._naming_folder():
+            self._writer.write_event(_Event(wall_time=time.time(), step=step, **content))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _naming_folder(self) -> Iterator[None]:
+        """Name the folder in any OSError."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A training from top to bottom: the update of a configuration, and the run around it."""
+"""A training from top to bottom: the update of a configuration, and the run that uses it."""
 
 import contextlib
 import time
@@ -27,11 +27,11 @@ from bahdanau_jax.training.telemetry import Telemetry
 
 
 class Evaluator(NamedTuple):
-    """Something that is computed from a state whenever the dev scores are due.
+    """A function of the state that runs whenever the dev scores are due.
 
-    `evaluate` returns numbers, and pictures [height, width, 3] in 8 bits a colour. They are written
-    to metrics.jsonl and TensorBoard as `name`_ and their own name. The number `dev_score`, the
-    higher the better, selects the best checkpoint and stops a training early.
+    `evaluate` returns numbers, and pictures [height, width, 3] with 8 bits a colour, by name. They
+    are written to metrics.jsonl and TensorBoard as `name`_ plus their own name. The number
+    `dev_score`, higher is better, selects the best checkpoint and stops a training early.
 
     >>> Evaluator("params", lambda state: {"norm": float(optax.tree.norm(state.weights))})
     """
@@ -41,7 +41,7 @@ class Evaluator(NamedTuple):
 
 
 class Trainer:
-    """The update of a configuration on the devices at hand, and the state that it begins with.
+    """The update of a configuration on all devices, and its first state.
 
     >>> trainer = Trainer(config)
     >>> state = trainer.backend.place(trainer.begin())
@@ -49,7 +49,7 @@ class Trainer:
 
     Args:
         config: every setting, with the sizes of the vocabularies.
-        backend: how an update runs on which devices; by default as `config.training` says, on all.
+        backend: by default, that of `config.training` on all devices.
     """
 
     def __init__(self, config: Config, backend: Backend | None = None):
@@ -60,7 +60,7 @@ class Trainer:
         )
         self.network = model.Seq2Seq(config.model)
         self.optimizer = make(config.optimizer, settings.steps)
-        # What is known of an optimiser: that it is elementwise, and what its accumulators mean.
+        # Those of the table are elementwise, and telemetry understands their accumulators.
         self.has_known_optimizer = config.optimizer.name in OPTIMIZERS
         self.update = train_step(
             self.loss,
@@ -73,16 +73,16 @@ class Trainer:
 
     @property
     def row_multiple(self) -> int:
-        """What the number of rows of every batch is divisible by."""
+        """The number of rows of every batch is a multiple of this."""
         return self.backend.devices.size * self.config.training.accumulate
 
     def loss(self, params: model.Params, batch: Batch, keys: Array) -> Any:
-        """The sums of a batch as they are trained on: with dropout and label smoothing."""
+        """The sums of a batch in training: with dropout and label smoothing."""
         smoothing = self.config.optimizer.label_smoothing
         return self.network.apply({"params": params}, batch, keys, smoothing)
 
     def begin(self, params: model.Params | None = None) -> TrainState:
-        """The state before the first update, with these parameters or those of the seed."""
+        """The state before the first update, with `params` or those drawn from the seed."""
         seed, key = jax.random.split(jax.random.key(self.config.training.seed))
         if params is not None:
             return init_state(params, self.optimizer, key, self.config.optimizer)
@@ -98,9 +98,9 @@ def train_and_evaluate(
     reporter: Reporter = PLAIN,
     profile: Profile | None = None,
 ) -> Outcome:
-    """Train on the pairs of a store until the configured steps, from the newest checkpoint on.
+    """Train on the pairs of a store from the newest checkpoint to the configured steps.
 
-    Time to the first step counts from `began`, of time.perf_counter.
+    The time to the first step counts from `began`, a value of time.perf_counter.
     """
     config, settings, backend = trainer.config, trainer.config.training, trainer.backend
     plan = data.Plan.of(store, config.data, settings.seed)
@@ -124,7 +124,7 @@ def train_and_evaluate(
             monitor.note(distributed.memory(state, backend.devices))
         state = checkpoints.restore(state) or state
         append_record(workdir, config, int(state.step))
-        process = jax.process_index(), jax.process_count()
+        process = distributed.process_index(), distributed.process_count()
         known = trainer.has_known_optimizer
         return run(
             state,
@@ -155,7 +155,7 @@ def _programs(
 ) -> Ahead:
     """The update, compiled in threads for every padded shape that the next epoch needs.
 
-    Several processes make their programs in the same order, hence when they are needed.
+    Several processes compile each program when it is needed, so that their order is the same.
     """
     settings, backend = trainer.config.training, trainer.backend
     ahead = settings.parallel == "jit" and not distributed.is_distributed()
@@ -166,7 +166,7 @@ def _programs(
         trainer.update,
         jax.eval_shape(trainer.begin),
         examples,
-        max(1, data.cores() // 2),  # the compiler takes nearly two for each program
+        max(1, data.cores() // 2),  # each compilation keeps nearly two cores busy
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
         distributed.barrier if distributed.is_distributed() else None,
@@ -177,22 +177,22 @@ def _programs(
 def _evaluation(
     evaluators: Sequence[Evaluator],
 ) -> Callable[[TrainState], dict[str, Any]] | None:
-    """All evaluators on one device of each process, with the weights that are there already.
+    """A function that runs all evaluators on one device of each process; None without evaluators.
 
-    So no process waits for another in it; the numbers of the main process count.
+    The processes do not wait for each other during it, and the numbers of the main process count.
     """
     if not evaluators:
         return None
 
     def evaluated(state: Any) -> dict[str, Any]:
-        alone = state.replace(params=distributed.gathered(state.weights), ema=())
-        found = {
+        on_one_device = state.replace(params=distributed.gathered(state.weights), ema=())
+        results = {
             f"{evaluator.name}_{name}": value
             for evaluator in evaluators
-            for name, value in evaluator.evaluate(alone).items()
+            for name, value in evaluator.evaluate(on_one_device).items()
         }
-        pictures = {name: value for name, value in found.items() if getattr(value, "ndim", 0)}
-        numbers = {name: float(found[name]) for name in found if name not in pictures}
+        pictures = {name: value for name, value in results.items() if getattr(value, "ndim", 0)}
+        numbers = {name: float(results[name]) for name in results if name not in pictures}
         return distributed.broadcast(numbers) | pictures
 
     return evaluated

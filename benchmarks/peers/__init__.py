@@ -1,4 +1,4 @@
-"""Other people's programs, each in a Python environment of its own, asked by lines of JSON."""
+"""Other programs, each in a Python environment of its own, which answer requests in JSON lines."""
 
 from benchmarks.peers.process import Failure, Peer
 from benchmarks.peers.recipe import joeynmt

@@ -5,10 +5,10 @@ this.
     python joey.py train CONFIG [keep]  trains the model of a JoeyNMT configuration
     python joey.py serve CONFIG [keep]  translates: a line of stdin asks, a line of stdout answers
 
-The first answer, unasked, is {"versions", "device", "parameters"}. A request holds "lines" (tokens
-with spaces between), "beam_size", "batch_size", "threads", "precision" (of autocast) and "alpha";
-its answer holds "seconds", "cpu_seconds" and "lines". What JoeyNMT logs goes to stderr. With `keep`
-it keeps the memory that it frees, as ours does, which makes it faster.
+The first line, without a request, is {"versions", "device", "parameters"}. A request has "lines"
+(tokens with spaces between them), "beam_size", "batch_size", "threads", "precision" (of autocast)
+and "alpha". Its answer has "seconds", "cpu_seconds" and "lines". JoeyNMT's log goes to stderr. With
+`keep` it reuses the memory that it frees, as ours does, which makes it faster.
 """
 
 import json
@@ -32,10 +32,10 @@ def train(path: str) -> None:
 
 def serve(path: str) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # so that nothing else comes among the answers
+    os.dup2(2, 1)  # so that stdout has only the answers
 
-    def answer(what: dict) -> None:
-        print(json.dumps(what), file=answers, flush=True)
+    def answer(content: dict) -> None:
+        print(json.dumps(content), file=answers, flush=True)
 
     settings = config.parse_global_args(config.load_config(path), mode="translate")
     model, _, _, stream = prediction.prepare(settings, rank=0, mode="translate")
@@ -51,7 +51,7 @@ def serve(path: str) -> None:
 
 
 def translate(settings, model, stream, request: dict) -> dict:
-    """One timed call of JoeyNMT's own `predict`, which makes the batches and writes the tokens."""
+    """Time one call of JoeyNMT's own `predict`, which makes the batches and returns the tokens."""
     torch.set_num_threads(request["threads"])
     search = settings.test._replace(
         batch_size=request["batch_size"],
@@ -84,7 +84,7 @@ if __name__ == "__main__":
     command, file, *keep = sys.argv[1:]
     if keep:
         serving.keep_memory()
-    if command == "serve":  # it would log each call
+    if command == "serve":  # otherwise it logs each call
         for name in logging.root.manager.loggerDict:
             if name.startswith("joeynmt"):
                 logging.getLogger(name).setLevel(logging.ERROR)

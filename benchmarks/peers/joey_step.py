@@ -3,8 +3,8 @@ optimiser and clipper, on a batch of random words. JoeyNMT's own Python runs thi
 
     python joey_step.py '{"size": {...}, "settings": {...}}'
 
-Its attention and its readout are as wide as its decoder, and its GRU is PyTorch's, so it is not
-quite our model: its parameters are counted in the greeting.
+It differs from our model: its attention and its readout are as wide as its decoder, and its GRU is
+PyTorch's. The greeting has the number of its parameters.
 """
 
 import json
@@ -29,7 +29,7 @@ def make_model(size: dict[str, int]):
     special = SimpleNamespace(**symbols, **ids, sep_token=None, sep_id=None, lang_tags=[])
     words = vocabulary.Vocabulary([], special)
     added = [str(number) for number in range(size["V"] - len(SYMBOLS))]
-    words._itos += added  # its own add_tokens searches a list for every word
+    words._itos += added  # its own add_tokens is slow: it searches a list for every word
     words._stoi.update({word: i for i, word in enumerate(words._itos)})
 
     def part(**more):
@@ -53,7 +53,7 @@ def make_model(size: dict[str, int]):
 
 
 def make_batch(size: dict[str, int]):
-    """Random words of full length; EOS closes the target, and BOS before it is not counted."""
+    """A batch of random words of full length. EOS ends the target, and BOS is not counted."""
     rows, S, T = size["B"], size["S"], size["T"]
     generator = torch.Generator().manual_seed(1)
     first, last = len(SYMBOLS), size["V"]

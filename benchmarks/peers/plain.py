@@ -1,6 +1,6 @@
-"""The same model in plain JAX, as one would first write it: scans, autodiff, all logits at once.
+"""The same model in simple JAX: scans, autodiff, all logits at once.
 
-It reads the parameters of ours, so that losses can be compared; it shares no code with it.
+It uses the parameters of ours, so that losses can be compared, but shares no code with it.
 
 B sentences, S source and T target positions, n units, V words.
 """
@@ -14,7 +14,7 @@ from bahdanau_jax.batch import Batch
 
 
 def cell(p, h: Float[Array, "B n"], z, r, candidate) -> Float[Array, "B n"]:
-    """A GRU's step, with the products of its inputs given; the reset gate before the product."""
+    """One step of a GRU, from the products of its inputs. The reset gate precedes the product."""
     z = jax.nn.sigmoid(z + h @ p["U_z"])
     r = jax.nn.sigmoid(r + h @ p["U_r"])
     return (1 - z) * h + z * jnp.tanh(candidate + (r * h) @ p["U"])

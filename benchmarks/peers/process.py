@@ -1,4 +1,4 @@
-"""A program that answers each line of JSON with another one."""
+"""Starts programs that answer each line of JSON with another line, and reports their failures."""
 
 import json
 import os
@@ -12,17 +12,17 @@ from typing import IO, Any
 
 
 class Failure(ValueError):
-    """A program that went wrong, with its last words."""
+    """A program failed. The message contains its last error."""
 
-    def __init__(self, name: str, what: str, said: str):
-        super().__init__(f"{name} {what}; its last words: {last_words(said)}")
+    def __init__(self, name: str, fault: str, output: str):
+        super().__init__(f"{name} {fault}; its last words: {last_words(output)}")
         self.name = name
 
 
 class Peer:
-    """A process that is asked and answers in turn; what it says first, unasked, is `greeting`.
+    """A process that answers requests one by one. Its first line, without a request, is `greeting`.
 
-    Raises a `Failure` where it does not start, ends, or answers otherwise.
+    Raises Failure where it does not start, ends, or writes anything but a JSON object.
 
     >>> with Peer("JoeyNMT", ["/opt/joeynmt/bin/python", "joey.py", "serve", "peer.json"]) as peer:
     ...     peer.ask(lines=["3 4 5"], beam_size=5)["seconds"]
@@ -31,9 +31,9 @@ class Peer:
     def __init__(self, name: str, command: Sequence[str]):
         self.name = name
         with ExitStack() as stack:
-            self._said = stack.enter_context(_transcript())
+            self._output = stack.enter_context(_transcript())
             self._process = begin(
-                name, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
+                name, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._output
             )
             self._stack = stack.pop_all()
         self._stack.callback(self._end)
@@ -67,30 +67,30 @@ class Peer:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise self._failure(f"answered {line[:80].strip()!r}, which is no object of JSON")
+            raise self._failure(f"answered {line[:80].strip()!r}, which is no JSON object")
         return answer
 
-    def _failure(self, what: str) -> Failure:
+    def _failure(self, fault: str) -> Failure:
         self._process.kill()
         self._process.wait()
-        self._said.seek(0)
-        said = self._said.read()
+        self._output.seek(0)
+        output = self._output.read()
         self._stack.close()
-        return Failure(self.name, what, said)
+        return Failure(self.name, fault, output)
 
 
 def run(name: str, command: Sequence[str]) -> None:
-    """Run a peer's program to its end, or raise its `Failure`."""
-    with _transcript() as said:
+    """Run a program to its end. Raises Failure where it fails."""
+    with _transcript() as output:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-        process = begin(name, command, **streams, stderr=said)
+        process = begin(name, command, **streams, stderr=output)
         try:
             process.communicate()
         finally:
-            process.kill()  # where this one is interrupted
+            process.kill()  # if this process is interrupted
         if process.returncode:
-            said.seek(0)
-            raise Failure(name, f"ended with code {process.returncode}", said.read())
+            output.seek(0)
+            raise Failure(name, f"ended with code {process.returncode}", output.read())
 
 
 def _transcript() -> IO[str]:
@@ -98,9 +98,9 @@ def _transcript() -> IO[str]:
 
 
 def begin(name: str, command: Sequence[str], **streams: Any) -> subprocess.Popen:
-    """The program's process, text its pipes; or its `Failure`, where it cannot be started.
+    """Start a program with text pipes. Raises Failure where it cannot be started.
 
-    JAX in it leaves an accelerator's memory that it does not need to the other one.
+    JAX in it does not preallocate the accelerator's memory, which two programs share.
     """
     shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
     try:
@@ -110,23 +110,23 @@ def begin(name: str, command: Sequence[str], **streams: Any) -> subprocess.Popen
 
 
 def located(name: str, program: Path) -> Path:
-    """Where a program lies: the file of that path, or else what PATH has by that name.
+    """The path of a program: a file, or a name that is looked up in PATH.
 
     Raises ValueError where there is none.
     """
-    found = shutil.which(program.absolute()) or shutil.which(program)
-    if found is None:
+    path = shutil.which(program.absolute()) or shutil.which(program)
+    if path is None:
         raise ValueError(f"{name} does not start: {program} is no program")
-    return Path(found)
+    return Path(path)
 
 
-def last_words(said: str) -> str:
-    """The error that a traceback ends with, or else the last line that is not blank.
+def last_words(output: str) -> str:
+    """The error at the end of a traceback, or else the last line that is not blank.
 
     >>> last_words("Traceback (most recent call last):\n  File ...\nOSError: full\nbye\n")
     'OSError: full'
     """
-    _, traceback, rest = said.rpartition("Traceback (most recent call last):\n")
-    if traceback:  # what follows one may be a library that tells its statistics as it leaves
+    _, traceback, rest = output.rpartition("Traceback (most recent call last):\n")
+    if traceback:  # a library may print statistics after it
         return next((line for line in rest.splitlines() if line[:1].strip()), "a traceback")
-    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "none")
+    return next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "none")

@@ -1,6 +1,6 @@
-"""JoeyNMT made ready to be compared with a run of ours: same pairs, same tokens, same sizes.
+"""Prepares JoeyNMT for a comparison with a run of ours: same pairs, same tokens, same sizes.
 
-Its text is our ids, written as words, so that both cut and number every sentence alike.
+JoeyNMT's words are our ids, so that both programs have the same tokens.
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ DEV_PAIRS = 200
 
 
 def joeynmt(run: Run, python: Path, folder: Path, updates: int, keep: bool = True) -> process.Peer:
-    """A JoeyNMT of the run's sizes, trained on the run's pairs in `folder`, or found trained there.
+    """A JoeyNMT of the run's sizes, trained on the run's pairs, unless `folder` has it already.
 
-    `python` belongs to an environment that has JoeyNMT. With `keep` it keeps the memory that it
-    frees. Raises ValueError where the folder holds another model, or where JoeyNMT fails.
+    `python` is that of an environment with JoeyNMT. With `keep` it reuses the memory that it frees.
+    Raises ValueError where the folder holds another model, or where JoeyNMT fails.
     """
     python = process.located("JoeyNMT", python)
     name, config = f"JoeyNMT ({python})", folder / "config.json"
@@ -44,17 +44,17 @@ def joeynmt(run: Run, python: Path, folder: Path, updates: int, keep: bool = Tru
         draft = folder / "draft.json"
         draft.write_text(wanted, encoding="utf-8")
         process.run(name, command(python, "train", draft))
-        draft.replace(config)  # only a model that is trained has a configuration
+        draft.replace(config)  # only a trained model has this file
     return process.Peer(name, command(python, "serve", config, keep))
 
 
-def command(python: Path, what: str, config: Path, keep: bool = True) -> list[str]:
-    """How JoeyNMT is made to train a configuration, or to serve it."""
-    return [str(python), PROGRAM, what, str(config), *(["keep"] if keep else [])]
+def command(python: Path, task: str, config: Path, keep: bool = True) -> list[str]:
+    """The command that trains or serves a configuration of JoeyNMT: `task` is train or serve."""
+    return [str(python), PROGRAM, task, str(config), *(["keep"] if keep else [])]
 
 
 def sizes(config: Config) -> dict[str, Any]:
-    """What JoeyNMT's model is. Its attention and readout are always as wide as its decoder."""
+    """The sizes of JoeyNMT's model. Its attention and readout are as wide as its decoder."""
     return {
         "cell": "gru",
         "embedding_size": config.model.embedding_size,
@@ -67,7 +67,7 @@ def sizes(config: Config) -> dict[str, Any]:
 
 
 def unequal(config: Config) -> str:
-    """What of our sizes JoeyNMT's model cannot have, as a line; empty where it has them all."""
+    """A line with the options that give ours JoeyNMT's sizes; "" where the sizes are equal."""
     theirs = config.model.hidden_size
     ours = {
         f"--model.{name.replace('_', '-')}": getattr(config.model, name)
@@ -78,7 +78,7 @@ def unequal(config: Config) -> str:
 
 
 def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict[str, Any]:
-    """JoeyNMT's own; `training` takes the place of what is said here of it."""
+    """The configuration for JoeyNMT; `training` replaces fields of its training section."""
     size = sizes(run.config)
 
     def side(name: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict
     return {
         "name": _key(run),
         "model_dir": str(folder / "model"),
-        "use_cuda": jax.default_backend() == "gpu",  # where ours computes, too
+        "use_cuda": jax.default_backend() == "gpu",  # as ours does
         "random_seed": 1,
         "data": {
             **{split: str(folder / split) for split in ("train", "dev")},
@@ -124,13 +124,13 @@ def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict
 
 
 def _key(run: Run) -> str:
-    """Of what it is trained on: the words and the corpus."""
+    """A digest of the vocabularies and the corpus."""
     words = [codec.vocabulary.to_bytes() for codec in run.codecs]
     return hashlib.sha256(b"".join([*words, run.config.data.train.encode()])).hexdigest()[:16]
 
 
 def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
-    """The run's words and pairs in files, where `configuration` looks for them."""
+    """Write the run's words and pairs to the files of `configuration`."""
     folder.mkdir(parents=True, exist_ok=True)
     for codec, name in zip(run.codecs, SIDES, strict=True):
         words = (str(i) for i in range(len(codec.vocabulary)) if i not in (EOS, UNK))
@@ -144,7 +144,7 @@ def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
 
 
 def kept(run: Run, spec: str) -> Iterator[tuple[data.Pair, list[str]]]:
-    """The pairs of a corpus that JoeyNMT gets, none empty or too long, and their words."""
+    """The pairs of a corpus for JoeyNMT, without empty and too long ones, and their words."""
     config = run.config.data
     longest = config.max_tokens or 100
     for pair in data.pairs(spec, config):

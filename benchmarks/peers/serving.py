@@ -1,6 +1,6 @@
-"""The side of a peer: answers to lines of JSON, its memory, its allocator. Standard library alone.
+"""The code of a peer: answers to lines of JSON, memory, allocator. Standard library only.
 
-A peer's own Python imports this file from its folder, ours from the package.
+A peer's own Python imports this file from its folder, and ours imports it from the package.
 """
 
 import ctypes
@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# glibc's mallopt(3): no block of its own for large arrays, keep what is freed, ask for much at a
-# time, few heaps. The page faults of fresh memory cost an eighth of an update.
+# glibc's mallopt(3): no mmap for large arrays, keep freed memory, grow the heap in large steps, few
+# heaps. Page faults of fresh memory cost an eighth of an update.
 _MALLOC = {-4: 0, -1: 2**31 - 1, -2: 2**28, -8: 1 + (os.cpu_count() or 1)}
 
 
 def keep_memory() -> None:
-    """Let every update reuse the memory of the one before; Linux only."""
+    """Make the allocator reuse freed memory; Linux only."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         for parameter, value in _MALLOC.items():
@@ -25,14 +25,14 @@ def keep_memory() -> None:
 
 
 def release() -> None:
-    """Give what is freed back to the kernel; glibc only."""
+    """Return freed memory to the kernel; glibc only."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
 
 
 class Answers:
-    """Owns stdout: whatever else is printed goes to stderr."""
+    """Writes answers to stdout. All other output goes to stderr."""
 
     def __init__(self) -> None:
         self._file = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -42,31 +42,30 @@ class Answers:
         print(json.dumps(answer), file=self._file, flush=True)
 
     def serve(self, table: Mapping[str, Callable[..., Mapping[str, Any]]]) -> None:
-        """Answer until stdin ends; a request names what to "do" and holds its arguments."""
+        """Answer requests until stdin ends. "do" of a request is a key of `table`."""
         for line in sys.stdin:
             request = json.loads(line)
             self.give(table[request.pop("do")](**request))
 
 
 class Stepping:
-    """What every trainer answers, around a function that makes one update and returns its loss."""
+    """The answers of every trainer, for a function that runs one update and returns its loss."""
 
     def __init__(self, step: Callable[[], float], device_peak: Callable[[], int] | None = None):
-        """`device_peak`: the most bytes of an accelerator that this process held so far."""
+        """`device_peak` returns the peak memory of this process on an accelerator, in bytes."""
         self._step, self._device_peak = step, device_peak
 
     def step(self, count: int) -> dict[str, Any]:
-        """Seconds of `count` updates, each with its loss, which is the sum over all words."""
+        """The seconds of `count` updates, and their losses, summed over all words."""
         start, losses = time.perf_counter(), []
         for _ in range(count):
             losses.append(float(self._step()))
         return {"seconds": time.perf_counter() - start, "losses": losses}
 
     def memory(self, before: float) -> dict[str, Any]:
-        """MiB that an update grew this process by at its peak, over `before`; or, of an
-        accelerator, the most that this process ever held.
+        """The peak memory of an update above `before` in MiB, or the peak on an accelerator.
 
-        What compiling and making the parameters left behind is given back before.
+        Memory that compilation has freed is returned to the kernel first.
         """
         if self._device_peak is not None:
             self._step()
@@ -80,8 +79,10 @@ class Stepping:
 def matrix_rate(
     product: Callable[[], Any], wait: Callable[[Any], object], size: int, repeats: int
 ) -> dict[str, float]:
-    """Floating point operations a second of a product of two square matrices, several begun one
-    after the other before the last is waited for."""
+    """The floating point operations per second of `repeats` products of two square matrices.
+
+    All are started before the last one is waited for.
+    """
     wait(product())
     start = time.perf_counter()
     for _ in range(repeats):
@@ -91,7 +92,7 @@ def matrix_rate(
 
 
 def resident(field: str = "VmRSS") -> float:
-    """MiB of this process in memory, or its peak (`VmHWM`); Linux, elsewhere 0."""
+    """The memory of this process in MiB, or its peak (`VmHWM`); 0 where it is not Linux."""
     try:
         with open("/proc/self/status", encoding="ascii") as file:
             lines = dict(line.split(":", 1) for line in file)
@@ -101,9 +102,9 @@ def resident(field: str = "VmRSS") -> float:
 
 
 def forget_peak() -> None:
-    """The peak begins anew."""
+    """Reset the peak memory of this process."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
-    except OSError:  # then the peak is that of compilation, too
+    except OSError:  # the peak then includes compilation
         pass

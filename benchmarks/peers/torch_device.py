@@ -1,4 +1,4 @@
-"""What PyTorch's programs have in common: their device, its settings, and its matrix rate.
+"""The shared code of the PyTorch programs: device, settings and matrix rate.
 
 A program that is run by its path imports this file from its folder.
 """
@@ -15,7 +15,7 @@ PEAK = torch.cuda.max_memory_allocated if DEVICE == "cuda" else None  # bytes
 
 
 def prepare(settings: Mapping[str, Any]) -> Any:
-    """Obey the settings `keep_memory` and `threads`; the context of `autocast`."""
+    """Apply the settings `keep_memory` and `threads`; return the context of `autocast`."""
     if settings["keep_memory"]:
         serving.keep_memory()
     torch.set_num_threads(settings["threads"])

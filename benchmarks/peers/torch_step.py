@@ -1,13 +1,13 @@
-"""The same model by hand in PyTorch, as someone would write it who knows PyTorch well.
+"""The same model by hand in PyTorch, written for speed.
 
 The Python of an environment with torch and NumPy runs this file by its path; nothing of this
 package is imported here but its neighbours `serving` and `torch_device`.
 
     python torch_step.py '{"size": {...}, "settings": {...}, "weights": "weights.npz"}'
 
-Input products leave the loops, keys are computed once, products with the same operand are one, and
-the readout and the softmax take all steps at once. The weights are the tree of ours, its paths
-joined by "/"; without a file they are random.
+Input products are outside the loops, keys are computed once, products with the same operand are
+merged, and readout and softmax process all steps at once. The weights have the paths of ours as
+names, joined by "/"; without a file they are random.
 
 B sentences, S source and T target positions, m embedding, n units, a alignment, l readout, V words.
 """
@@ -27,19 +27,19 @@ GATES, SIDES = ("_z", "_r", ""), ("source", "target")
 
 
 def shapes(m: int, n: int, a: int, l: int, V: int) -> dict[str, tuple[int, ...]]:  # noqa: E741
-    """Every parameter by its name in ours."""
-    found: dict[str, tuple[int, ...]] = {f"{side}_embedding/E": (V, m) for side in SIDES}
+    """Name of ours -> the shape of each parameter."""
+    shapes: dict[str, tuple[int, ...]] = {f"{side}_embedding/E": (V, m) for side in SIDES}
 
     def cell(name: str, inputs: dict[str, int]) -> None:
         for gate in GATES:
-            found.update({f"{name}/{i}{gate}": (rows, n) for i, rows in inputs.items()})
-            found[f"{name}/U{gate}"] = (n, n)
-            found[f"{name}/b{gate}"] = (n,)
+            shapes.update({f"{name}/{i}{gate}": (rows, n) for i, rows in inputs.items()})
+            shapes[f"{name}/U{gate}"] = (n, n)
+            shapes[f"{name}/b{gate}"] = (n,)
 
     cell("encoder/forward", {"W": m})
     cell("encoder/backward", {"W": m})
     cell("decoder", {"W": m, "C": 2 * n})
-    return found | {
+    return shapes | {
         "initial_state/W_s": (n, n),
         "initial_state/b_s": (n,),
         "attention/W_a": (n, a),
@@ -68,12 +68,12 @@ def make_parameters(size: dict[str, int], weights: str) -> dict[str, torch.Tenso
 
 
 def side_by_side(p: dict[str, torch.Tensor], name: str) -> torch.Tensor:
-    """A matrix, or bias, of the update gate, the reset gate and the candidate."""
+    """The matrices or biases of the update gate, the reset gate and the candidate, joined."""
     return torch.cat([p[name + gate] for gate in GATES], -1)
 
 
 def run_gru(p, name: str, x: torch.Tensor, real: torch.Tensor, steps: range) -> list[torch.Tensor]:
-    """The states of one direction; `x` [S, B, 3n] are its inputs' products, biases included."""
+    """The states of one direction. `x` [S, B, 3n] are the products of its inputs with biases."""
     n = p[name + "/U"].shape[0]
     U_zr, U = torch.cat([p[name + "/U_z"], p[name + "/U_r"]], -1), p[name + "/U"]
     h = x.new_zeros(x.shape[1], n)
@@ -118,9 +118,9 @@ def compute_loss(p, source, mask, target, target_mask) -> torch.Tensor:
         e = torch.tanh(query[:, None] + keys) @ v_a
         alpha = torch.softmax(e.masked_fill(hidden, float("-inf")), -1)
         c = torch.bmm(alpha[:, None], h)[:, 0]
-        given = torch.addmm(x[t], c, of_c)
-        z, r = torch.sigmoid(given[:, : 2 * n] + recurrent).chunk(2, 1)
-        s = torch.lerp(s, torch.tanh(torch.addmm(given[:, 2 * n :], r * s, U)), z)
+        inputs = torch.addmm(x[t], c, of_c)
+        z, r = torch.sigmoid(inputs[:, : 2 * n] + recurrent).chunk(2, 1)
+        s = torch.lerp(s, torch.tanh(torch.addmm(inputs[:, 2 * n :], r * s, U)), z)
         states.append(s)
         contexts.append(c)
     seen = torch.cat([torch.stack(states), y, torch.stack(contexts)], -1).flatten(0, 1)
@@ -133,12 +133,12 @@ def compute_loss(p, source, mask, target, target_mask) -> torch.Tensor:
 
 
 def make_batch(size: dict[str, int]) -> tuple[torch.Tensor, ...]:
-    """Random ids of full length; the same in every peer."""
-    rng, found = np.random.default_rng(1), []
+    """A batch of random ids of full length, equal in every peer."""
+    rng, arrays = np.random.default_rng(1), []
     for length in (size["S"], size["T"]):
         ids = torch.from_numpy(rng.integers(2, size["V"], (size["B"], length))).to(DEVICE)
-        found += [ids, torch.ones_like(ids, dtype=torch.bool)]
-    return tuple(found)
+        arrays += [ids, torch.ones_like(ids, dtype=torch.bool)]
+    return tuple(arrays)
 
 
 def main(given: dict) -> None:
@@ -162,7 +162,7 @@ def main(given: dict) -> None:
         return loss.item()
 
     def count() -> dict[str, int]:
-        """Operations of all products of a step, by PyTorch's own account."""
+        """The operations of all products in a step, counted by PyTorch."""
         from torch.utils.flop_counter import FlopCounterMode  # pyright: ignore
 
         with FlopCounterMode(display=False) as counter:

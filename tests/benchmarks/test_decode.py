@@ -112,7 +112,7 @@ def test_a_peer_that_dies_or_talks_nonsense_is_one_line(bench, peer):
     assert code == 2 and err.count("\n") == 1
     assert "ended; its last words: MemoryError: too wide" in err
     code, _, err = bench("--joeynmt", peer(serve="print('hello', flush=True)"))
-    assert code == 2 and "answered 'hello', which is no object of JSON" in err
+    assert code == 2 and "answered 'hello', which is no JSON object" in err
 
 
 def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):

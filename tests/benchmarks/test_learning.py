@@ -64,7 +64,7 @@ def test_a_peer_that_fails_is_told_and_a_folder_is_used_once(learn):
     assert "for equal ones: --model.alignment-size" in err
     assert found["joeynmt"]["curve"] == []
     code, _, err = learn(RIGHT)
-    assert code == 2 and "ours is there already" in err
+    assert code == 2 and "ours exists already" in err
 
 
 def test_a_peer_that_fails_late_keeps_its_curve(learn):

@@ -40,6 +40,6 @@ def test_too_few_updates_are_refused(capsys):
     assert "--steps is 1, but should be at least 3" in capsys.readouterr().err
     asked = ["--steps", "60", "--checkpoint-every", "20"]  # saves and lines together
     assert main(["overhead", "--config", "quickstart", *asked]) == 2
-    assert "no save is apart from the others: give more --steps" in capsys.readouterr().err
+    assert "coincides with a save, or the reverse: give more --steps" in capsys.readouterr().err
     with pytest.raises(ValueError, match="give more --steps"):
         costs([1.0] * 20, [], [])

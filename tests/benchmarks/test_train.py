@@ -28,7 +28,9 @@ def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_
     """Loss, gradient, clipping and Adadelta: each shows in the losses that follow."""
     config = updates.architecture(SIZE)
     params = updates.parameters(config)
-    updates.save_weights(tmp_path / "weights.npz", params)
+    leaves = jax.tree.leaves_with_path(params)
+    arrays = {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
+    np.savez(tmp_path / "weights.npz", **arrays)
     peer = train.PEERS["torch"]
     weights = str(tmp_path / "weights.npz")
     with train.start(peer, "torch", SIZE, EAGER, torch_python, weights) as torch:
@@ -67,7 +69,7 @@ def test_joeynmt_counts_as_many_words(torch_python):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(train, "MATRIX", 64)
+    monkeypatch.setattr(train, "ON_CPU", (64, 2))
     monkeypatch.setattr(train, "SECONDS", 0.0)
 
 
@@ -131,7 +133,7 @@ def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
 
 def test_only_beside_rounded_products_may_pytorch_choose_to_round():
     for name, peer in train.PEERS.items():
-        alone, beside = (peer.making(kind).choices for kind in ("float32", "bfloat16"))
+        alone, beside = (peer.with_dtype(kind).choices for kind in ("float32", "bfloat16"))
         theirs = name in ("torch", "torch-compiled", "joeynmt")
         assert alone.get("autocast") == ((False,) if theirs else None)
         assert beside.get("autocast") == ((True, False) if theirs else None)

@@ -120,7 +120,7 @@ def test_a_score_that_nobody_knows_may_have_been_the_best(run, caplog):
     (run / "metrics.jsonl").unlink()
     flip(run, 2, 0.5)
     assert [one.step for one in choose(run).used] == [4]
-    assert "checkpoints/2 is damaged" in caplog.text and "dev score is not known" in caplog.text
+    assert "checkpoints/2 is damaged" in caplog.text and "dev score is unknown" in caplog.text
 
 
 def test_torn_metrics_do_not_matter(run, caplog):

@@ -1,6 +1,7 @@
 """How processes are told of each other, or find each other, before JAX starts."""
 
 import re
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -146,6 +147,14 @@ def test_one_process_agrees_with_itself():
     scores = {"loss": 1 / 3, "bleu": np.nextafter(50.0, 51.0)}
     assert distributed.broadcast(scores) == scores
     assert distributed.main_process_first(lambda: 7) == 7
+    assert distributed.holds_everywhere(True) and not distributed.holds_everywhere(False)
+
+
+def test_one_module_alone_asks_jax_about_processes():
+    asks = re.compile(r"jax\.process_(index|count)|multihost|reached_preemption")
+    package = Path(processes.__file__).parents[1]
+    files = {path for path in package.rglob("*.py") if asks.search(path.read_text("utf-8"))}
+    assert files == {Path(processes.__file__)}
 
 
 def test_the_monitor_of_another_process_writes_nothing(tmp_path, capfd, monkeypatch):

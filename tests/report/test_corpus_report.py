@@ -56,7 +56,7 @@ def test_types_are_left_out_where_they_were_not_counted(tmp_path):
 @pytest.mark.parametrize("number", [0, 5])
 def test_duplicates_are_told_where_there_are_some(tmp_path, number):
     changed = STATISTICS | {"dropped": {"duplicate": number}}
-    assert ("dropped, there before" in rows(changed, tmp_path)) == (number > 0)
+    assert ("dropped, duplicates" in rows(changed, tmp_path)) == (number > 0)
 
 
 def test_export_of_a_corpus_with_gold_alignments(tmp_path):

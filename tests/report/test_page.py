@@ -232,7 +232,7 @@ def test_a_report_without_numbers_still_reads(evaluated):
         Evaluated(
             ["a"],
             [""],
-            [evaluated.found[0]],
+            [evaluated.hypotheses[0]],
             None,
             scores | {"intervals": {name: [None, None] for name in scores["intervals"]}},
         )

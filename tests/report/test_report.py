@@ -183,7 +183,7 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
         ("best dev score", f"{metric} 0.5, at step 550"),
         ("command", "bahdanau train quickstart --workdir 'a b'"),
         ("started", "2025-03-01 12:30 UTC"),
-        ("went on", "2025-03-02 08:00 UTC, from step 550"),
+        ("resumed", "2025-03-02 08:00 UTC, from step 550"),
         ("seed", "7"),
         ("devices", "2 x cpu, 1 process(es)"),
         ("platform", "Linux"),
@@ -198,7 +198,7 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
 def test_a_run_of_no_update_has_no_curves(trained, tmp_path):
     run = runs.load(trained[0])
     section = report._training(dataclasses.replace(run, folder=tmp_path))
-    assert section.pictures == () and section.text.startswith("No update was made here")
+    assert section.pictures == () and section.text.startswith("This run has no updates")
 
 
 def test_crossing_links():

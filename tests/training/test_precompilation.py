@@ -34,7 +34,7 @@ def update():
 def test_planned_shapes_are_compiled_in_threads_and_never_again(update):
     step, jitted = update
     ahead = Ahead(jitted, jax.eval_shape(state), [batch(2, 3), batch(4, 5)], 2)
-    for made in list(ahead._made.values()):
+    for made in list(ahead._futures.values()):
         made.result(60)
     assert {shape for shape, _ in step.traced} == {(2, 3), (4, 5)}
     assert all(name.startswith("compile") for _, name in step.traced)
@@ -83,7 +83,7 @@ def test_a_program_that_waits_in_line_is_compiled_at_once(update):
     blocked = jax.jit(lambda state, batch: free.wait(60) and jitted(state, batch))
     ahead = Ahead(blocked, state(), [batch(1), batch(2)], 1)  # the one thread waits in batch(1)
     threading.Timer(0.5, free.set).start()
-    assert not ahead._made[((2,),)].running()
+    assert not ahead._futures[((2,),)].running()
     ahead(state(), batch(2))
     assert [name for shape, name in step.traced if shape == (2,)] != ["compile_0"]
     ahead.close()
@@ -97,7 +97,7 @@ def test_the_first_step_is_told_once_with_its_program(update):
     ahead(now, batch(2))
     assert [one["x"].shape for one in made] == [(2,)]
     (program,) = told
-    assert program.seconds > 0 and program.found in (False, True)
+    assert program.seconds > 0 and program.cached in (False, True)
     ahead.close()
 
 

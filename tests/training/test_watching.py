@@ -5,18 +5,20 @@ import json
 import re
 import subprocess
 import sys
+import threading
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import monitoring
 
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.run_folder import RECORD
 from bahdanau_jax.training import loop, nonfinite_batch, run_record
-from bahdanau_jax.training.compile_log import CompileLog
+from bahdanau_jax.training.compile_log import CACHE_HIT, COMPILED, CompileLog
 from tests.training import toy
 
 
@@ -82,6 +84,28 @@ def test_compilations_are_logged_while_the_log_is_open(tmp_path):
     assert ours[0]["seconds"] > 0 and not ours[0]["cached"]
 
 
+def test_a_program_from_disk_is_known_by_the_thread_that_read_it(tmp_path):
+    log = CompileLog(tmp_path / "compilations.jsonl")
+
+    def compiled(name: str, from_disk: bool) -> None:
+        if from_disk:
+            monitoring.record_event(CACHE_HIT)
+        monitoring.record_event_duration_secs(COMPILED, 1.0, fun_name=name)
+
+    compiled("read", True)
+    compiled("new", False)
+    hits = log._hits.count
+    other = threading.Thread(target=compiled, args=("read elsewhere", True))
+    other.start()
+    other.join()
+    compiled("new again", False)
+    assert log._hits.count == hits == 1
+    log.close()
+    lines = (tmp_path / "compilations.jsonl").read_text().splitlines()
+    cached = {line["program"]: line["cached"] for line in map(json.loads, lines)}
+    assert cached == {"read": True, "new": False, "read elsewhere": True, "new again": False}
+
+
 def test_a_trace_of_chosen_steps(step, tmp_path):
     profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
     toy.train(tmp_path, step, profile=profile)
@@ -132,7 +156,7 @@ def test_the_batch_of_a_divergence_is_kept(step, tmp_path):
     with pytest.raises(loop.Diverged) as diverged:
         toy.train(tmp_path, step, next_batches=poisoned, max_nonfinite=3, evaluate=None)
     path = tmp_path / "nonfinite-9.npz"
-    assert f"up to step 9, whose batch is kept in {path}: lower" in str(diverged.value)
+    assert f"up to step 9, whose batch is saved in {path}: lower" in str(diverged.value)
     batch = nonfinite_batch.load_batch(path)
     assert batch.source.tolist() == toy.batch(8).source.tolist() and np.isnan(batch.weight).all()
     state, _ = toy.parts()
