@@ -111,8 +111,6 @@ def main(output: str, *checkouts: str) -> None:
         axis.set_title(f"{title}: {sum(sizes.values())} files; a row imports columns", pad=12)
     figure.tight_layout()
     figure.savefig(output)
-    if output.endswith(".svg"):
-        figure.savefig(output.removesuffix(".svg") + ".png", dpi=70)
 
 
 if __name__ == "__main__":
