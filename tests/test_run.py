@@ -213,18 +213,37 @@ def test_an_epoch_compiles_a_program_for_each_shape_and_no_more(tmp_path, progra
     made.clear()
     compiled.clear()
     longer = dataclasses.replace(CELLS.training, steps=20)
-    bj.train(dataclasses.replace(CELLS, training=longer), tmp_path / "run")
+    again = bj.train(
+        dataclasses.replace(CELLS, training=longer),
+        tmp_path / "run",
+        evaluators=[bj.Evaluator("weights", _looked_at)],
+    )
     assert len(made) == 5 and set(made) <= shapes
     assert sum("step" in name for name in compiled) == len(set(made))
+    lines = [json.loads(line) for line in (tmp_path / "run" / METRICS).read_text().splitlines()]
+    (evaluated,) = [line for line in lines if "weights_bias" in line]
+    bias = np.asarray(again.params["output"]["b_w"], np.float64)
+    assert evaluated["step"] == 20 and evaluated["weights_bias"] == bias.sum()
+    assert "weights_drawn" not in evaluated  # a picture, for TensorBoard
+    events = b"".join(path.read_bytes() for path in (tmp_path / "run/tensorboard").iterdir())
+    assert b"weights_drawn" in events and b"weights_bias" in events
+
+
+def _looked_at(state) -> dict:
+    """A number, and a picture."""
+    bias = np.asarray(state.weights["output"]["b_w"], np.float64)
+    return {"bias": bias.sum(), "drawn": np.zeros((4, 6, 3), np.uint8)}
 
 
 def test_the_parameters_are_those_of_the_whole_network(research):
-    """Also where only they are asked for, and the network is not traced."""
-    network, key = bj.Seq2Seq(research[0].model), jax.random.key(3)
-    whole = network.init(key, research[1])["params"]
-    alone = network.init(key, method=lambda network: network.parts)["params"]
-    assert jax.tree.structure(whole) == jax.tree.structure(alone)
-    jax.tree.map(np.testing.assert_array_equal, whole, alone)
+    """`init` draws what the Flax module draws from the same key, bit for bit."""
+    config, key = research[0].model, jax.random.key(3)
+    flax = bj.Seq2Seq(config).init(key, research[1])["params"]
+    ours = bj.init(config, key)
+    assert jax.tree.structure(flax) == jax.tree.structure(ours)
+    jax.tree.map(np.testing.assert_array_equal, flax, ours)
+    with pytest.raises(ValueError, match="model.source_vocabulary is 0: set it to the size"):
+        bj.init(dataclasses.replace(config, source_vocabulary=0), key)
 
 
 def test_the_first_line_says_how_long_the_start_took(trained):

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import math
 import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import jax
@@ -26,6 +28,18 @@ LINES = ["We sleep.", "", "I am tired in Canada.", "The man saw a house.", "He s
 @pytest.fixture(scope="module")
 def run(trained):
     return bj.load(trained[0])
+
+
+def test_a_model_is_loaded_without_what_trains_or_draws(trained):
+    code = (
+        "import sys, bahdanau_jax as bj; bj.load(sys.argv[1]).config;"
+        "print({'optax', 'flax', 'tensorboardX', 'rich', 'matplotlib', 'tensorflow', 'grain'}"
+        " & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(trained[0])], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "set()\n", done.stderr
 
 
 def saved(folder, step):

@@ -45,7 +45,8 @@ def init(config: ModelConfig, key: Array) -> Params:
     """
     check_sizes(config)
     return {
-        name: draw(_key(key, number), config) for number, (name, draw) in enumerate(PARTS.items())
+        name: draw(_key(key, number), config)
+        for number, (name, draw) in enumerate(PARTS.items(), 1)
     }
 
 
