@@ -21,7 +21,8 @@ from bahdanau_jax.decoding import (
     search_program,
     translate,
 )
-from bahdanau_jax.decoding.translation import _batches, _join_ranks
+from bahdanau_jax.decoding.backpointers import NBest
+from bahdanau_jax.decoding.translation import _batches, _join_ranks, _prefer_finished
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import decoder
 from tests.model import worlds
@@ -332,6 +333,38 @@ def test_banned_unknown_words():
         # Where the ban leaves nothing that ends, it is lifted.
         assert "<unk>" not in h.tokens or (h.finished and h == was)
     assert any("<unk>" in was.tokens and h != was for h, was in zip(banned, free, strict=True))
+
+
+def test_a_ban_on_unk_is_lifted_for_a_sentence_and_never_for_its_neighbours():
+    likes = MODELS["groundhog"], weights(MODELS["groundhog"])
+    batched, alone = (
+        translated(*likes, LINES, 3, ban_unk=True, batch_size=size) for size in (len(LINES), 1)
+    )
+    texts = [[[h.tokens for h in hypotheses] for hypotheses in each] for each in (batched, alone)]
+    assert texts[0] == texts[1]
+
+
+def test_the_first_hypothesis_says_whether_the_ban_is_lifted():
+    """By hand: only where the best one under the ban did not finish, and the free one did."""
+    finished = {
+        "ends under the ban": ([True, False], [True, True], False),
+        "ends without it": ([False, True], [True, False], True),
+        "never ends": ([False, False], [False, True], False),
+    }
+    banned, free = (
+        NBest(
+            tokens=np.full((3, 2, 4), word),
+            log_probabilities=np.zeros((3, 2, 4)),
+            aux=np.zeros((3, 2, 4, 5)),
+            score=np.zeros((3, 2)),
+            length=np.full((3, 2), 4),
+            finished=np.array([case[word] for case in finished.values()]),
+        )
+        for word in (0, 1)
+    )
+    chosen = _prefer_finished(banned, free)
+    lifted = [case[2] for case in finished.values()]
+    assert (chosen.tokens == np.array(lifted)[:, None, None]).all()
 
 
 def test_the_ban_on_unk_is_lifted_where_only_unk_leads_to_the_end():
