@@ -1,8 +1,14 @@
 """The `bahdanau` command: it runs a subcommand and returns an exit code.
 
-0: success. 2: an error that the user can mend, with its message on stderr. 1: a fault of this
-program, with its traceback. 75: another process of the same training is lost. 130, 143 and 141: the
-command was stopped by Ctrl-C, by SIGTERM, or by the reader of a pipe.
+Exit codes:
+
+    0    The command succeeded.
+    1    The program has a fault, which its traceback shows.
+    2    The user can mend the error that is printed on stderr.
+    75   Another process of the same training is lost.
+    130  Ctrl-C stopped the command.
+    141  The reader of a pipe closed it.
+    143  SIGTERM stopped the command.
 """
 
 import contextlib

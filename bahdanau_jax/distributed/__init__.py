@@ -1,6 +1,5 @@
 """Devices and processes: which of them compute an update, and where its arrays are stored."""
 
-from bahdanau_jax.distributed import backends
 from bahdanau_jax.distributed.backends import BACKENDS, SHARDINGS, Backend, Jit
 from bahdanau_jax.distributed.placement import gathered, memory, mesh, owned
 from bahdanau_jax.distributed.processes import (
@@ -25,7 +24,6 @@ __all__ = [
     "Backend",
     "Jit",
     "Lost",
-    "backends",
     "barrier",
     "broadcast",
     "connected",
