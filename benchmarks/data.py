@@ -18,6 +18,7 @@ from bahdanau_jax import data
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.names import choose
 from benchmarks import machine
+from benchmarks.peers import process
 
 # Kind of encoding -> settings of DataConfig.
 ENCODERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -59,7 +60,7 @@ def run(
 
 def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
     settings = json.dumps([dataclasses.asdict(config), str(workdir)])
-    command = [sys.executable, "-c", f"from {__name__} import main; main()", settings]
+    command = process.ours(__name__, settings)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     answer = json.loads(done.stdout)
     if "fault" in answer:

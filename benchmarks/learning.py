@@ -55,7 +55,7 @@ def run(
     workdir.mkdir(parents=True, exist_ok=True)
     settings = workdir / "settings.json"
     config.save(settings)
-    command = [sys.executable, "-m", __name__, str(settings), str(ours)]
+    command = process.ours(__name__, str(settings), str(ours))
     results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "target_bleu": target}
     log = workdir / "ours.log"
     bleus = functools.partial(_bleus, ours)
@@ -177,6 +177,7 @@ def _cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The program of our training: a configuration and a new run folder."""
     serving.keep_memory()
     run_module.train(Config.load(Path(sys.argv[1])), Path(sys.argv[2]))

@@ -16,6 +16,7 @@ from bahdanau_jax import decoding, model
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import search_program
 from benchmarks import machine
+from benchmarks.peers import process
 
 VOCABULARY = 30_000
 STEPS = 5  # of the measured search, whose buffers are as large as for all steps
@@ -81,7 +82,7 @@ def _resident(case: Case) -> dict[str, int]:
     """The memory of a process before a search, with only the parameters, and its peak."""
     fields = [dataclasses.asdict(case.model), case.rows, case.length]
     fields.append(dataclasses.asdict(case.decoding))
-    command = [sys.executable, "-c", f"from {__name__} import main; main()", json.dumps(fields)]
+    command = process.ours(__name__, json.dumps(fields))
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 

@@ -9,7 +9,6 @@ the same processes and rounds.
 import functools
 import json
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -47,7 +46,7 @@ class Contestant(NamedTuple):
 
 
 def _here(name: str, python: Path | None) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.updates"]
+    return process.ours("benchmarks.updates")
 
 
 def _there(file: str) -> Callable[[str, Path | None], list[str]]:

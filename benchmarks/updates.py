@@ -111,7 +111,9 @@ def planned(compiled: Any) -> dict[str, float]:
     }
 
 
-def main(request: dict[str, Any]) -> None:
+def main() -> None:
+    serving.keep_memory()
+    request = json.loads(sys.argv[1])
     answers, before = serving.Answers(), serving.resident()
     size = Size(**request["size"])
     config = architecture(size, **request["settings"])
@@ -144,8 +146,3 @@ def main(request: dict[str, Any]) -> None:
     stepping = serving.Stepping(update, device_peak if elsewhere else None)
     memory = lambda: stepping.memory(before)  # noqa: E731
     answers.serve({"step": stepping.step, "memory": memory, "matrix": matrix})
-
-
-if __name__ == "__main__":
-    serving.keep_memory()
-    main(json.loads(sys.argv[1]))

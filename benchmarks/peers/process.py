@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -107,6 +108,16 @@ def begin(name: str, command: Sequence[str], **streams: Any) -> subprocess.Popen
         return subprocess.Popen(list(command), text=True, encoding="utf-8", env=shared, **streams)
     except OSError as error:
         raise Failure(name, "does not start", f"{command[0]}: {error.strerror}") from error
+
+
+def ours(module: str, *arguments: str) -> list[str]:
+    """The command for the `main()` of a module of this checkout, from whichever folder.
+
+    The benchmarks are not installed, so a process that starts elsewhere has to be told of them.
+    """
+    root = str(Path(__file__).parents[2])
+    program = f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
+    return [sys.executable, "-c", program, *arguments]
 
 
 def located(name: str, program: Path) -> Path:
