@@ -176,14 +176,21 @@ class Checkpointer:
         """The `progress` that was saved at a step; {} for a step without a checkpoint."""
         return self._note(step)["progress"] if step in self.steps() else {}
 
-    def restore(self, template: State) -> State | None:
+    def restore(self, template: State, at: int | None = None) -> State | None:
         """Restore the newest checkpoint that is intact; None where there are no checkpoints.
+
+        With `at`, only the checkpoint of this step is tried; None where it is damaged or missing.
 
         `template` gives names, shapes, types and devices. A dict may name a part of the state, such
         as {"params": params}, and only this part is read. Damaged checkpoints are reported and
         skipped, and a training run sets them aside as damaged-STEP. Raises ValueError where the
         checkpoint is of another model, OSError where all are damaged.
         """
+        if at is not None:
+            try:
+                return self._load(at, template, self._note(at)) if at in self.steps() else None
+            except Damaged:
+                return None
         return next(iter(self.choose(template, "newest", 1)[0]), None)
 
     def choose(self, template: State, choice: str, count: int) -> tuple[list[State], Chosen]:

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "translate": "translate lines of text with a trained model",
         "align": "link the words of a translation to those of its source",
         "evaluate": "translate a file and score it against its reference",
+        "sweep": "train with several settings and seeds, and compare the scores",
         "curves": "compare the learning curves of runs",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
     }

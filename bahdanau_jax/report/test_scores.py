@@ -42,6 +42,9 @@ class Settings:
         return {name: value for name, value in settings.items() if value is not None}
 
 
+DEFAULTS = Settings()
+
+
 class Baseline(NamedTuple):
     """The translations of the same sentences by another system."""
 

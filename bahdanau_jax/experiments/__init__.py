@@ -1,0 +1,1 @@
+"""Experiments: cells of settings times seeds, and what their scores say."""
