@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.model import READOUT_INPUTS, recurrence, shapes
+from bahdanau_jax.model import CELLS, INITS, READOUT_INPUTS, recurrence, shapes
 from bahdanau_jax.model.initialization import count
 from bahdanau_jax.model.readout import readout
 from tests.model.worlds import CONFIGS, SIZES, parameters
@@ -59,3 +59,8 @@ def test_the_layers_of_the_mlp_cell():
     assert both["encoder"] == 2 * (E * half + half + half * H + H + of_h)
     assert both["decoder"] == (E + C) * half + half + half * H + H + of_h
     assert parts(cell="mlp", feed_previous=False)["decoder"] == both["decoder"] - E * half
+    p = CELLS["mlp"].init(jax.random.key(1), INITS["paper"], {"W": 83, "C": 89}, 96, True)
+    assert np.abs(p["U"].T @ p["U"] - np.eye(48)).max() < 1e-5
+    assert np.abs(p["U_2"] @ p["U_2"].T - np.eye(48)).max() < 1e-5
+    assert all(0.009 < np.std(p[name]) < 0.011 for name in ("W", "C", "W_2"))
+    assert not any(leaf.any() for leaf in p.values() if leaf.ndim == 1)
