@@ -136,7 +136,7 @@ def distance(a, b) -> float:
     return norm(jax.tree.map(jnp.subtract, a, b)) / norm(b)
 
 
-@pytest.mark.parametrize("name", ["default", "groundhog"])
+@pytest.mark.parametrize("name", ["default", "groundhog", "local_p"])
 def test_loss_and_gradients_are_near_and_keep_their_type(name):
     b = on_device(batch(pairs(), 2, 1, fillers=1))
     params = jax.tree.map(jnp.asarray, parameters(CONFIGS[name]))
