@@ -40,18 +40,16 @@ class Sweep(experiment.Experiment):
 def main(arguments: Sequence[str]) -> int | None:
     asked = experiment.parse(Sweep, arguments, "bahdanau sweep")
     with progress.reporter() as reporter:
-        from bahdanau_jax.experiments import cells, report, sweep
+        from bahdanau_jax.experiments import product, sweep, write_report
         from bahdanau_jax.names import choose
 
         together = choose(TOGETHER, asked.together, "--together")
         first = asked.settings.training.seed
-        varied = cells.product(asked.settings, _fields(asked.vary))
+        varied = product(asked.settings, _fields(asked.vary))
         seeds = range(first, first + asked.seeds)
-        results = sweep.sweep(
-            varied, asked.workdir, seeds, together, asked.order, reporter=reporter
-        )
+        results = sweep(varied, asked.workdir, seeds, together, asked.order, reporter=reporter)
         names = [name for name in asked.metrics.split(",") if name]
-        text = report.write(asked.workdir, results, varied, names)
+        text = write_report(asked.workdir, results, varied, names)
     print(text)
     for run, error in results.failed.items():
         say(f"bahdanau: {run} failed: {error}")

@@ -8,15 +8,14 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import model, run, run_folder
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.report.publish import as_json
-from bahdanau_jax.report.report import evaluate_test_pairs
-from bahdanau_jax.report.test_scores import DEFAULTS, Settings
+from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.resuming import updates_made
 from bahdanau_jax.training import AS_IF_ALONE
@@ -24,6 +23,7 @@ from bahdanau_jax.training import AS_IF_ALONE
 log = logging.getLogger(__name__)
 
 SCORES = "sweep_scores.json"  # in a run folder
+TRANSLATIONS = "translations.txt"  # of the test pairs, in a run folder
 DATA = "data"  # the folder of prepared data in that of a sweep
 TOGETHER = 2_000_000  # parameters of a model, up to which its seeds train in one program
 # Errors of a run that leave the other runs alone.
@@ -46,10 +46,12 @@ class CellRuns:
         groups: Sequence[Sequence[int]],
         order: str = AS_IF_ALONE,
         settings: Settings = DEFAULTS,
+        tests: Mapping[str, str] = MappingProxyType({}),
         reporter: Reporter = PLAIN,
     ):
         self.workdir, self.name, self.config, self.groups = workdir, name, config, groups
-        self.order, self.settings, self.reporter = order, settings, reporter
+        self.order, self.settings, self.tests = order, settings, tests
+        self.reporter = reporter
         self.failed: dict[str, str] = {}
 
     def folder(self, seed: int) -> Path:
@@ -134,8 +136,15 @@ class CellRuns:
 
     def _scored(self, folder: Path) -> dict[str, Any]:
         path = folder / SCORES
-        settings = {"steps": self.config.training.steps, **dataclasses.asdict(self.settings)}
-        settings = json.loads(json.dumps(settings))
+        settings = json.loads(
+            json.dumps(
+                {
+                    "steps": self.config.training.steps,
+                    "tests": [self.config.data.test, dict(self.tests)],
+                    **dataclasses.asdict(self.settings),
+                }
+            )
+        )
         try:
             before = parse_json(path.read_text(encoding="utf-8"))
             if before["settings"] == settings:
@@ -143,9 +152,20 @@ class CellRuns:
         except (OSError, ValueError, KeyError, TypeError):
             pass
         trained = run.load(folder, trust_code=True)  # the caller's own configuration
-        scores = evaluate_test_pairs(trained, self.settings, self.reporter)[0].scores
+        evaluated = evaluate_test_pairs(trained, self.settings, self.reporter)[0]
+        write_text(folder / TRANSLATIONS, "".join(f"{text}\n" for text in evaluated.texts))
+        scores = evaluated.scores
+        if self.tests:
+            scores |= {"tests": {n: self._further(trained, at) for n, at in self.tests.items()}}
         write_text(path, as_json({"settings": settings, "scores": scores}))
         return parse_json(path.read_text(encoding="utf-8"))["scores"]
+
+    def _further(self, trained: run.Run, address: str) -> dict[str, Any]:
+        """The scores of further test pairs."""
+        settings = dataclasses.replace(trained.config.data, test=address)
+        config = dataclasses.replace(trained.config, data=settings)
+        trained = dataclasses.replace(trained, config=config)
+        return evaluate_test_pairs(trained, self.settings, self.reporter)[0].scores
 
 
 def _link(source: str, target: str) -> None:

@@ -1,36 +1,44 @@
 """The report on a sweep: Markdown, an HTML page and JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.results import Results, sections, table, usual_metrics
 from bahdanau_jax.names import choose
-from bahdanau_jax.report import publish
-from bahdanau_jax.report.document import Section, Table
-from bahdanau_jax.report.provenance import duration
+from bahdanau_jax.report import Section, Table, duration, publish
 from bahdanau_jax.training import read_metrics, read_record
 
 REPORT = "report"  # the folder of the report in that of a sweep
 SEQUENCES = ("builtin:primes", "builtin:reverse")  # corpora that are scored by positions
 
 
-def write(workdir: Path, results: Results, cells: Cells, metrics: Sequence[str] = ()) -> str:
+def write(
+    workdir: Path,
+    results: Results,
+    cells: Cells,
+    metrics: Sequence[str] | Mapping[str, int] = (),
+    title: str = "",
+    before: Sequence[Section] = (),
+) -> str:
     """Write WORKDIR/report and return the table of scores as text.
 
-    `metrics` are the scores of the table; by default, those that are usual for the corpus. Raises
-    ValueError for a score that no run has.
+    `metrics` are the scores of the table, with or without their decimals; by default, those that
+    are usual for the corpus. The sections `before` come first. Raises ValueError for a score that
+    no run has.
     """
     first = next(iter(cells.values()))
     usual = usual_metrics(results, first.data.test.startswith(SEQUENCES))
-    known = {name: 3 for runs in results.scores.values() for each in runs.values() for name in each}
-    for name in metrics:
-        choose(known, name, "score")
-    chosen = {name: usual.get(name, 3) for name in metrics} or usual
-    parts = [*sections(results, chosen), _settings(cells), made(workdir, results, cells)]
-    title = f"Sweep {workdir.resolve().name}"
+    if isinstance(metrics, Mapping):
+        chosen = dict(metrics)
+    else:
+        runs = [scores for own in results.scores.values() for scores in own.values()]
+        known = {name: 3 for scores in runs for name in scores}
+        chosen = {name: usual.get(name, choose(known, name, "score")) for name in metrics} or usual
+    parts = [*before, *sections(results, chosen), _settings(cells), made(workdir, results)]
+    title = title or f"Sweep {workdir.resolve().name}"
     publish.publish(workdir / REPORT, title, _subtitle(results), results.to_json(), parts)
     lines = [
         *publish.rows(table(results, chosen)),
@@ -63,7 +71,7 @@ def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
-def made(workdir: Path, results: Results, cells: Cells) -> Section:
+def made(workdir: Path, results: Results) -> Section:
     """The section on how the runs were made: seeds, versions, hardware, data and hours."""
     folders = [
         workdir / cell / f"seed-{seed}" for cell, runs in results.scores.items() for seed in runs
@@ -88,7 +96,8 @@ def _platform(start: dict[str, Any]) -> str:
 
 def _commit(start: dict[str, Any]) -> str:
     code = start.get("git") or {}
-    return f"{str(code.get('commit', 'unknown'))[:12]}{', with changes' if code.get('changed') else ''}"
+    changed = ", with changes" if code.get("changed") else ""
+    return f"{str(code.get('commit', 'unknown'))[:12]}{changed}"
 
 
 def _digest(folder: Path) -> str:

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from bahdanau_jax.experiments import statistics
-from bahdanau_jax.report.document import NOTHING, Section, Table, number
+from bahdanau_jax.report import NOTHING, Section, Table, number
 
 # Scores of text that are shown where a run has them, with their decimals; then those of tasks.
 TEXT = {"BLEU": 1, "chrF": 1, "AER": 3, "AER-share": 3, "perplexity": 2}
@@ -49,8 +49,8 @@ def sections(results: Results, metrics: dict[str, int]) -> list[Section]:
     parts = [
         Section(
             "Scores",
-            "Each cell: mean ± standard deviation over the seeds [95% interval of the mean, by "
-            "Student's t].",
+            "Each cell: mean ± standard deviation over the seeds (95% interval of the mean, by "
+            "Student's t).",
             (table(results, metrics),),
         )
     ]
@@ -59,9 +59,9 @@ def sections(results: Results, metrics: dict[str, int]) -> list[Section]:
         parts.append(
             Section(
                 f"Differences from {first}",
-                f"The mean of a cell's scores minus those of {first} with the same seeds [95% "
-                "interval, by Student's t], and the p-value of the permutation test of signs. It is "
-                "not corrected for several comparisons.",
+                f"The mean of a cell's scores minus those of {first} with the same seeds (95% "
+                "interval, by Student's t), and the p-value of the permutation test of signs, "
+                "without a correction for several comparisons.",
                 (comparisons(results, first, metrics),),
             )
         )
@@ -98,7 +98,7 @@ def _summary(summary: statistics.Summary | None, decimals: int) -> str:
     if summary.seeds == 1:
         return number(summary.mean, form)
     low, high = number(summary.low, form), number(summary.high, form)
-    return f"{summary.mean:{form}} ± {summary.spread:{form}} [{low}, {high}]"
+    return f"{summary.mean:{form}} ± {summary.spread:{form}} ({low} to {high})"
 
 
 def _paired(paired: statistics.Paired | None, decimals: int) -> str:
@@ -108,4 +108,4 @@ def _paired(paired: statistics.Paired | None, decimals: int) -> str:
     if paired.seeds == 1:
         return number(paired.difference, form)
     low, high = number(paired.low, form), number(paired.high, form)
-    return f"{paired.difference:{form}} [{low}, {high}], p = {paired.p:.2g}"
+    return f"{paired.difference:{form}} ({low} to {high}), p = {paired.p:.2g}"

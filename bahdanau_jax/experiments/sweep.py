@@ -7,8 +7,9 @@ DIR/results.json         the scores of all runs
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import run, run_folder, training
@@ -18,8 +19,7 @@ from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.report.publish import as_json
-from bahdanau_jax.report.test_scores import DEFAULTS, Settings
+from bahdanau_jax.report import DEFAULTS, Settings, as_json
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.training import AS_IF_ALONE
 
@@ -33,6 +33,7 @@ def sweep(
     together: bool | None = None,
     order: str = AS_IF_ALONE,
     settings: Settings = DEFAULTS,
+    tests: Mapping[str, str] = MappingProxyType({}),
     reporter: Reporter = PLAIN,
 ) -> Results:
     """Train and score every cell with every seed, or go on where an earlier call ended.
@@ -46,6 +47,7 @@ def sweep(
         together: whether all seeds of a cell train in one program; None: those of small models do.
         order: the data order of seeds that train together, a key of `training.DATA_ORDERS`.
         settings: those of the scores.
+        tests: addresses of further test pairs by name; their scores are under "tests".
         reporter: shows the stages and the progress.
 
     Raises ValueError for faults of any configuration, before any work, and where the folder holds
@@ -61,7 +63,7 @@ def sweep(
         results = Results({}, {})
         for index, (name, config) in enumerate(cells.items(), start=1):
             reporter.note(f"cell {index} of {len(cells)}: {name}")
-            runs = CellRuns(workdir, name, config, groups, order, settings, reporter)
+            runs = CellRuns(workdir, name, config, groups, order, settings, tests, reporter)
             runs.train(together)
             results.scores[name] = runs.score()
             results.failed.update(runs.failed)

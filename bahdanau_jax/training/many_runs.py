@@ -226,7 +226,7 @@ def _restored(
     common = set.intersection(*(set(each.steps()) for each in checkpointers))
     for step in sorted(common, reverse=True):
         states = [
-            each.restore(state, at=step) for each, state in zip(checkpointers, fresh, strict=True)
+            each.restore_at(state, step) for each, state in zip(checkpointers, fresh, strict=True)
         ]
         intact = [state for state in states if state is not None]
         if len(intact) == len(states):
