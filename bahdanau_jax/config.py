@@ -36,6 +36,8 @@ class ModelConfig:
     encoder_directions: str = "both"  # the directions in which the encoder reads the source
     initial_state: str = "backward"  # the annotation from which the decoder's first state is made
     readout: str = "maxout"  # the function between the linear layer and the softmax
+    readout_inputs: str = "syc"  # what the readout reads: state s, previous word y, context c
+    feed_previous: bool = True  # the previous word enters the update of the decoder's state
     embedding_bias: bool = False  # a bias added to every embedded word
     gate_bias: bool = True  # biases of the update and reset gates
     init: str = "scaled"  # the distributions of the initial weights

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import data, decoding, model
-from bahdanau_jax.config import Config, DecodingConfig
+from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.config import faults as config_faults
 from bahdanau_jax.names import choose, is_code
 
@@ -21,6 +21,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "model.encoder_directions": model.DIRECTIONS,
         "model.initial_state": model.INITIAL_STATES,
         "model.readout": model.READOUTS,
+        "model.readout_inputs": model.READOUT_INPUTS,
         "model.init": model.INITS,
         "model.gradients": model.GRADIENTS,
         "model.compute_dtype": model.COMPUTE_DTYPES,
@@ -134,6 +135,7 @@ def _contradictions(config: Config) -> Iterator[str]:
             f"model.initial_state is {needs}, but model.encoder_directions has only "
             f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
         )
+    yield from _model_contradictions(config.model)
     settings = config.data
     if settings.batch_words and settings.plan == "pools":
         yield (
@@ -149,6 +151,20 @@ def _contradictions(config: Config) -> Iterator[str]:
             "data.subword_sampling above 0, or data.encodings to 1"
         )
     yield from _search_contradictions(config)
+
+
+def _model_contradictions(settings: ModelConfig) -> Iterator[str]:
+    inputs = model.READOUT_INPUTS.get(settings.readout_inputs, ("U_o",))
+    if "U_o" not in inputs and settings.attention == "none":
+        yield (
+            f"model.readout_inputs is {settings.readout_inputs}, but with model.attention none the "
+            "context does not depend on the state s: add s to readout_inputs"
+        )
+    if settings.cell == "mlp" and settings.hidden_size == 1:
+        yield (
+            "model.hidden_size is 1, but the layers of model.cell mlp have half as many units: set "
+            "it to 2 or more"
+        )
 
 
 # Settings that only sampling reads.

@@ -45,7 +45,17 @@ def tanh_cell(p, h, **inputs):
     return np.tanh(sum(v @ p[name] for name, v in inputs.items()) + h @ p["U"] + p["b"])
 
 
-CELLS = {"gru": gru, "tanh": tanh_cell}
+def mlp_cell(p, h, **inputs):
+    """tanh(M_x(x) + M_h(h)), where x has all inputs side by side: so do the rows of its matrix."""
+    x, W = (
+        np.concatenate(part) for part in zip(*((v, p[n]) for n, v in inputs.items()), strict=True)
+    )
+    of_x = np.maximum(x @ W + p["b"], 0) @ p["W_2"] + p["b_2"]
+    of_h = np.maximum(h @ p["U"] + p["b_u"], 0) @ p["U_2"] + p["b_u2"]
+    return np.tanh(of_x + of_h)
+
+
+CELLS = {"gru": gru, "tanh": tanh_cell, "mlp": mlp_cell}
 
 
 def encode(config, params, source):
@@ -76,22 +86,35 @@ def energy(config, p, s, h, last):
         "dot": lambda: s @ both,
         "scaled_dot": lambda: s @ both / np.sqrt(size),
         "general": lambda: s @ p["W"] @ h,
+        "local_m": lambda: s @ p["W"] @ h,
+        "local_p": lambda: s @ p["W"] @ h,
         "none": lambda: 0.0 if last else -np.inf,
     }[config.attention]()
 
 
-def attend(config, p, s, annotations):
-    """The context c [C] and alpha [S]."""
+def attend(config, p, s, annotations, i):
+    """The context c [C] and alpha [S] of step i, counted from 0."""
     last = len(annotations) - 1
-    alpha = softmax(
-        np.array([energy(config, p, s, h, j == last) for j, h in enumerate(annotations)])
-    )
+    e = [energy(config, p, s, h, j == last) for j, h in enumerate(annotations)]
+    if config.attention == "local_m":
+        centre = min(i, last)
+    elif config.attention == "local_p":
+        centre = len(annotations) * sigmoid((np.tanh(s @ p["W_p"]) @ p["v_p"])[0])
+    if config.attention in ("local_m", "local_p"):
+        e = [e_j if abs(j - centre) <= 10 else -np.inf for j, e_j in enumerate(e)]
+    alpha = softmax(np.array(e))
+    if config.attention == "local_p":
+        for j in range(len(alpha)):
+            alpha[j] *= np.exp(-((j - centre) ** 2) / (2 * 5**2))
     return sum(a * h for a, h in zip(alpha, annotations, strict=True)), alpha
 
 
 def word_log_probabilities(config, params, s, y, c):
     p, out = params["readout"], params["output"]
-    t = s @ p["U_o"] + y @ p["V_o"] + c @ p["C_o"] + p["b_o"]
+    t = p["b_o"]
+    for symbol, vector, matrix in (("s", s, "U_o"), ("y", y, "V_o"), ("c", c, "C_o")):
+        if symbol in config.readout_inputs:
+            t = t + vector @ p[matrix]
     if config.readout == "maxout":
         t = np.array([max(t[2 * k], t[2 * k + 1]) for k in range(len(t) // 2)])
     elif config.readout == "tanh":
@@ -103,15 +126,24 @@ def word_log_probabilities(config, params, s, y, c):
 
 def decode(config, params, annotations, s, target):
     """log p of every word at every step [T, V], and alpha [T, S], given the words before."""
-    cell, p = CELLS[config.cell], params["decoder"]
+    p = params["decoder"]
     c = np.zeros_like(annotations[0])
     log_p, alphas, before = [], [], START
-    for word in target:
-        y = embed(params["target_embedding"], before)
-        y_next = embed(params["target_embedding"], word)
 
-        def look(s):
-            return attend(config, params["attention"], s, annotations)
+    def words(word):
+        if config.feed_previous or "y" in config.readout_inputs:
+            return embed(params["target_embedding"], word)
+        return None
+
+    def update(s, y, c):
+        inputs = {"W": y, "C": c} if config.feed_previous else {"C": c}
+        return CELLS[config.cell](p, s, **inputs)
+
+    for i, word in enumerate(target):
+        y, y_next = words(before), words(word)
+
+        def look(s, i=i):
+            return attend(config, params["attention"], s, annotations, i)
 
         def generate(s, c, y=y):
             return word_log_probabilities(config, params, s, y, c)
@@ -119,13 +151,13 @@ def decode(config, params, annotations, s, target):
         if config.order == "groundhog":
             c, alpha = look(s)
             log_p.append(generate(s, c))
-            s = cell(p, s, W=y_next, C=c)
+            s = update(s, y_next, c)
         elif config.order == "paper":
             c, alpha = look(s)
-            s = cell(p, s, W=y, C=c)
+            s = update(s, y, c)
             log_p.append(generate(s, c))
         elif config.order == "luong":
-            s = cell(p, s, W=y, C=c)
+            s = update(s, y, c)
             c, alpha = look(s)
             log_p.append(generate(s, c))
         alphas.append(alpha)

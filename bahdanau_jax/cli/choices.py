@@ -27,12 +27,15 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "dot": "s h, where h is the sum of both directions",
             "scaled_dot": "s h divided by the root of hidden_size",
             "general": "s W h (arXiv 1508.04025)",
-            "none": "no attention: every step reads the last annotation (RNNencdec)",
+            "local_m": "general, at most 10 positions from the target word's",
+            "local_p": "general, at most 10 positions from a predicted one",
+            "none": "none: each step reads the last annotation (RNNencdec)",
             "MODULE:NAME": "your own Score, such as my_scores:cosine",
         },
         "model.cell": {
             "gru": "gated recurrent unit, the paper's",
             "tanh": "plain recurrent unit without gates",
+            "mlp": "tanh of the sum of two networks, one of the input, one of the state",
         },
         "model.encoder_directions": {
             "both": "a forward and a backward network",
@@ -47,6 +50,14 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "maxout": "the larger unit of each pair, the paper's",
             "tanh": "tanh of each unit",
             "linear": "the identity",
+        },
+        "model.readout_inputs": {
+            "syc": "state, previous word and context, the paper's",
+            "sy": "state and previous word",
+            "sc": "state and context",
+            "s": "the state alone",
+            "yc": "previous word and context",
+            "c": "the context alone",
         },
         "model.init": {
             "paper": "normal with deviation 0.01; recurrent weights are orthogonal",

@@ -8,11 +8,12 @@ from bahdanau_jax import compiler_faults
 from bahdanau_jax.model import attention, groundhog, loss
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
-from bahdanau_jax.model.decoder import ORDERS, READOUTS, fold, predictor, start
+from bahdanau_jax.model.decoder import ORDERS, fold, predictor, start
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.initialization import count, init, shapes
 from bahdanau_jax.model.matrix_products import COMPUTE_DTYPES
 from bahdanau_jax.model.parameters import INITS, Params, draw
+from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.score_contract import check_score
 from bahdanau_jax.model.teacher_forcing import TeacherForced, teacher_forced
@@ -41,6 +42,7 @@ __all__ = [
     "INITS",
     "ORDERS",
     "READOUTS",
+    "READOUT_INPUTS",
     "Params",
     "Seq2Seq",
     "TeacherForced",

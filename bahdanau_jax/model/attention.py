@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.model.matrix_products import matmul
+from bahdanau_jax.model.matrix_products import matmul, transposed
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.recurrence import Dot
 from bahdanau_jax.names import imported, is_code
@@ -26,6 +26,7 @@ class Memory(NamedTuple):
     keys: Float[Array, "B S A"]  # what a query is compared with; U_a h_j for the additive score
     mask: Bool[Array, "B S"]  # True at real positions
     initial: Float[Array, "B H"]  # s_0
+    i: Float[Array, " B"] | tuple[()] = ()  # 0, the first step, if the score has `weights`
 
 
 class Folded(NamedTuple):
@@ -39,6 +40,7 @@ class Folded(NamedTuple):
     keys: Float[Array, "B S A"]
     mask: Bool[Array, "B S"]
     initial: Float[Array, "B H"]
+    i: Float[Array, " B"] | tuple[()] = ()
 
 
 class Score(NamedTuple):
@@ -63,6 +65,8 @@ class Score(NamedTuple):
     keys: Callable[..., Array]  # (config, params, annotations [B S C], mask [B S]) -> [B S A]
     query: Callable[[Params], Array | None]  # params -> a matrix [H, A], or None: s itself
     score: Callable[..., Array]  # (params, query [B A], keys [B S A]) -> e [B S]
+    # (params, e [B S], mask, query, i [B]) -> α [B S]; i = 0.0, 1.0, ... None: masked_softmax
+    weights: Callable[..., Array] | None = None
 
 
 def masked_softmax(e: Float[Array, "B S"], mask: Bool[Array, "B S"]) -> Float[Array, "B S"]:
@@ -82,7 +86,7 @@ class Attended(NamedTuple):
     """The result of one attention step; "..." is empty, or K hypotheses of each sentence."""
 
     context: Float[Array, "B ... C"]  # c_i, the expected annotation
-    alpha: Float[Array, "B ... S"]  # weights over source positions; 0 on padding, rows sum to 1
+    alpha: Float[Array, "B ... S"]  # weights over source positions; 0 on padding
 
 
 def attend(
@@ -92,24 +96,27 @@ def attend(
     query: Float[Array, "B ... A"],
     keys: Float[Array, "B S _"],  # as wide as the query, or 1 where the score ignores the query
     mask: Bool[Array, "B S"],
+    i: Float[Array, "B ..."] | tuple[()] = (),  # the number of the step, for `score.weights`
 ) -> Attended:
     """Return alpha_ij = softmax_j e_ij over real positions, and c_i = sum_j alpha_ij h_j.
 
-    The annotations are a weight of the step, `dot("annotations", alpha)`, so their gradient is one
-    product after the backward loop. The backward pass recomputes the energies [B, S, A] of each
-    step.
+    A score with `weights` returns other alpha. The annotations are a weight of the step,
+    `dot("annotations", alpha)`, so their gradient is one product after the backward loop. The
+    backward pass recomputes the energies [B, S, A] of each step.
     """
 
-    @functools.partial(jax.checkpoint, prevent_cse=False)
-    def align(params, query, keys, mask):
-        return masked_softmax(score.score(params, query, keys), mask)
+    weights = score.weights or (lambda params, e, mask, query, i: masked_softmax(e, mask))
 
-    if query.ndim > 2:  # several hypotheses of each sentence
-        align = jax.vmap(align, in_axes=(None, 1, None, None), out_axes=1)
-        alpha = align(params, query, keys, mask)
-        return Attended(dot("annotations", alpha.astype(query.dtype)), alpha)
-    alpha = align(params, query, keys, mask)
-    return Attended(dot("annotations", alpha.astype(query.dtype)[:, None])[:, 0], alpha)
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def align(params, query, keys, mask, i):
+        return weights(params, score.score(params, query, keys), mask, query, i)
+
+    if query.ndim == 2:
+        alpha = align(params, query, keys, mask, i)
+        return Attended(dot("annotations", alpha.astype(query.dtype)[:, None])[:, 0], alpha)
+    of_each = jax.vmap(align, in_axes=(None, 1, None, None, 1), out_axes=1)  # hypothesis
+    alpha = of_each(params, query, keys, mask, i)
+    return Attended(dot("annotations", alpha.astype(query.dtype)), alpha)
 
 
 def annotation_size(config: ModelConfig) -> int:
@@ -190,6 +197,53 @@ def init_general(key: Array, config: ModelConfig) -> dict[str, Array]:
     return draw(key, {"W": (INITS[config.init].weight, shape)})
 
 
+GENERAL = Score(
+    init=init_general,
+    keys=lambda config, params, annotations, mask: matmul(
+        config.compute_dtype, annotations, transposed(config.compute_dtype, params["W"])
+    ),
+    query=state_itself,
+    score=dot_score,
+)
+
+WINDOW = 10  # D of local attention, the largest distance of a position from its centre p_i
+
+
+def _around(mask: Bool[Array, "B S"], p: Float[Array, " B"]) -> tuple[Array, Array]:
+    """Return j − p_i, and whether j is a real position with |j − p_i| ≤ D."""
+    offset = jnp.arange(mask.shape[1])[None] - p[:, None]
+    return offset, mask & (jnp.abs(offset) <= WINDOW)
+
+
+def monotonic_weights(
+    params: Params, e: Float[Array, "B S"], mask: Bool[Array, "B S"], query: Array, i: Array
+) -> Float[Array, "B S"]:
+    """Softmax over |j − p_i| ≤ D, where p_i is i, at most the last real j (Luong, local-m)."""
+    return masked_softmax(e, _around(mask, jnp.minimum(i, mask.sum(-1) - 1))[1])
+
+
+def init_predictive(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """Draw W [H, C] of the general score, and W_p [H, A] and v_p [A, 1] of the centre p_i."""
+    H, A = config.hidden_size, config.alignment_size
+    shapes = {"W": (H, annotation_size(config)), "W_p": (H, A), "v_p": (A, 1)}
+    return draw(key, {name: (INITS[config.init].weight, shape) for name, shape in shapes.items()})
+
+
+def predictive_weights(
+    params: Params, e: Float[Array, "B S"], mask: Bool[Array, "B S"], query: Array, i: Array
+) -> Float[Array, "B S"]:
+    """Softmax over |j − p_i| ≤ D, times exp(−(j − p_i)² / (2 (D/2)²)) (Luong, local-p).
+
+    p_i = S σ(v_pᵀ tanh(W_p s)) for S real positions, and a query is [s W, s W_p]. The weights are
+    not normalised again, so they sum to less than 1.
+    """
+    hidden = jnp.tanh(query[:, -len(params["v_p"]) :])
+    hidden = hidden.astype(jnp.promote_types(hidden.dtype, jnp.float32))
+    logit = jnp.matmul(hidden, params["v_p"], precision="highest")[:, 0]
+    offset, inside = _around(mask, mask.sum(-1) * jax.nn.sigmoid(logit))
+    return masked_softmax(e, inside) * jnp.exp(-(offset**2) / (2 * (WINDOW / 2) ** 2))
+
+
 def last_position(
     config: ModelConfig, params: Params, annotations: Array, mask: Bool[Array, "B S"]
 ) -> Float[Array, "B S 1"]:
@@ -204,13 +258,15 @@ SCORES: Mapping[str, Score] = MappingProxyType(
         "additive_relu": additive(jax.nn.relu),
         "dot": Score(no_parameters, sum_of_directions, state_itself, dot_score),
         "scaled_dot": Score(no_parameters, sum_of_directions, state_itself, scaled_dot_score),
-        "general": Score(
-            init=init_general,
-            keys=lambda config, params, annotations, mask: matmul(
-                config.compute_dtype, annotations, params["W"].T
-            ),
-            query=state_itself,
-            score=dot_score,
+        "general": GENERAL,
+        # Luong et al. report their best results for local attention with the general score.
+        "local_m": GENERAL._replace(weights=monotonic_weights),
+        "local_p": Score(
+            init=init_predictive,
+            keys=lambda config, params, annotations, mask: annotations,
+            query=lambda params: jnp.concatenate([params["W"], params["W_p"]], axis=-1),
+            score=lambda params, query, keys: dot_score(params, query[:, : keys.shape[-1]], keys),
+            weights=predictive_weights,
         ),
         # The fixed context of RNNencdec: every step attends to the last real position alone.
         "none": Score(

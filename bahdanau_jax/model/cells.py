@@ -1,7 +1,7 @@
-"""Recurrent cells: the paper's gated unit and the plain tanh unit.
+"""Recurrent cells: the paper's gated unit, the plain tanh unit, and a unit of small networks.
 
-B sentences, I inputs, H units. The caller multiplies the inputs by the cell's input matrices and
-adds its biases before the scan; G is the width of the result, 3H for the gated unit.
+B sentences, I inputs, H units, D directions. The caller multiplies the inputs by the cell's input
+matrices and adds its biases before the scan; G is the width of the result, 3H for the gated unit.
 
 Source: arXiv 1409.0473, appendix A.1.1. Two things differ from the GRU cells of most libraries:
 the reset gate acts before the recurrent product, and z is the share of the new state.
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bahdanau_jax.model.parameters import Init, Params, draw, zeros
+from bahdanau_jax.model.parameters import Init, Params, add_bias, draw, zeros
 from bahdanau_jax.model.recurrence import Dot, Weights
 
 
@@ -26,7 +26,9 @@ class Cell(NamedTuple):
     inputs: Callable[[Params, str], Array]  # (params, name) -> the input matrix [I, G]
     bias: Callable[[Params], Array]  # params -> [G]
     weights: Callable[[Params], Weights]  # params -> recurrent matrices, by their names in `step`
-    step: Callable[[Dot, Array, Array], Array]  # (dot, h [... B H], x [... B G]) -> h [... B H]
+    # (dot, h [... B H], x [... B G], `rest` of the parameters) -> h [... B H]
+    step: Callable[[Dot, Array, Array, Params], Array]
+    rest: Callable[[Params], Params] = lambda params: {}  # other parameters that `step` reads
 
 
 def init_gru(
@@ -59,7 +61,7 @@ def gru_weights(params: Params) -> Weights:
 
 
 def gru_step(
-    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B 3*H"]
+    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B 3*H"], rest: Params
 ) -> Float[Array, "*D B H"]:
     """h' = (1 − z) ∘ h + z ∘ tanh(x + U[r ∘ h]), with z = σ(x_z + U_z h), r = σ(x_r + U_r h)."""
     size = h.shape[-1]
@@ -78,10 +80,38 @@ def init_tanh(
 
 
 def tanh_step(
-    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B H"]
+    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B H"], rest: Params
 ) -> Float[Array, "*D B H"]:
     """h' = tanh(x + U h)."""
     return jnp.tanh(x + dot("U", h))
+
+
+def init_mlp(
+    key: Array, init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
+) -> dict[str, Array]:
+    """Draw the layers of M_x, a first matrix for each named input, and of M_h.
+
+    M_x has W, C [I, H/2], b, W_2 [H/2, H] and b_2. M_h has U [H, H/2], b_u, U_2 [H/2, H] and b_u2;
+    its matrices are recurrent ones. The cell has no gates and ignores `gate_bias`.
+    """
+    half = hidden // 2
+    shapes = {name: (init.weight, (size, half)) for name, size in inputs.items()}
+    shapes |= {"b": zeros(half), "W_2": (init.weight, (half, hidden)), "b_2": zeros(hidden)}
+    shapes |= {"U": (init.recurrent, (hidden, half)), "b_u": zeros(half)}
+    return draw(key, shapes | {"U_2": (init.recurrent, (half, hidden)), "b_u2": zeros(hidden)})
+
+
+def mlp_step(
+    dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B H//2"], rest: Params
+) -> Float[Array, "*D B H"]:
+    """h' = tanh(M_x + M_h), M_x = W_2 max(0, x) + b_2, M_h = U_2 max(0, U h + b_u) + b_u2.
+
+    x is the first layer of M_x before its ReLU. The source is a reimplementation of the paper for
+    lists of integers, whose encoder this is.
+    """
+    of_x = add_bias(dot("W_2", jax.nn.relu(x)), rest["b_2"])
+    of_h = dot("U_2", jax.nn.relu(add_bias(dot("U", h), rest["b_u"])))
+    return jnp.tanh(of_x + add_bias(of_h, rest["b_u2"]))
 
 
 CELLS: Mapping[str, Cell] = MappingProxyType(
@@ -93,6 +123,14 @@ CELLS: Mapping[str, Cell] = MappingProxyType(
             bias=lambda params: params["b"],
             weights=lambda params: {"U": params["U"]},
             step=tanh_step,
+        ),
+        "mlp": Cell(
+            init=init_mlp,
+            inputs=lambda params, name: params[name],
+            bias=lambda params: params["b"],
+            weights=lambda params: {name: params[name] for name in ("W_2", "U", "U_2")},
+            step=mlp_step,
+            rest=lambda params: {name: params[name] for name in ("b_2", "b_u", "b_u2")},
         ),
     }
 )

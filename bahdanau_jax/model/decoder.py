@@ -1,6 +1,7 @@
-"""The attending decoder: attention, state update and readout of each target word.
+"""The attending decoder: attention and state update of each target word.
 
-B sentences, S source and T target positions, H units, C annotation size, L readout, V vocabulary.
+B sentences, S source and T target positions, H units, C annotation size, M inputs of the softmax,
+V vocabulary.
 Source: arXiv 1409.0473, sections 3.1 and A.2.2. The paper's main text, its authors' program and
 Luong et al. order these parts differently; `ORDERS` has all three orders.
 """
@@ -8,7 +9,7 @@ Luong et al. order these parts differently; `ORDERS` has all three orders.
 import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,8 @@ from bahdanau_jax.model.attention import (
 from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.matrix_products import matmul, rounded, with_bias, with_ones
-from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
+from bahdanau_jax.model.parameters import INITS, Params, add_bias, embed, embedding
+from bahdanau_jax.model.readout import READOUT_INPUTS, project, readout
 
 
 class State(NamedTuple):
@@ -37,6 +39,7 @@ class State(NamedTuple):
 
     s: Float[Array, "B H"]
     c: Float[Array, "B C"]  # the latest context; 0 before the first word
+    i: Float[Array, " B"] | tuple[()] = ()  # words so far, where the score reads their number
 
 
 Update = Callable[[Array, Array], Array]  # (s, c) -> the next s
@@ -68,79 +71,38 @@ ORDERS: Mapping[str, Callable[..., tuple[State, Array]]] = MappingProxyType(
 )
 
 
-class Readout(NamedTuple):
-    """The activation of t̃ = U_o s + V_o ȳ + C_o c + b_o."""
-
-    width: int  # units of t̃ for each unit of t
-    apply: Callable[[Array], Array]  # t̃ [..., width·L] -> t [..., L]
+def reads_words(config: ModelConfig) -> bool:
+    """Whether any part of the decoder reads the previous word."""
+    return config.feed_previous or "V_o" in READOUT_INPUTS[config.readout_inputs]
 
 
-@jax.custom_jvp
-def maxout(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2"]:
-    """Return the larger of each adjacent pair (A.2.2); P = 2L in, L out. Ties share the gradient.
-
-    JAX's own gradient of a maximum first counts the ties, which takes as long as the rest of the
-    readout. Slices also avoid a reduction: XLA on a CPU would fuse it with the products before and
-    after it into one slower kernel.
-    """
-    return jnp.maximum(t[..., ::2], t[..., 1::2])
-
-
-@maxout.defjvp
-def _maxout_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    (t,), (d,) = primals, tangents
-    first = (jnp.sign(t[..., ::2] - t[..., 1::2]) + 1) / 2  # 1, 0, or 1/2 for a tie
-    return maxout(t), first * d[..., ::2] + (1 - first) * d[..., 1::2]
-
-
-READOUTS: Mapping[str, Readout] = MappingProxyType(
-    {"maxout": Readout(2, maxout), "tanh": Readout(1, jnp.tanh), "linear": Readout(1, lambda t: t)}
-)
+def init_embedding(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """Draw the embedding of target words; the dict is empty where no part reads it."""
+    rows, size = config.target_vocabulary, config.embedding_size
+    if not reads_words(config):
+        return {}
+    return embedding(key, INITS[config.init], rows, size, config.embedding_bias)
 
 
 def init_decoder(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """Draw the parameters of the cell, with W for the previous word and C for the context."""
-    inputs = {"W": config.embedding_size, "C": annotation_size(config)}
+    """Draw the parameters of the cell: W for the previous word, if it is fed, C for the context."""
+    inputs = {"W": config.embedding_size} if config.feed_previous else {}
+    inputs["C"] = annotation_size(config)
     return CELLS[config.cell].init(
         key, INITS[config.init], inputs, config.hidden_size, config.gate_bias
     )
 
 
-def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """Draw U_o, V_o, C_o and b_o, each as wide as the readout's t̃."""
-    weight, size = INITS[config.init].weight, config.readout_size * READOUTS[config.readout].width
-    return draw(
-        key,
-        {
-            "U_o": (weight, (config.hidden_size, size)),
-            "V_o": (weight, (config.embedding_size, size)),
-            "C_o": (weight, (annotation_size(config), size)),
-            "b_o": zeros(size),
-        },
-    )
-
-
-def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """Draw W_o [L, V] and b_w [V]; with `output_size`, also W_1 before W_o, without a bias."""
-    weight, size = INITS[config.init].weight, config.readout_size
-    shapes: dict[str, Any] = {}
-    if config.output_size:
-        shapes["W_1"] = (weight, (size, config.output_size))
-        size = config.output_size
-    rows = config.target_vocabulary
-    return draw(key, shapes | {"W_o": (weight, (size, rows)), "b_w": zeros(rows)})
-
-
 def _operands(
     config: ModelConfig, params: Params, memory: Memory | Folded
-) -> tuple[dict[str, Array], tuple[Params, Array, Array]]:
-    """Return the weights of a step, and the parameters, keys and mask of its attention."""
+) -> tuple[dict[str, Array], tuple[Params, Params, Array, Array]]:
+    """Return the weights of a step, its other parameters, and attention's keys and mask."""
     cell, p, attention = CELLS[config.cell], params["decoder"], params["attention"]
     weights = {**cell.weights(p), "C": cell.inputs(p, "C")}
     if (query := score_named(config.attention).query(attention)) is not None:
         weights["W_a"] = query
     weights["annotations"] = memory.annotations
-    return weights, (attention, memory.keys, memory.mask)
+    return weights, (attention, cell.rest(p), memory.keys, memory.mask)
 
 
 @functools.cache
@@ -151,45 +113,42 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
 
     def step(dot, rest, state, inputs):
         x, start = inputs
-        params, keys, mask = rest
+        params, of_cell, keys, mask = rest
 
         def look(s):
-            return attend(score, dot, params, dot("W_a", s) if maps_state else s, keys, mask)
+            query = dot("W_a", s) if maps_state else s
+            return attend(score, dot, params, query, keys, mask, state.i)
 
         def update(s, c):
-            return cell.step(dot, s, x + dot("C", c))
+            return cell.step(dot, s, x + dot("C", c), of_cell)
 
-        return order(update, look, state, start)
+        after, alpha = order(update, look, state, start)
+        return after._replace(i=jax.tree.map(lambda i: i + 1, state.i)), alpha
 
     return step
 
 
 def _factors(config: ModelConfig, params: Params) -> dict[str, Array]:
     """Return the matrices of words, states and contexts outside attention and recurrence."""
-    weights = {name: params["readout"][name] for name in ("U_o", "V_o", "C_o")}
-    return {**weights, "W": CELLS[config.cell].inputs(params["decoder"], "W")}
+    weights = {name: params["readout"][name] for name in READOUT_INPUTS[config.readout_inputs]}
+    if config.feed_previous:
+        weights["W"] = CELLS[config.cell].inputs(params["decoder"], "W")
+    return weights
 
 
-def _inputs(
-    config: ModelConfig, dot: recurrence.Dot, params: Params, y: Float[Array, "*X E"], ids: Array
-):
+def _previous(config: ModelConfig, params: Params, ids: Int[Array, "*X"]) -> Array | None:
+    """Return ȳ of the previous words [*X, E]; None where no part of the decoder reads them."""
+    return embed(params["target_embedding"], ids) if reads_words(config) else None
+
+
+def _inputs(config: ModelConfig, dot: recurrence.Dot, params: Params, y: Array | None, ids: Array):
     """Return the inputs of a step: the previous word's product with W, and whether it is START."""
     bias = CELLS[config.cell].bias(params["decoder"])
-    return add_bias(dot("W", y), bias), (ids == START)[..., None]
-
-
-def readout(
-    config: ModelConfig, dot: recurrence.Dot, params: Params, state: State, y: Float[Array, "*X E"]
-) -> Float[Array, "*X L"]:
-    """Return t of every step at once, from its state, its context and the previous word."""
-    t = dot("U_o", state.s) + dot("V_o", y) + dot("C_o", state.c)
-    return READOUTS[config.readout].apply(add_bias(t, params["readout"]["b_o"]))
-
-
-def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
-    """Apply the linear layer between readout and vocabulary, where the model has one."""
-    W_1 = params["output"].get("W_1")
-    return t if W_1 is None else matmul(config.compute_dtype, t, W_1)
+    if y is not None and config.feed_previous:
+        x = add_bias(dot("W", y), bias)
+    else:
+        x = jnp.broadcast_to(bias, (*ids.shape, len(bias)))
+    return x, (ids == START)[..., None]
 
 
 def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
@@ -197,16 +156,18 @@ def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
 
     >>> memory = fold(config, params, encode(config, params, source, source_mask))
     """
-    C, C_o = CELLS[config.cell].inputs(params["decoder"], "C"), params["readout"]["C_o"]
-    both = jnp.concatenate([C, C_o], axis=-1)
+    weights = [CELLS[config.cell].inputs(params["decoder"], "C")]
+    if "C_o" in params["readout"]:
+        weights.append(params["readout"]["C_o"])
+    both = jnp.concatenate(weights, axis=-1)
     annotations = matmul(config.compute_dtype, memory.annotations, both)
-    return Folded(annotations, memory.keys, memory.mask, memory.initial)
+    return Folded(annotations, memory.keys, memory.mask, memory.initial, memory.i)
 
 
 def start(memory: Memory | Folded) -> State:
     """Return the state before the first word: s_0, and a context of zeros."""
     batch, _, size = memory.annotations.shape
-    return State(memory.initial, jnp.zeros((batch, size), memory.annotations.dtype))
+    return State(memory.initial, jnp.zeros((batch, size), memory.annotations.dtype), memory.i)
 
 
 def teacher_force(
@@ -222,7 +183,9 @@ def teacher_force(
     dropout on.
     """
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
-    y = dropout(keys, 2, config.embedding_dropout, embed(params["target_embedding"], before))
+    y = _previous(config, params, before)
+    if y is not None:
+        y = dropout(keys, 2, config.embedding_dropout, y)
     weights, rest = _operands(config, params, memory)
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     states, alpha = recurrence.scan(
@@ -234,7 +197,7 @@ def teacher_force(
         config.gradients,
         config.compute_dtype,
     )
-    t = readout(config, dot, params, states, y)
+    t = readout(config, dot, params, states.s, y, states.c)
     t = dropout(keys, 3, config.readout_dropout, t)
     return project(config, params, t), alpha
 
@@ -277,9 +240,9 @@ def predictor(config: ModelConfig, params: Params, memory: Memory | Folded) -> P
         dot = _unfolding(dot, weights["C"].shape[-1])
 
     def predict(tokens, state):
-        y = embed(params["target_embedding"], tokens)
+        y = _previous(config, params, tokens)
         state, alpha = move(dot, rest, state, _inputs(config, dot, params, y, tokens))
-        t = project(config, params, readout(config, dot, params, state, y))
+        t = project(config, params, readout(config, dot, params, state.s, y, state.c))
         logits = dot("W_o", with_ones(t.reshape(-1, t.shape[-1]), len(W_o)))
         return softmax(logits.reshape(*tokens.shape, -1)), state, alpha
 

@@ -56,9 +56,9 @@ def init_initial(key: Array, config: ModelConfig) -> dict[str, Array]:
 def _step(cell_step: Callable[..., Array]) -> recurrence.Step:
     """Return a step of the cell that leaves the state unchanged at padding."""
 
-    def step(dot, _, h, inputs):
+    def step(dot, rest, h, inputs):
         x, real = inputs
-        return jnp.where(real, cell_step(dot, h, jnp.stack(x)), h), ()
+        return jnp.where(real, cell_step(dot, h, jnp.stack(x), rest), h), ()
 
     return step
 
@@ -82,12 +82,15 @@ def bidirectional(
         for turn, p in zip(turns, cells, strict=True)
     ]
     real = jnp.stack([turn(mask) for turn in turns], axis=1)[..., None]
-    weights = jax.tree.map(lambda *w: jnp.stack(w), *[cell.weights(p) for p in cells])
+    weights, rest = (
+        jax.tree.map(lambda *w: jnp.stack(w), *[of(p) for p in cells])
+        for of in (cell.weights, cell.rest)
+    )
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
     h, _ = recurrence.scan(
         _STEPS[config.cell],
         weights,
-        None,
+        rest,
         start,
         (inputs, real),
         config.gradients,
@@ -96,6 +99,11 @@ def bidirectional(
     last = h[-1]
     h = jnp.concatenate([turn(h[:, i]) for i, turn in enumerate(turns)], axis=-1)
     return h, last
+
+
+def _zeros(annotations: Float[Array, "B S C"]) -> Float[Array, " B"]:
+    """Return the number of the first step, in a dtype that counts all steps exactly."""
+    return jnp.zeros(len(annotations), jnp.promote_types(annotations.dtype, jnp.float32))
 
 
 def encode(
@@ -127,4 +135,5 @@ def encode(
         keys=score.keys(config, params["attention"], annotations, mask),
         mask=mask,
         initial=initial,
+        i=() if score.weights is None else _zeros(annotations),
     )

@@ -9,7 +9,7 @@ import jax
 from jaxtyping import Array
 
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.model import decoder, encoder
+from bahdanau_jax.model import decoder, encoder, readout
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.parameters import INITS, Params, embedding
 
@@ -20,15 +20,13 @@ PARTS: Mapping[str, Callable[[Array, ModelConfig], Params]] = MappingProxyType(
         "source_embedding": lambda key, c: embedding(
             key, INITS[c.init], c.source_vocabulary, c.embedding_size, c.embedding_bias
         ),
-        "target_embedding": lambda key, c: embedding(
-            key, INITS[c.init], c.target_vocabulary, c.embedding_size, c.embedding_bias
-        ),
+        "target_embedding": decoder.init_embedding,
         "encoder": encoder.init_encoder,
         "initial_state": encoder.init_initial,
         "attention": lambda key, c: score_named(c.attention).init(key, c),
         "decoder": decoder.init_decoder,
-        "readout": decoder.init_readout,
-        "output": decoder.init_output,
+        "readout": readout.init_readout,
+        "output": readout.init_output,
     }
 )
 

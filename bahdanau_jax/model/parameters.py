@@ -64,9 +64,9 @@ def zeros(*shape: int) -> tuple[Initializer, tuple[int, ...]]:
     return initializers.zeros, shape
 
 
-def add_bias(x: Float[Array, "*X F"], b: Float[Array, " F"]) -> Float[Array, "*X F"]:
-    """x + b at every position."""
-    return x + b.reshape((1,) * (x.ndim - 1) + b.shape)
+def add_bias(x: Float[Array, "*X F"], b: Float[Array, "*D F"]) -> Float[Array, "*X F"]:
+    """x + b at every position. Leading axes of the bias are batch axes that x has too."""
+    return x + b.reshape(b.shape[:-1] + (1,) * (x.ndim - b.ndim) + b.shape[-1:])
 
 
 def embedding(key: Array, init: Init, rows: int, size: int, bias: bool) -> dict[str, Array]:

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from bahdanau_jax.batch import START, Batch
 from bahdanau_jax.model import Seq2Seq, start, teacher_forced
 from bahdanau_jax.model.attention import masked_softmax
-from bahdanau_jax.model.decoder import maxout, stepper
+from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.loss import loss
 from bahdanau_jax.model.parameters import embed
+from bahdanau_jax.model.readout import maxout
 from tests import oracles
 from tests.model.worlds import (
     CONFIGS,

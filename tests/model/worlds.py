@@ -65,6 +65,19 @@ CONFIGS = {
         **SIZES, attention="dot", encoder_directions="forward", initial_state="forward"
     ),
     "tanh": ModelConfig(**SIZES, cell="tanh", readout="linear", initial_state="zero"),
+    "local_m": ModelConfig(
+        **SIZES, attention="local_m", order="groundhog", feed_previous=False, readout_inputs="sy"
+    ),
+    "local_p": ModelConfig(**SIZES, attention="local_p", cell="mlp", readout_inputs="yc"),
+    "mlp": ModelConfig(  # which reads no target words
+        **SIZES,
+        cell="mlp",
+        order="luong",
+        encoder_directions="forward",
+        initial_state="forward",
+        feed_previous=False,
+        readout_inputs="s",
+    ),
 }
 
 

@@ -1,0 +1,108 @@
+"""The readout: from state, previous word and context to the inputs of the output softmax.
+
+H units, E embedding, C annotation size, L readout, M inputs of the softmax, V vocabulary.
+Source: arXiv 1409.0473, section A.2.2.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model.attention import annotation_size
+from bahdanau_jax.model.matrix_products import matmul
+from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, zeros
+from bahdanau_jax.model.recurrence import Dot
+
+
+class Readout(NamedTuple):
+    """The activation of t̃ = U_o s + V_o ȳ + C_o c + b_o."""
+
+    width: int  # units of t̃ for each unit of t
+    apply: Callable[[Array], Array]  # t̃ [..., width·L] -> t [..., L]
+
+
+@jax.custom_jvp
+def maxout(t: Float[Array, "*X P"]) -> Float[Array, "*X P//2"]:
+    """Return the larger of each adjacent pair (A.2.2); P = 2L in, L out. Ties share the gradient.
+
+    JAX's own gradient of a maximum first counts the ties, which takes as long as the rest of the
+    readout. Slices also avoid a reduction: XLA on a CPU would fuse it with the products before and
+    after it into one slower kernel.
+    """
+    return jnp.maximum(t[..., ::2], t[..., 1::2])
+
+
+@maxout.defjvp
+def _maxout_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (t,), (d,) = primals, tangents
+    first = (jnp.sign(t[..., ::2] - t[..., 1::2]) + 1) / 2  # 1, 0, or 1/2 for a tie
+    return maxout(t), first * d[..., ::2] + (1 - first) * d[..., 1::2]
+
+
+READOUTS: Mapping[str, Readout] = MappingProxyType(
+    {"maxout": Readout(2, maxout), "tanh": Readout(1, jnp.tanh), "linear": Readout(1, lambda t: t)}
+)
+
+# Value of `model.readout_inputs` -> the matrices of t̃, for the state s, the previous word y and the
+# context c. A readout of y alone would know nothing of the source.
+READOUT_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "syc": ("U_o", "V_o", "C_o"),
+        "sy": ("U_o", "V_o"),
+        "sc": ("U_o", "C_o"),
+        "s": ("U_o",),
+        "yc": ("V_o", "C_o"),
+        "c": ("C_o",),
+    }
+)
+
+
+def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """Draw b_o and the matrices of `readout_inputs`, each as wide as the readout's t̃."""
+    weight, size = INITS[config.init].weight, config.readout_size * READOUTS[config.readout].width
+    rows = {
+        "U_o": config.hidden_size,
+        "V_o": config.embedding_size,
+        "C_o": annotation_size(config),
+    }
+    names = READOUT_INPUTS[config.readout_inputs]
+    shapes = {name: (weight, (rows[name], size)) for name in names}
+    return draw(key, shapes | {"b_o": zeros(size)})
+
+
+def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """Draw W_o [L, V] and b_w [V]; with `output_size`, also W_1 before W_o, without a bias."""
+    weight, size = INITS[config.init].weight, config.readout_size
+    shapes: dict[str, Any] = {}
+    if config.output_size:
+        shapes["W_1"] = (weight, (size, config.output_size))
+        size = config.output_size
+    rows = config.target_vocabulary
+    return draw(key, shapes | {"W_o": (weight, (size, rows)), "b_w": zeros(rows)})
+
+
+def readout(
+    config: ModelConfig,
+    dot: Dot,
+    params: Params,
+    s: Float[Array, "*X H"],
+    y: Float[Array, "*X E"] | None,  # None where `readout_inputs` has no y
+    c: Float[Array, "*X C"],
+) -> Float[Array, "*X L"]:
+    """Return t of every step at once, from its state, the previous word and its context."""
+    operands = {"U_o": s, "V_o": y, "C_o": c}
+    names = READOUT_INPUTS[config.readout_inputs]
+    t = functools.reduce(jnp.add, (dot(name, operands[name]) for name in names))
+    return READOUTS[config.readout].apply(add_bias(t, params["readout"]["b_o"]))
+
+
+def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Float[Array, "*X M"]:
+    """Apply the linear layer between readout and vocabulary, where the model has one."""
+    W_1 = params["output"].get("W_1")
+    return t if W_1 is None else matmul(config.compute_dtype, t, W_1)
