@@ -138,22 +138,12 @@ class Jit:
 
     def laid_out(self, step: Step, layout: Any) -> Any:
         """The jitted step for states of this layout: a sharding, or a tree of shardings."""
-        return self._jitted(step, layout, by_rows(self.devices), replicated(self.devices))
-
-    def members(self, step: Step, own_batches: bool) -> Any:
-        """The jitted step of several runs, an axis of which is split over the devices.
-
-        `own_batches`: whether batches have this axis, too; otherwise the runs share them.
-        """
-        rows = by_rows(self.devices)
-        return self._jitted(step, rows, rows if own_batches else replicated(self.devices), rows)
-
-    def _jitted(self, step: Step, states: Any, batches: Any, sums: Any) -> Any:
+        shardings = (layout, by_rows(self.devices)), (layout, replicated(self.devices))
         return jax.jit(
             step,
             donate_argnums=0,
-            in_shardings=(states, batches),
-            out_shardings=(states, sums),
+            in_shardings=shardings[0],
+            out_shardings=shardings[1],
             compiler_options=COMPILER.get(platform(self.devices)),
         )
 

@@ -2,23 +2,26 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.phases import Outcome, Pending, Phases
 from bahdanau_jax.training.profiling import Profile
-from bahdanau_jax.training.step import StepSums, TrainState
+from bahdanau_jax.training.step import StepSums
+
+State = TypeVar("State")  # of one run, or of several
 
 
 def run(
-    state: TrainState,
+    state: State,
     *,
     phases: Phases,
     next_batches: Iterator[Batch],
-    step_fn: Callable[[TrainState, Batch], tuple[TrainState, StepSums]],
+    step_fn: Callable[[State, Batch], tuple[State, StepSums]],
     profile: Profile | None = None,
     ready: Callable[[Batch], object] = lambda batch: None,
-) -> tuple[TrainState, Outcome]:
+) -> tuple[State, Outcome]:
     """Train from the step of `state` to the end. `next_batches` starts with the batch of this step.
 
     `ready` waits for the program of a batch. A signal ends an evaluation and this wait at once. A

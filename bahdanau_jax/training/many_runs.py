@@ -1,20 +1,17 @@
-"""Several runs in one program: they differ in their seeds, and every update is vmapped over them.
+"""Several runs that differ in their seeds and train by the same vmapped programs.
 
-The state of R runs has an axis of length R in front of every leaf. Each run has its own folder, and
-writes there what it would write alone.
+Each run has its own folder, and writes there what it would write alone.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from bahdanau_jax import data, distributed
+from bahdanau_jax import data
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer, Records
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
@@ -25,35 +22,32 @@ from bahdanau_jax.training.monitor import Monitor
 from bahdanau_jax.training.phases import Diverged, OneRun, Outcome, Pending
 from bahdanau_jax.training.precompilation import Ahead, once_a_shape
 from bahdanau_jax.training.run_record import append_record
-from bahdanau_jax.training.step import TrainState, train_step
+from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.trainer import Evaluator, Trainer, evaluation
-
-AS_IF_ALONE = "alone"
-# The order of the data of several runs -> the axis of runs in their batches; None: they share it.
-DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({AS_IF_ALONE: 0, "shared": None})
-
-
-@jax.jit
-def member(state: TrainState, index: int) -> TrainState:
-    """The state of one run."""
-    return jax.tree.map(lambda leaf: leaf[index], state)
+from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, States, VmappedUpdate, row
 
 
 class ManyRuns:
     """The phases of several runs, as `OneRun` is those of one run.
 
     A run that diverges is left out from then on; `failed` has its error by the index of the run.
+    `groups` are those of the update, whose states and sums it gets.
     """
 
-    def __init__(self, runs: Sequence[OneRun]):
+    def __init__(self, runs: Sequence[OneRun], groups: Sequence[Sequence[int]]):
         self.runs, self.steps = list(runs), runs[0].steps
+        self._place = {i: (g, k) for g, group in enumerate(groups) for k, i in enumerate(group)}
         self.failed: dict[int, Diverged] = {}
 
     def _active(self) -> Iterator[tuple[int, OneRun]]:
         return ((i, each) for i, each in enumerate(self.runs) if i not in self.failed)
 
-    def step(self, state: TrainState) -> int:
-        return int(np.asarray(state.step)[0])
+    def _member(self, states: States, index: int) -> TrainState:
+        group, place = self._place[index]
+        return row(states[group], place)
+
+    def step(self, state: States) -> int:
+        return int(state[0].step[0])
 
     def start(self, step: int) -> None:
         for each in self.runs:
@@ -69,9 +63,9 @@ class ManyRuns:
     def compiling(self, step: int, batch: Batch) -> None:
         self.runs[0].compiling(step, batch)
 
-    def measure(self, step: int, state: TrainState) -> dict[int, Any]:
+    def measure(self, step: int, state: States) -> dict[int, Any]:
         return {
-            i: each.measure(step, member(state, i))
+            i: each.measure(step, self._member(state, i))
             for i, each in self._active()
             if each.measurement_due(step)
         }
@@ -88,11 +82,11 @@ class ManyRuns:
             except Diverged as error:
                 self.failed[i] = error
 
-    def evaluate_when_due(self, step: int, state: TrainState, signals: Signals) -> bool:
+    def evaluate_when_due(self, step: int, state: States, signals: Signals) -> bool:
         for i, each in self._active():
             if each.evaluation_due(step):
                 with self._others_paused(each):
-                    if not each.evaluate_when_due(step, member(state, i), signals):
+                    if not each.evaluate_when_due(step, self._member(state, i), signals):
                         return False
         return True
 
@@ -102,11 +96,11 @@ class ManyRuns:
             return Outcome.FINISHED  # none is left
         return Outcome.INTERRUPTED if Outcome.INTERRUPTED in outcomes else outcomes.pop()
 
-    def save_when_due(self, step: int, state: TrainState, outcome: Outcome | None) -> None:
+    def save_when_due(self, step: int, state: States, outcome: Outcome | None) -> None:
         for i, each in self._active():
             if each.save_due(step, outcome):
                 with self._others_paused(each):
-                    each.save_when_due(step, member(state, i), outcome)
+                    each.save_when_due(step, self._member(state, i), outcome)
 
     @contextlib.contextmanager
     def _others_paused(self, own: OneRun) -> Iterator[None]:
@@ -138,15 +132,15 @@ def train_together(
 
     The configurations of the trainers differ in `training.seed` alone. With the order "alone",
     every run gets the batches that it would get alone, padded to the largest of a step; with
-    "shared", all get those of the first seed, which is faster. The runs are split over the devices
-    where their number allows it; otherwise one device trains all. `patience` and several processes
-    are not supported.
+    "shared", all get those of the first seed, which is faster. `patience` and several processes are
+    not supported.
 
     Returns the outcome, and the error of each run that diverged by its index.
     """
     config, settings = trainers[0].config, trainers[0].config.training
     plans = [data.Plan.of(store, config.data, each.config.training.seed) for each in trainers]
-    plans = plans if order == AS_IF_ALONE else plans[:1]
+    first = plans[0]
+    plans = plans if order == AS_IF_ALONE else first
     evaluate = evaluation(evaluators)
     with contextlib.ExitStack() as stack:
         runs = []
@@ -159,7 +153,7 @@ def train_together(
                 workdir,
                 settings.steps,
                 log_every=settings.log_every,
-                epoch_steps=plans[0].steps(),
+                epoch_steps=first.steps(),
                 reporter=SILENT if index else reporter,
             )
             stack.callback(monitor.close)
@@ -175,20 +169,20 @@ def train_together(
                     trainer.telemetry,
                 )
             )
-        many = ManyRuns(runs)
         states = _restored(trainers, [each.checkpointer for each in runs])
         for trainer, workdir, state in zip(trainers, workdirs, states, strict=True):
             append_record(workdir, trainer.config, int(state.step))
         start = int(states[0].step)
-        step = update(trainers[0], len(trainers), order)
-        state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+        update = stack.enter_context(
+            contextlib.closing(VmappedUpdate(trainers[0], len(trainers), order))
+        )
+        many, state = ManyRuns(runs, update.groups), update.place(states)
         del states
         batches = data.train_batches(store, plans, start, multiple=settings.accumulate)
-        examples = data.each_shape(
-            store, plans, range(start, min(settings.steps, start + plans[0].steps()))
-        )
+        steps = range(start, min(settings.steps, start + first.steps()))
+        examples = data.each_shape(store, plans, steps, settings.accumulate)
         programs = stack.enter_context(
-            contextlib.closing(Ahead(step, state, examples, max(1, data.cores() // 2)))
+            contextlib.closing(Ahead(update, state, examples, max(1, data.cores() // 2)))
         )
         outcome = run(
             state,
@@ -198,24 +192,6 @@ def train_together(
             ready=once_a_shape(programs.program),
         )[1]
         return outcome, many.failed
-
-
-def update(trainer: Trainer, runs: int, order: str) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """The compiled update of several runs: (states, batch) -> (states, sums), each with an axis."""
-    config = trainer.config
-    step = train_step(
-        trainer.loss,
-        trainer.optimizer,
-        config.optimizer,
-        accumulate=config.training.accumulate,
-    )
-    devices = (
-        distributed.mesh()
-        if runs % jax.device_count() == 0
-        else distributed.mesh(jax.local_devices()[:1])
-    )
-    axis = DATA_ORDERS[order]
-    return distributed.Jit(devices).members(jax.vmap(step, (0, axis)), axis is not None)
 
 
 def _restored(
