@@ -191,7 +191,7 @@ class Checkpointer:
             return self._load(step, template, self._note(step))
 
     def choose(self, template: State, choice: str, count: int) -> tuple[list[State], Chosen]:
-        """Restore the first `count` intact checkpoints in the order `choice`, a key of ORDERS.
+        """Restore the first `count` intact checkpoints in the order `choice`, in READING_ORDERS.
 
         Returns their states, fewer where there are no more, and the record of the choice. Raises as
         `restore`, and ValueError for an unknown order or a `count` below 1.
