@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax import run, run_folder, training
+from bahdanau_jax import data, run, run_folder, training
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.cells import Cells
@@ -56,7 +56,7 @@ def sweep(
     >>> results = sweep(product(config, {"model.order": ["paper", "luong"]}), "orders", [1, 2])
     >>> results.summary("order=paper", "BLEU").mean
     """
-    _check(cells, seeds, order)
+    _check(cells, seeds, order, tests)
     workdir = Path(workdir)
     with run_folder.lock(workdir):
         groups = _define(workdir, cells, seeds, order)
@@ -71,17 +71,23 @@ def sweep(
     return results
 
 
-def _check(cells: Cells, seeds: Sequence[int], order: str) -> None:
+def _check(cells: Cells, seeds: Sequence[int], order: str, tests: Mapping[str, str]) -> None:
     if not cells or not seeds:
         raise ValueError("a sweep needs at least one cell and one seed")
     if len(set(seeds)) < len(seeds):
         raise ValueError("every seed of a sweep should be another one")
     choose(training.DATA_ORDERS, order, "data order")
+    opened = set()
     for name, config in cells.items():
         try:
             run.check(config)
             if not config.data.test:
                 raise ValueError("data.test is empty, but a sweep scores every run on test pairs")
+            settings = config.data
+            for address in (settings.train, settings.dev, settings.test, *tests.values()):
+                if address and (address, settings.root) not in opened:
+                    next(iter(data.pairs(address, settings)), None)  # raises errors of its files
+                    opened.add((address, settings.root))
         except ValueError as error:
             raise ValueError(f"cell {name}: {error}") from error
 

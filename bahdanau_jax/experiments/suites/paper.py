@@ -247,4 +247,5 @@ SUITE = Suite(
     metrics=MappingProxyType({"BLEU": 1, "BLEU-tokenized": 1, "chrF": 1, "perplexity": 2}),
     settings=Settings(length_bins=EDGES),
     tests=lambda request: {"test": request.test} if request.test else {},
+    takes_corpora=True,
 )

@@ -53,9 +53,17 @@ class Suite(NamedTuple):
     order: str = "shared"  # the data order of seeds that train together
     settings: Settings = DEFAULTS
     tests: Callable[[Request], Mapping[str, str]] = lambda request: {}  # further ones, by name
+    takes_corpora: bool = False  # whether it reads corpora of the user's own
 
 
 QUICK_SEEDS = 2
+
+
+def _corpora_options(request: Request) -> list[str]:
+    """The options of a suite with corpora of the user's own that are set."""
+    common = ("quick", "seeds", "first_seed", "steps")
+    fields = [field for field in dataclasses.fields(request) if field.name not in common]
+    return [field.name for field in fields if getattr(request, field.name) != field.default]
 
 
 def reproduce(
@@ -67,6 +75,8 @@ def reproduce(
 
     >>> print(reproduce(SUITES["ablations"], Path("runs/ablations"), Request(quick=True)))
     """
+    if not suite.takes_corpora and (unread := _corpora_options(request)):
+        raise ValueError(f"--{unread[0].replace('_', '-')} is an option of the suite paper alone")
     cells = suite.cells(request)
     count = request.seeds or (min(QUICK_SEEDS, suite.seeds) if request.quick else suite.seeds)
     seeds = range(request.first_seed, request.first_seed + count)
