@@ -17,7 +17,14 @@ from bahdanau_jax.config import (
     TrainingConfig,
 )
 from bahdanau_jax.experiments.cells import Cells
-from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
+from bahdanau_jax.experiments.suites.suite import (
+    Outcome,
+    Request,
+    Suite,
+    shortened,
+    with_model,
+    with_pairs,
+)
 from bahdanau_jax.report import Section, Table, number
 
 BASE = Config(
@@ -79,6 +86,7 @@ def cells(request: Request) -> Cells:
     base = shortened(BASE, request.steps or 60) if request.quick or request.steps else BASE
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32)
+        base = with_pairs(base, train=2000, dev=50, test=100)
     return {folder(name): with_model(base, **change) for name, change in CELLS.items()}
 
 

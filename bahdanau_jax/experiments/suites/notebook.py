@@ -6,7 +6,14 @@ from bahdanau_jax import figures, run
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
-from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
+from bahdanau_jax.experiments.suites.suite import (
+    Outcome,
+    Request,
+    Suite,
+    shortened,
+    with_model,
+    with_pairs,
+)
 from bahdanau_jax.report import Picture, Section
 
 LIST = "1 2 3 4 5 6 7"  # the list of the tutorial
@@ -19,6 +26,7 @@ def cells(request: Request) -> Cells:
         base = shortened(base, request.steps or 60)
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32)
+        base = with_pairs(base, train=2000, dev=50, test=100)
     made = {name: with_model(base, attention=name) for name in ATTENTIONS}
     return made | {"fixed context": with_model(base, **WITHOUT)}
 

@@ -1,16 +1,21 @@
 """All score functions on three corpora: quality, alignment, speed and memory."""
 
-import dataclasses
 import statistics
 from types import MappingProxyType
 
 import jax
 
 from bahdanau_jax import data, model, run, training
-from bahdanau_jax.config import Config
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.cells import Cells
-from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
+from bahdanau_jax.experiments.suites.suite import (
+    Outcome,
+    Request,
+    Suite,
+    shortened,
+    with_model,
+    with_pairs,
+)
 from bahdanau_jax.report import Section, Table, number
 
 CORPORA = {"reverse": "exact", "primes": "PSA", "quickstart": "BLEU"}  # and the main score of each
@@ -24,20 +29,11 @@ def cells(request: Request) -> Cells:
         if request.quick or request.steps:
             base = shortened(base, request.steps or 30)
         if request.quick:
-            base = _small(base)
+            base = with_model(base, hidden_size=16, alignment_size=16, embedding_size=16)
+            base = with_pairs(base, train=1000, dev=20, test=20)
         for score in model.SCORES:
             made[f"{corpus}-{score}"] = with_model(base, attention=score)
     return made
-
-
-def _small(config: Config) -> Config:
-    settings = config.data
-    split = {
-        name: getattr(settings, name).split("pairs=")[0] + f"pairs={pairs}"
-        for name, pairs in (("train", 1000), ("dev", 20), ("test", 20))
-    }
-    config = with_model(config, hidden_size=16, alignment_size=16, embedding_size=16)
-    return dataclasses.replace(config, data=dataclasses.replace(settings, **split))
 
 
 def sections(outcome: Outcome) -> list[Section]:

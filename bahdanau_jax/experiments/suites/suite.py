@@ -1,6 +1,7 @@
 """What a suite is: the cells of a sweep, and what to show of their scores."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,15 @@ def shortened(config: Config, steps: int, every: int = 0) -> Config:
         config.training, steps=steps, evaluate_every=every, checkpoint_every=every, log_every=20
     )
     return dataclasses.replace(config, training=training)
+
+
+def with_pairs(config: Config, **pairs: int) -> Config:
+    """The configuration with so many pairs of its built-in corpora: train, dev, test."""
+    settings = {
+        split: re.sub(r"pairs=\d+", f"pairs={count}", getattr(config.data, split))
+        for split, count in pairs.items()
+    }
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, **settings))
 
 
 def with_model(config: Config, **settings: object) -> Config:
