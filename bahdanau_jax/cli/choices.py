@@ -187,6 +187,16 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "grow-diag-final": "also links of words that have none",
             "grow-diag-final-and": "also links of two words that have none",
         },
+        "sweep.together": {
+            "auto": "those of models with at most 2 million parameters",
+            "yes": "always: vmapped, in a group for each core or accelerator",
+            "no": "never: each seed trains in turn, on all devices",
+        },
+        "sweep.order": {
+            "alone": "each seed has the batches that it has alone, padded for the largest",
+            "shared": "all seeds have the batches of the first seed, which is faster",
+        },
+        "reproduce.compute_dtype": COMPUTE_DTYPES,
         "evaluate.tokenize": {
             "13a": "sacreBLEU's default",
             "none": "only at spaces, for text that is tokenised",

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -33,13 +33,12 @@ class Reproduce:
     longer_steps: int = 0  # paper: the updates of that run; 0: there is no such run
     root: str = ""  # paper: the folder of relative files
     paper_size: bool = False  # paper: its sizes and its recipe, for an accelerator
-    compute_dtype: str = "bfloat16"  # paper: precision of matrix products in the smaller models
+    compute_dtype: Literal["bfloat16", "float32"] = "bfloat16"  # paper: of the smaller models
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau reproduce ablations --workdir runs/ablations",
         "bahdanau reproduce lengths --workdir runs/lengths --quick True",
-        "bahdanau reproduce paper --workdir runs/paper \\\n"
-        "    --train text:train.en,train.fr --dev text:dev.en,dev.fr",
+        "bahdanau reproduce paper --workdir runs/paper --train text:a.en,a.fr --dev text:d.en,d.fr",
     )
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import tyro
 
@@ -20,14 +20,13 @@ class Sweep(experiment.Experiment):
 
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()  # FIELD=VALUE,VALUE; may be repeated
     seeds: int = 10  # seeds of each cell, from --training.seed on
-    together: str = "auto"  # whether all seeds of a cell train in one program
-    order: str = "alone"  # the order of the training data of seeds that train in one program
+    together: Literal["auto", "yes", "no"] = "auto"  # all seeds of a cell train in one program
+    order: Literal["alone", "shared"] = "alone"  # of the training data, where seeds train together
     metrics: str = ""  # scores of the table, separated by commas; default: those of the corpus
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau sweep primes --workdir sweeps/cell --vary model.cell=gru,tanh",
-        "bahdanau sweep quickstart --workdir sweeps/both --seeds 5 \\\n"
-        "    --vary model.order=paper,luong --vary model.attention=additive,dot",
+        "bahdanau sweep quickstart --workdir sweeps/a --seeds 3 --vary model.order=paper,luong",
     )
     COMMON: ClassVar[Sequence[str]] = (
         "--data.train",
@@ -41,12 +40,11 @@ def main(arguments: Sequence[str]) -> int | None:
     asked = experiment.parse(Sweep, arguments, "bahdanau sweep")
     with progress.reporter() as reporter:
         from bahdanau_jax.experiments import product, sweep, write_report
-        from bahdanau_jax.names import choose
 
-        together = choose(TOGETHER, asked.together, "--together")
         first = asked.settings.training.seed
         varied = product(asked.settings, _fields(asked.vary))
         seeds = range(first, first + asked.seeds)
+        together = TOGETHER[asked.together]
         results = sweep(varied, asked.workdir, seeds, together, asked.order, reporter=reporter)
         names = [name for name in asked.metrics.split(",") if name]
         text = write_report(asked.workdir, results, varied, names)
@@ -56,7 +54,7 @@ def main(arguments: Sequence[str]) -> int | None:
     return 2 if results.failed else None
 
 
-TOGETHER = {"auto": None, "True": True, "False": False}
+TOGETHER = {"auto": None, "yes": True, "no": False}
 
 
 def _fields(vary: Sequence[str]) -> dict[str, list[str]]:

@@ -21,12 +21,15 @@ from bahdanau_jax.cli import (
     manual,
     options,
     prepare,
+    reproduce,
+    sweep,
     train,
     translate,
 )
 from bahdanau_jax.config import SEARCHES, Config
 from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.evaluation import tally
+from bahdanau_jax.experiments import SUITES
 from bahdanau_jax.model import attention
 from bahdanau_jax.training import settings
 
@@ -39,6 +42,8 @@ COMMANDS = {
     "evaluate": evaluate.Evaluate,
     "curves": curves.Curves,
     "checkpoints": checkpoints.Checkpoints,
+    "sweep": sweep.Sweep,
+    "reproduce": reproduce.Reproduce,
 }
 HELPS = {n: manual.text(cls, f"bahdanau {n}", manual.ALL) for n, cls in COMMANDS.items()}
 TABLES = {
@@ -51,6 +56,10 @@ TABLES = {
     "evaluate.tokenize": set(tally.TOKENIZERS),
     "align.level": set(data.LEVELS),
 }
+
+
+def test_the_suites_in_help_are_those_of_the_table():
+    assert set(choices.SUITES) == set(SUITES)
 
 
 def test_every_command_has_help():
