@@ -38,7 +38,7 @@ class Reproduce:
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau reproduce ablations --workdir runs/ablations",
         "bahdanau reproduce lengths --workdir runs/lengths --quick True",
-        "bahdanau reproduce paper --workdir runs/paper --train text:a.en,a.fr --dev text:d.en,d.fr",
+        "bahdanau reproduce paper --workdir runs/p --train text:a.en,a.fr --dev text:d.en,d.fr",
     )
 
     @staticmethod
