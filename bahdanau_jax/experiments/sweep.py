@@ -88,7 +88,7 @@ def _check(cells: Cells, seeds: Sequence[int], order: str, tests: Mapping[str, s
                 if address and (address, settings.root) not in opened:
                     next(iter(data.pairs(address, settings)), None)  # raises errors of its files
                     opened.add((address, settings.root))
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             raise ValueError(f"cell {name}: {error}") from error
 
 

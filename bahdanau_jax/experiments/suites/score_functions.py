@@ -31,7 +31,7 @@ def cells(request: Request) -> Cells:
         if request.quick:
             base = with_model(base, hidden_size=16, alignment_size=16, embedding_size=16)
             base = with_pairs(base, train=1000, dev=20, test=20)
-        for score in model.SCORES:
+        for score in model.attention.SCORES:
             made[f"{corpus}-{score}"] = with_model(base, attention=score)
     return made
 
@@ -40,7 +40,7 @@ def sections(outcome: Outcome) -> list[Section]:
     tables = []
     for corpus, metric in CORPORA.items():
         rows = []
-        for score in model.SCORES:
+        for score in model.attention.SCORES:
             cell = f"{corpus}-{score}"
             main, aer = (outcome.results.summary(cell, name) for name in (metric, "AER"))
             rows.append(
