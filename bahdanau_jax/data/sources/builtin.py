@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bahdanau_jax.data.sources import generated_before, integer_tasks
+from bahdanau_jax.data.sources import corpus_cache, integer_tasks
 from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ def aligned(rest: str) -> "Iterator[AlignedPair]":
 def texts(rest: str) -> Iterator[tuple[str, str]]:
     """The pairs of NAME/SPLIT?options as ordinary text."""
     corpus, split, options = _parse(rest)
-    return generated_before.texts(
-        generated_before.key(rest, (Path(__file__), *corpus.files(options))),
+    return corpus_cache.texts(
+        corpus_cache.key(rest, (Path(__file__), *corpus.files(options))),
         options.get("pairs", PAIRS),
         map(corpus.texts, _pairs(corpus, split, options, linked=False)),
     )

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from bahdanau_jax.data.sources import builtin, generated_before
+from bahdanau_jax.data.sources import builtin, corpus_cache
 
 ADDRESS = "copy/test?pairs=12000&max=3"
 NAMES = ("first", "second", "third")
@@ -16,7 +16,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "corpora"
 
 
-def pairs(name, count=generated_before.WORTH):
+def pairs(name, count=corpus_cache.WORTH):
     """The pairs under a name, and whether they were generated for this call."""
     calls = []
 
@@ -24,7 +24,7 @@ def pairs(name, count=generated_before.WORTH):
         calls.append(name)
         yield from ((f"{name} {i}", f"le {i}") for i in range(3))
 
-    return list(generated_before.texts(name, count, generate())), bool(calls)
+    return list(corpus_cache.texts(name, count, generate())), bool(calls)
 
 
 def test_the_second_call_reads_the_same_pairs(cache):
@@ -44,7 +44,7 @@ def test_other_addresses_and_other_rules_have_other_keys(tmp_path):
     keys = set()
     for address, text in [("a", "one"), ("b", "one"), ("a", "two")]:
         rules.write_text(text)
-        keys.add(generated_before.key(address, [rules]))
+        keys.add(corpus_cache.key(address, [rules]))
     assert len(keys) == 3
 
 
@@ -57,11 +57,11 @@ def test_a_damaged_file_is_written_again(cache, damage):
 
 
 def test_pairs_that_were_not_all_read_are_not_kept(cache):
-    next(generated_before.texts("first", generated_before.WORTH, iter([("a", "b")] * 2)))
+    next(corpus_cache.texts("first", corpus_cache.WORTH, iter([("a", "b")] * 2)))
     assert not cache.exists()
 
 
-@pytest.mark.parametrize("count", [generated_before.WORTH - 1, generated_before.MOST + 1])
+@pytest.mark.parametrize("count", [corpus_cache.WORTH - 1, corpus_cache.MOST + 1])
 def test_small_and_huge_corpora_are_not_kept(cache, count):
     pairs("first", count)
     assert not cache.exists()
@@ -88,6 +88,6 @@ def test_what_was_read_longest_ago_is_removed(cache, monkeypatch):
         os.utime(cache / f"{name}.txt", (age, age))
     pairs("first")  # read again
     size = (cache / "first.txt").stat().st_size
-    monkeypatch.setattr(generated_before, "MOST_BYTES", 2 * size + 8)
+    monkeypatch.setattr(corpus_cache, "MOST_BYTES", 2 * size + 8)
     pairs("third")
     assert {path.stem for path in cache.iterdir()} == {"first", "third"}
