@@ -10,25 +10,18 @@ from bahdanau_jax.experiments.inspection import (
 )
 from bahdanau_jax.experiments.intervened import score, translate
 from bahdanau_jax.experiments.masking import MaskingStudy, masking_study
-from bahdanau_jax.model.attribution import gradient_times_input, integrated_gradients
-from bahdanau_jax.model.interventions import at, force, harden, mask, padded, replace
+from bahdanau_jax.model import attribution, interventions
 
 __all__ = [
     "HiddenStates",
     "MaskingStudy",
     "as_batch",
-    "at",
+    "attribution",
     "example_gradients",
     "example_losses",
-    "force",
-    "gradient_times_input",
-    "harden",
     "hidden_states",
-    "integrated_gradients",
-    "mask",
+    "interventions",
     "masking_study",
-    "padded",
-    "replace",
     "score",
     "translate",
     "without",

@@ -15,8 +15,7 @@ from bahdanau_jax.batch import UNK, Batch, pad
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.decoding import target_ids
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.model import Params, encode, force_states, intervene, loss
-from bahdanau_jax.model.interventions import Intervention
+from bahdanau_jax.model import Params, encode, force_states, intervene, interventions, loss
 from bahdanau_jax.trained import Run
 
 
@@ -56,7 +55,10 @@ class HiddenStates(NamedTuple):
 
 
 def hidden_states(
-    config: ModelConfig, params: Params, batch: Batch, intervention: Intervention | None = None
+    config: ModelConfig,
+    params: Params,
+    batch: Batch,
+    intervention: interventions.Intervention | None = None,
 ) -> HiddenStates:
     """Return the states under teacher forcing.
 

@@ -6,12 +6,11 @@ from typing import Any
 from bahdanau_jax import decoding, hypothesis
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import interventions
-from bahdanau_jax.model.interventions import Intervention
 from bahdanau_jax.trained import Run
 
 
 def translate(
-    run: Run, lines: Sequence[str], intervention: Intervention, **settings: Any
+    run: Run, lines: Sequence[str], intervention: interventions.Intervention, **settings: Any
 ) -> list[Hypothesis]:
     """Return the best hypothesis of each line, as `Run.translate` does; α is that after the change.
 
@@ -41,7 +40,7 @@ def score(
     run: Run,
     sources: Sequence[str],
     targets: Sequence[str | Hypothesis],
-    intervention: Intervention,
+    intervention: interventions.Intervention,
     **settings: Any,
 ) -> list[Hypothesis]:
     """Score each target under teacher forcing, as `Run.score` does; α is that after the change.
@@ -60,7 +59,7 @@ def score(
     )
 
 
-def _check(run: Run, intervention: Intervention, sentences: int) -> None:
+def _check(run: Run, intervention: interventions.Intervention, sentences: int) -> None:
     interventions.check(intervention, sentences)
     if run.others:
         raise ValueError("an ensemble has several attentions: intervene in each of its runs")

@@ -18,12 +18,13 @@ from jaxtyping import Array, Float
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.experiments.inspection import as_batch, without
-from bahdanau_jax.model import Params, attribution, teacher_forced
-from bahdanau_jax.model.interventions import mask
+from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.model import Params, attribution, interventions, teacher_forced
 from bahdanau_jax.trained import Run
 
 ROWS = 25  # sentences of a batch
 POINTS = 8  # of integrated gradients
+EITHER = ", either sign"  # after a masking: the absolute value of the drop
 
 
 def ranks(values: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
@@ -62,7 +63,7 @@ def by_attention(config: ModelConfig, params: Params, batch: Batch) -> Float[Arr
 
     def of_word(j):
         words = jnp.broadcast_to(jnp.arange(batch.source.shape[1]) == j, batch.source.shape)
-        return teacher_forced(config, params, batch, mask(words)).log_p
+        return teacher_forced(config, params, batch, interventions.mask(words)).log_p
 
     return jax.lax.map(of_word, jnp.arange(batch.source.shape[1]))
 
@@ -110,7 +111,7 @@ class MaskingStudy:
 
     sentences: int
     target_words: int
-    # Masking -> measure -> correlation.
+    # Masking, of the drop or of its absolute value (EITHER) -> measure -> correlation.
     correlations: dict[str, dict[str, Correlation]]
     mean_drop: dict[str, float]  # of log p, of the source word whose masking hurts most, in nats
 
@@ -119,36 +120,43 @@ class MaskingStudy:
 
 
 def masking_study(
-    run: Run, lines: Sequence[str], resamples: int = 2000, seed: int = 1
+    run: Run,
+    lines: Sequence[str],
+    targets: Sequence[str | Hypothesis] | None = None,
+    resamples: int = 2000,
+    seed: int = 1,
 ) -> MaskingStudy:
     """Measure how well weights predict the drop of log p(y_i) when a source word is masked.
 
-    The targets are the run's own translations, EOS left out, and teacher forcing keeps them while
-    a word is masked. A source word is a token of the model; its EOS is neither masked nor ranked.
-    Lines of fewer than three tokens are left out, since they have nothing to rank.
+    The targets are by default the run's own translations. Teacher forcing keeps them while a word
+    is masked. A source word is a token of the model. The last position of both sides, which is EOS
+    unless a translation was cut off, is left out. So are lines of fewer than three tokens. Raises
+    ValueError where no target word is left.
 
     >>> masking_study(run, lines).correlations["UNK in the input"]["alpha"].mean
     """
-    chosen = [line for line in lines if len(run.codecs[0].encode(line)) > 3]
-    translations = run.translate(chosen)
-    order = sorted(range(len(chosen)), key=lambda row: len(translations[row].source_tokens))
+    lengths = [len(run.codecs[0].encode(line)) for line in lines]
+    order = sorted((row for row in range(len(lines)) if lengths[row] > 3), key=lengths.__getitem__)
+    targets = run.translate(lines) if targets is None else targets
     program = jax.jit(partial(_measured, run.config.model))
     found: dict[tuple[str, str], list[np.ndarray]] = {}
-    drops: dict[str, list[float]] = {name: [] for name in MASKINGS}
+    drops: dict[str, list[float]] = {}
     for start in range(0, len(order), ROWS):
         rows = order[start : start + ROWS]
-        batch = as_batch(run, [chosen[row] for row in rows], [translations[row] for row in rows])
+        batch = as_batch(run, [lines[row] for row in rows], [targets[row] for row in rows])
         measured = jax.tree.map(np.asarray, program(run.params, batch))
         for masking, measure, pairs in _sentences(batch, *measured):
             found.setdefault((masking, measure), []).append(pairs)
         for masking, drop in measured[0].items():
             for sentence in _cut(batch, drop):
-                drops[masking] += sentence.max(axis=1).tolist()
+                drops.setdefault(masking, []).extend(sentence.max(axis=1).tolist())
+    words = len(next(iter(drops.values()), []))
+    if not words:
+        raise ValueError(f"the translations of {len(lines)} lines have no word to measure")
     draws = np.random.default_rng(seed).integers(0, len(order), (resamples, len(order)))
-    correlations: dict[str, dict[str, Correlation]] = {name: {} for name in MASKINGS}
+    correlations: dict[str, dict[str, Correlation]] = {name: {} for name in drops}
     for (masking, measure), sentences in found.items():
         correlations[masking][measure] = _summary(sentences, draws)
-    words = len(next(iter(drops.values())))
     means = {name: float(np.mean(values)) for name, values in drops.items()}
     return MaskingStudy(len(order), words, correlations, means)
 
@@ -162,6 +170,7 @@ def _measured(config: ModelConfig, params: Params, batch: Batch):
         name: forced.log_p[..., None] - jnp.moveaxis(masked(config, params, batch), 0, -1)
         for name, masked in MASKINGS.items()
     }
+    drops |= {f"{name}{EITHER}": jnp.abs(drop) for name, drop in drops.items()}
     return drops, {name: weights(forced, batch, A) for name, weights in MEASURES.items()}
 
 
