@@ -1,11 +1,12 @@
 """Which settings and which text a run may go on with."""
 
 import dataclasses
+import json
 
 import pytest
 
 from bahdanau_jax import resuming
-from bahdanau_jax.config import Config, DataConfig
+from bahdanau_jax.config import Config, DataConfig, ModelConfig
 from bahdanau_jax.data import Pair, Prepared
 from bahdanau_jax.run_folder import CONFIG
 
@@ -28,6 +29,19 @@ def test_test_pairs_may_change_and_dev_pairs_may_come(folder):
         resuming.same_experiment(with_data(), folder)
     with pytest.raises(ValueError, match="data.train is 'text:a,b', not 'text:c,d'"):
         resuming.same_experiment(Config(data=DataConfig(train="text:c,d")), folder)
+
+
+def test_a_run_of_a_version_with_fewer_settings_goes_on(folder):
+    record = json.loads((folder / CONFIG).read_text())
+    for name in ("readout_inputs", "feed_previous"):
+        del record["model"][name]
+    (folder / CONFIG).write_text(json.dumps(record))
+    assert Config.load(folder / CONFIG) == with_data()
+    resuming.same_experiment(with_data(), folder)
+    for name, value in {"readout_inputs": "s", "feed_previous": False}.items():
+        other = dataclasses.replace(with_data(), model=ModelConfig(**{name: value}))
+        with pytest.raises(ValueError, match=f"its model.{name} is .*, not {value!r}"):
+            resuming.same_experiment(other, folder)
 
 
 def prepared(digest: str, dev: list[Pair]) -> Prepared:

@@ -133,6 +133,24 @@ def test_check_finds_settings_that_do_not_fit():
         bj.check(bj.Config(model=bj.ModelConfig(order="papr")))
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"readout_inputs": "c", "attention": "none"},
+            "model.readout_inputs is c, but with model.attention none the context does not depend",
+        ),
+        ({"readout_inputs": "y"}, "no model.readout_inputs 'y'; known: c, s, sc, sy, syc, yc"),
+        ({"readout_inputs": ""}, "no model.readout_inputs ''; known: c, s, sc, sy, syc, yc"),
+        ({"cell": "mlp", "hidden_size": 1}, "model.hidden_size is 1, but the layers of model.cell"),
+    ],
+)
+def test_check_refuses_a_model_that_cannot_work(settings, message):
+    with pytest.raises(ValueError, match=f"^{message}") as refused:
+        bj.check(bj.Config(model=bj.ModelConfig(**settings)))
+    assert "\n" not in str(refused.value)
+
+
 def test_a_vocabulary_of_another_size_is_refused(tmp_path):
     config = dataclasses.replace(
         small.config, model=dataclasses.replace(small.config.model, source_vocabulary=5)

@@ -27,9 +27,9 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "dot": "s h, where h is the sum of both directions",
             "scaled_dot": "s h divided by the root of hidden_size",
             "general": "s W h (arXiv 1508.04025)",
-            "local_m": "general, within 10 positions of the target word's own",
-            "local_p": "general, within 10 positions of a predicted one, by distance",
-            "none": "no attention: every step reads the last annotation (RNNencdec)",
+            "local_m": "general, at most 10 positions from the target word's",
+            "local_p": "general, at most 10 positions from a predicted one",
+            "none": "none: each step reads the last annotation (RNNencdec)",
             "MODULE:NAME": "your own Score, such as my_scores:cosine",
         },
         "model.cell": {

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.interventions import Intervention, changed
-from bahdanau_jax.model.matrix_products import matmul
+from bahdanau_jax.model.matrix_products import matmul, transposed
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.recurrence import Dot
 from bahdanau_jax.names import imported, is_code
@@ -178,7 +178,7 @@ def init_general(key: Array, config: ModelConfig) -> dict[str, Array]:
 GENERAL = Score(
     init=init_general,
     keys=lambda config, params, annotations, mask: matmul(
-        config.compute_dtype, annotations, params["W"].T
+        config.compute_dtype, annotations, transposed(config.compute_dtype, params["W"])
     ),
     query=state_itself,
     score=dot_score,

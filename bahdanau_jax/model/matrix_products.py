@@ -68,6 +68,17 @@ def matmul(
     )
 
 
+def transposed(compute_dtype: str, weight: Float[Array, "I O"]) -> Float[Array, "O I"]:
+    """Return weightᵀ as a factor of `matmul`.
+
+    Without the barrier, XLA on a CPU makes the transposition of the gradient a part of its product,
+    and has no code for such a product of bfloat16.
+    """
+    if COMPUTE_DTYPES[compute_dtype] is None:
+        return weight.T
+    return jax.lax.optimization_barrier(weight.T)
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _matmul(compute_dtype: str, x: Array, weight: Array) -> Array:
     return einsum(

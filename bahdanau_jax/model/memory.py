@@ -19,7 +19,7 @@ class Memory(NamedTuple):
     keys: Float[Array, "B S A"]  # what a query is compared with; U_a h_j for the additive score
     mask: Bool[Array, "B S"]  # True at real positions
     initial: Float[Array, "B H"]  # s_0
-    i: Float[Array, " B"] | tuple[()] = ()  # 0 where the number of the step is read
+    i: Float[Array, " B"] | tuple[()] = ()  # 0, the first step, where its number is read
     intervention: Intervention | None = None  # a change of alpha
 
 

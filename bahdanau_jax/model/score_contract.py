@@ -40,9 +40,14 @@ def check_score(config: ModelConfig) -> None:
         _check_shape(config, call, query, (H, None), f"[H, A] with H={H}, or None")
         width = query.shape[1]
 
-    call = "score(params, query, keys)"
-    e = _traced(config, call, score.score, params, _floats(B, width), keys)
+    call, query = "score(params, query, keys)", _floats(B, width)
+    e = _traced(config, call, score.score, params, query, keys)
     _check_shape(config, call, e, (B, S), f"[B, S], here [{B}, {S}]")
+
+    if score.weights is not None:
+        call = "weights(params, e, mask, query, i)"
+        alpha = _traced(config, call, score.weights, params, e, mask, query, _floats(B))
+        _check_shape(config, call, alpha, (B, S), f"[B, S], here [{B}, {S}]")
 
 
 def _key() -> Any:

@@ -14,24 +14,26 @@ from bahdanau_jax.batch import EOS, PAD, Batch, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.decoding.constraints import FREE, Rules
+from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.search import beam
 from bahdanau_jax.decoding.search_program import Inputs, search
 from bahdanau_jax.model import decoder
+from tests import oracles
 from tests.model import worlds
 
 PAIRS = worlds.pairs(seed=3, count=5)
 
 
-def forced(configs, weights, pairs, **settings):
+def forced(configs, weights, pairs, sizes=(7, 8), **settings):
     """The search with each target, its EOS included, as the prefix."""
-    source, mask = pad([x for x, _ in pairs], 7)
-    prefix = np.full((len(pairs), 8), FREE, np.int32)
+    source, mask = pad([x for x, _ in pairs], sizes[0])
+    prefix = np.full((len(pairs), sizes[1]), FREE, np.int32)
     for row, (_, y) in enumerate(pairs):
         prefix[row, : len(y)] = y
-    rules = Rules(np.full(len(pairs), 8, np.int32), None, prefix)
+    rules = Rules(np.full(len(pairs), sizes[1], np.int32), None, prefix)
     inputs = Inputs(source, mask, rules, np.zeros((len(pairs), 2), np.int32), np.int32(1))
     decoding = DecodingConfig(beam_size=2, **settings)
-    return jax.tree.map(np.asarray, search(configs, weights, inputs, 8, decoding, 1))
+    return jax.tree.map(np.asarray, search(configs, weights, inputs, sizes[1], decoding, 1))
 
 
 def taught(config, params, pairs):
@@ -74,6 +76,29 @@ def test_an_ensemble_averages_log_probabilities_and_alignments():
         )
     )
     agree(forced(configs, weights, PAIRS), log_p, alpha, PAIRS)
+
+
+def test_search_counts_the_steps_of_local_attention():
+    """The windows of an ensemble, by loops in NumPy: the source is longer than they are."""
+    configs = worlds.CONFIGS["local_m"], worlds.CONFIGS["local_p"]
+    weights = [worlds.parameters(config, seed=i) for i, config in enumerate(configs)]
+    rng = np.random.default_rng(4)
+    pairs = [([*rng.integers(1, 23, n), EOS], [*rng.integers(1, 29, 17), EOS]) for n in (27, 4)]
+    found = forced(configs, tuple(weights), pairs, sizes=(30, 18), coverage=0.2)
+    for row, (x, y) in enumerate(pairs):
+        each = [
+            oracles.translate_log_probabilities(config, oracles.f64(params), x, y)
+            for config, params in zip(configs, weights, strict=True)
+        ]
+        alpha = (each[0][1] + each[1][1]) / 2
+        log_p = ((each[0][0] + each[1][0]) / 2)[np.arange(len(y)), y]
+        assert found.tokens[row, 0].tolist() == y
+        np.testing.assert_allclose(found.aux[row, 0, :, : len(x)], alpha, atol=1e-5)
+        np.testing.assert_allclose(found.log_probabilities[row, 0], log_p, atol=1e-4)
+        score = Ranking.of(DecodingConfig(coverage=0.2)).score(
+            found.log_probabilities[row, 0], alpha
+        )
+        assert math.isclose(found.score[row, 0], score, abs_tol=1e-3)
 
 
 def test_an_ensemble_takes_the_words_that_are_best_for_all():

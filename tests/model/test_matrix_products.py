@@ -136,8 +136,10 @@ def distance(a, b) -> float:
     return norm(jax.tree.map(jnp.subtract, a, b)) / norm(b)
 
 
-@pytest.mark.parametrize("name", ["default", "groundhog"])
-def test_loss_and_gradients_are_near_and_keep_their_type(name):
+@pytest.mark.parametrize(
+    ("name", "limit"), [("default", 0.03), ("groundhog", 0.03), ("luong", 0.03), ("local_p", 0.1)]
+)
+def test_loss_and_gradients_are_near_and_keep_their_type(name, limit):
     b = on_device(batch(pairs(), 2, 1, fillers=1))
     params = jax.tree.map(jnp.asarray, parameters(CONFIGS[name]))
 
@@ -151,6 +153,6 @@ def test_loss_and_gradients_are_near_and_keep_their_type(name):
     ways = [measured("bfloat16", way) for way in GRADIENTS]
     for near, rough in ways:
         assert loss != near and abs(near / loss - 1) < 5e-3
-        assert 1e-4 < distance(rough, gradient) < 0.03
+        assert 1e-4 < distance(rough, gradient) < limit
         assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(rough))
     assert distance(ways[0][1], ways[1][1]) < 1e-3  # the same roundings but for their order

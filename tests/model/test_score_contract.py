@@ -58,6 +58,10 @@ OWN = {
         DOT._replace(init=lambda key, config: {"a": jnp.ones(3, int)}),
         r"init\(key, config\) returns {'a': int32\[3\]}; expected a dict",
     ),
+    "weights_of_sentences": (
+        DOT._replace(weights=lambda params, e, mask, query, i: e.max(1)),
+        r"weights\(params, e, mask, query, i\) returns float32\[3\]; expected floats \[B, S\]",
+    ),
     "no_function": (
         DOT._replace(init=None),
         r"init\(key, config\) fails with TypeError: 'NoneType'",
