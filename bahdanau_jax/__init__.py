@@ -44,11 +44,16 @@ _PUBLIC = {
     "ensemble": "trained",
     "Run": "trained",
 }
-_MODULES = {"attention": "model.attention", "figures": "figures"}
+_MODULES = {
+    "attention": "model.attention",
+    "experiments": "experiments",
+    "figures": "figures",
+}
 
 __all__ = [*_PUBLIC, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
+    from bahdanau_jax import experiments as experiments
     from bahdanau_jax import figures as figures
     from bahdanau_jax.batch import Batch as Batch
     from bahdanau_jax.config import PRESETS as PRESETS

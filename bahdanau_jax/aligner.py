@@ -3,14 +3,14 @@
 W source and V target words, without EOS.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from bahdanau_jax import alignment
+from bahdanau_jax import alignment, model
 from bahdanau_jax.data import LEVELS, Codec, Segmented, overlaps, unit_spans
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
@@ -26,6 +26,8 @@ class Aligned:
     target: tuple[str, ...]  # V words as written
     alpha: Float[np.ndarray, "V+1 W+1"]  # EOS last on both axes; zeros for a pair not scored
     score: float | None  # log-probability of the target; None for a pair not scored
+    # Other weights of the model by their names, each [V+1 W+1] as alpha is.
+    others: Mapping[str, Float[np.ndarray, "V+1 W+1"]] = field(default_factory=dict)
 
     def links(
         self,
@@ -36,10 +38,10 @@ class Aligned:
     ) -> alignment.Links:
         """Link each target word by its largest weight, or all words by weights >= `threshold`.
 
-        `weights` is a key of `alignment.WEIGHTS`, `eos` a key of `linking.EOS_LOOKS`. `prior`
-        multiplies the weights between words.
+        `weights` is read by `Weights.of`; `eos` is a key of `linking.EOS_LOOKS`. `prior` multiplies
+        the weights between words. Raises ValueError for weights that the pair was aligned without.
         """
-        plain = alignment.WEIGHTS[weights](self.alpha)
+        plain = self.weights(weights)
         weighted = np.array(plain)
         if prior is not None:
             weighted[:-1, :-1] *= prior
@@ -49,17 +51,58 @@ class Aligned:
         linked = {target for _, target in alignment.links(plain, eos=eos)}
         return frozenset(link for link in alignment.links(weighted) if link[1] in linked)
 
+    def weights(self, names: str) -> Float[np.ndarray, "V+1 W+1"]:
+        """Return the weights that `Weights.of` reads; ValueError where they were not computed."""
+        kind, changes = Weights.of(names)
+        if self.score is None:  # all weights are 0
+            return self.alpha
+        known = {Weights().kind: self.alpha, **self.others}
+        if kind not in known:
+            raise ValueError(f"the pair was aligned without {kind}: align it with weights={kind!r}")
+        matrix = known[kind]
+        for name in changes:
+            matrix = alignment.WEIGHTS[name](matrix)
+        return matrix
+
+
+class Weights(NamedTuple):
+    """The weights that links are made of."""
+
+    kind: str = "attention"  # a key of model.LINK_WEIGHTS
+    changes: tuple[str, ...] = ()  # keys of alignment.WEIGHTS, applied in this order
+
+    @classmethod
+    def of(cls, names: str) -> Self:
+        """Read names with commas between them: what the model gives, and how words change it.
+
+        Either may be left out. Raises ValueError for unknown names, and for two kinds of weights.
+
+        >>> Weights.of("posterior,share"), Weights.of("share")
+        (Weights('posterior', ('share',)), Weights('attention', ('share',)))
+        """
+        listed = [name.strip() for name in names.split(",")]
+        for name in listed:
+            choose({**model.LINK_WEIGHTS, **alignment.WEIGHTS}, name, "weights of links")
+        kinds = [name for name in listed if name in model.LINK_WEIGHTS]
+        if len(kinds) > 1:
+            raise ValueError(f"weights {names!r} are of two kinds, {kinds[0]} and {kinds[1]}")
+        changes = tuple(name for name in listed if name in alignment.WEIGHTS)
+        return cls(kinds[0] if kinds else cls().kind, changes)
+
 
 def align(
-    score: Callable[[Sequence[str], Sequence[str]], Sequence[Hypothesis]],
+    score: Callable[..., Sequence[Hypothesis]],
     codecs: tuple[Codec, Codec],
     sources: Sequence[str],
     targets: Sequence[str],
     level: str = "word",
+    weights: str = "attention",
 ) -> list[Aligned]:
     """Align line i of `sources` with line i of `targets`.
 
-    `score` turns sources and their targets into hypotheses; `level` is a key of `data.LEVELS`.
+    `score` turns sources and their targets into hypotheses, whose alpha is what its argument
+    `weights` names, a key of `model.LINK_WEIGHTS`. `level` is a key of `data.LEVELS`. `weights` is
+    read by `Weights.of`: links of these weights may be asked for.
     Pairs with a blank side, or with a side above LONGEST units, are not scored. Raises ValueError
     for unequal numbers of lines and for attention weights that are not finite.
     """
@@ -72,9 +115,16 @@ def align(
         for codec, segmented in zip(codecs, segment(codecs, sources, targets, level), strict=True)
     )
     rows = [row for row in range(len(x)) if x[row].can_be_scored() and y[row].can_be_scored()]
-    scored = score([x[row].line.text for row in rows], [y[row].line.text for row in rows])
-    hypotheses = dict(zip(rows, scored, strict=True))
-    return [_aligned(*pair, hypotheses.get(row)) for row, pair in enumerate(zip(x, y, strict=True))]
+    texts = [x[row].line.text for row in rows], [y[row].line.text for row in rows]
+    kind, plain = Weights.of(weights).kind, Weights().kind
+    scored = {plain: score(*texts)}
+    if kind != plain:
+        scored[kind] = score(*texts, weights=kind)
+    of_rows = [dict(zip(scored, each, strict=True)) for each in zip(*scored.values(), strict=True)]
+    hypotheses = dict(zip(rows, of_rows, strict=True))
+    return [
+        _aligned(*pair, hypotheses.get(row, {})) for row, pair in enumerate(zip(x, y, strict=True))
+    ]
 
 
 def segment(
@@ -100,16 +150,17 @@ class _Side(NamedTuple):
         return 0 < len(self.units) <= LONGEST
 
 
-def _aligned(source: _Side, target: _Side, scored: Hypothesis | None) -> Aligned:
+def _aligned(source: _Side, target: _Side, scored: Mapping[str, Hypothesis]) -> Aligned:
     words = source.line.words, target.line.words
-    if scored is None:
+    if not scored:
         return Aligned(*words, np.zeros((len(words[1]) + 1, len(words[0]) + 1)), None)
-    members = (
+    members = [
         # Units may share characters, such as a space and the next one. As words they stay apart.
         np.eye(len(side.units) + 1, dtype=bool)
         if list(side.line.spans) == list(side.units)
         else overlaps(side.line.spans, side.units)
         for side in (source, target)
-    )
-    alpha = alignment.merge_pieces(scored.alpha, *members)
-    return Aligned(*words, alpha, sum(scored.log_probabilities))
+    ]
+    merged = {name: alignment.merge_pieces(each.alpha, *members) for name, each in scored.items()}
+    alpha = merged.pop(Weights().kind)
+    return Aligned(*words, alpha, sum(scored[Weights().kind].log_probabilities), merged)

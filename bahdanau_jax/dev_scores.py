@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Shaped
 from PIL import Image
 
-from bahdanau_jax import data, decoding, figures
+from bahdanau_jax import data, decoding
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
 from bahdanau_jax.evaluation import scores
@@ -58,6 +58,8 @@ def evaluator(config: Config, prepared: Prepared) -> Evaluator:
 
 def _drawn(hypothesis: Hypothesis) -> Shaped[np.ndarray, "height width 3"]:
     """The alignment as a picture. Characters without a font are drawn as boxes, without warning."""
+    from bahdanau_jax import figures  # importing matplotlib would delay the first update
+
     png = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", figures.MissingFont)

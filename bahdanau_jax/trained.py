@@ -271,16 +271,19 @@ class Run:
         targets: Sequence[str],
         level: str = "word",
         advance: Callable[[int], object] = ignore,
+        weights: str = "attention",
     ) -> list[Aligned]:
         """The attention of the words of each target to the words of its source.
 
         `level` is a key of `data.LEVELS`. `advance` is called with the number of pairs of each
-        batch.
+        batch. Links of `weights`, which `aligner.Weights.of` reads, can then be asked for.
 
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
+        >>> run.align(lines, targets, weights="posterior")[0].links("posterior,share")
         """
-        score = functools.partial(self.score, advance=advance)
-        return aligner.align(score, self.codecs, sources, targets, level)
+        models, search = self._models(), self.config.decoding
+        score = functools.partial(decoding.score, *models, self.codecs, search, advance=advance)
+        return aligner.align(score, self.codecs, sources, targets, level, weights)
 
     def evaluate(
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None

@@ -1,9 +1,11 @@
 """Forced alignment at every level, with a stand-in for the model whose weights are known."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from bahdanau_jax import aligner, data
+from bahdanau_jax import aligner, alignment, data
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.hypothesis import Hypothesis
@@ -107,3 +109,42 @@ def test_unequal_sides_and_unknown_levels_are_refused():
         align(["a", "b"], ["a"])
     with pytest.raises(ValueError, match="no level of words 'words'; known: .*'word'"):
         align(["a"], ["a"], "words")
+
+
+def test_weights_are_read_by_their_names():
+    assert aligner.Weights.of("attention") == ("attention", ())
+    assert aligner.Weights.of("share") == ("attention", ("share",))
+    assert aligner.Weights.of("posterior, share") == ("posterior", ("share",))
+    with pytest.raises(ValueError, match="no weights of links 'postrior'; known: .*'posterior'"):
+        aligner.Weights.of("postrior,share")
+    with pytest.raises(ValueError, match="are of two kinds, posterior and saliency"):
+        aligner.Weights.of("posterior,saliency")
+
+
+def test_other_weights_are_asked_for_once_and_merged_as_attention_is():
+    kinds = []
+
+    def by_kind(sources, targets, weights="attention"):
+        kinds.append(weights)
+        scored = score(sources, targets)
+        if weights == "attention":
+            return scored
+        turned = [np.roll(each.alpha, 1, axis=1) for each in scored]
+        return [
+            dataclasses.replace(each, alpha=alpha)
+            for each, alpha in zip(scored, turned, strict=True)
+        ]
+
+    (plain,) = aligner.align(by_kind, CODECS, ["the sea"], ["la mer"], "piece")
+    (pair,) = aligner.align(by_kind, CODECS, ["the sea"], ["la mer"], "piece", "posterior,share")
+    assert kinds == ["attention", "attention", "posterior"]
+    np.testing.assert_array_equal(pair.alpha, plain.alpha)
+    np.testing.assert_allclose(pair.weights("posterior"), np.roll(pair.alpha, 1, axis=1))
+    shared = alignment.share(pair.others["posterior"])
+    np.testing.assert_array_equal(pair.weights("posterior,share"), shared)
+    assert pair.links("posterior,share") == alignment.links(shared)
+    assert pair.links("posterior", threshold=0.8) == alignment.links_above(
+        pair.others["posterior"], 0.8
+    )
+    with pytest.raises(ValueError, match="aligned without posterior: align it with weights='post"):
+        plain.links("posterior")

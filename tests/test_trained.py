@@ -42,6 +42,12 @@ def test_a_model_is_loaded_without_what_trains_or_draws(trained):
     assert done.stdout == "set()\n", done.stderr
 
 
+def test_training_begins_without_what_draws():
+    code = "import sys, bahdanau_jax.run; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "False\n", done.stderr
+
+
 def saved(folder, step):
     checkpoints = Checkpointer(folder / CHECKPOINTS)
     (found,) = [

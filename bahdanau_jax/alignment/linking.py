@@ -34,10 +34,8 @@ def share(alpha: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T S"]:
     return alpha / np.where(totals > 0, totals, 1)
 
 
-# Name -> function of alpha that gives the weights of links.
-WEIGHTS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = MappingProxyType(
-    {"attention": lambda alpha: alpha, "share": share}
-)
+# Name -> function of weights between words, such as alpha, that gives other weights for links.
+WEIGHTS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = MappingProxyType({"share": share})
 
 
 def links(alpha: Float[np.ndarray, "T S"], *, eos: str = "next") -> Links:

@@ -43,7 +43,7 @@ class Align:
     format: Literal["pharaoh", "jsonl"] = "pharaoh"  # the output format
     level: Literal["word", "token", "piece", "hansards"] = "word"  # the unit of links
     tokenized: bool = False  # the text consists of tokens, with spaces between them
-    weights: Literal["attention", "share"] = "attention"  # the weights behind the links
+    weights: str = "attention"  # the weights behind the links; a comma joins share to another name
     threshold: float | None = None  # link all words of at least this weight, not the largest alone
     eos: Literal["next", "none"] = "next"  # the link of a word with its largest weight on EOS
     reverse_run: Path | None = None  # a model of the opposite direction
@@ -113,7 +113,13 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
         for sources, targets in _windows(chosen.source, chosen.target):
             output = []
             for pair in aligned_corpus.align(
-                forward, backward, sources, targets, chosen.level, aligning.advance
+                forward,
+                backward,
+                sources,
+                targets,
+                chosen.level,
+                aligning.advance,
+                chosen.weights,
             ):
                 scores = next(dice)
                 links = aligned_corpus.ways(pair, settings, _prior(scores, chosen.dice_power))
@@ -133,6 +139,9 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
 
 def _check(chosen: Align) -> None:
     """Check the options before a model is loaded, which takes seconds."""
+    from bahdanau_jax.aligner import Weights
+
+    Weights.of(chosen.weights)
     if chosen.threshold is not None and not 0 < chosen.threshold <= 1:
         raise ValueError(f"--threshold is {chosen.threshold}, but should be above 0 and at most 1")
     if chosen.lexicon_least < 1:

@@ -177,6 +177,9 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "align.weights": {
             "attention": "the attention weights",
+            "posterior": "attention, after the target word is known",
+            "shift": "attention of the next step (order groundhog or luong)",
+            "saliency": "integrated gradients of the target word's log-probability",
             "share": "each weight divided by the sum of its source word's weights",
         },
         "align.eos": {"next": "the word with its next largest weight", "none": "no word"},

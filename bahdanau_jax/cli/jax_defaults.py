@@ -1,6 +1,6 @@
-"""Defaults of JAX and of the C library for every command; the environment overrides them.
+"""Defaults of JAX and of the C libraries for every command; the environment overrides them.
 
-They are set by JAX's own environment variables, so this file does not import JAX.
+They are set by the libraries' own environment variables, so this file imports none of them.
 """
 
 import ctypes
@@ -25,6 +25,9 @@ def apply() -> None:
         "JAX_COMPILATION_CACHE_DIR": str(cache_folder()),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # JAX's default is 1 s
         "JAX_TRACEBACK_FILTERING": "off",  # the traceback shows which library raised the error
+        # JAX factors matrices with OpenBLAS when it draws orthogonal weights. Its threads wait in a
+        # loop, which takes the cores from the compiler, and their number changes the last bits.
+        "OPENBLAS_NUM_THREADS": "1",
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)

@@ -5,7 +5,7 @@ from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.encoder_states import Encoded, encode
 from bahdanau_jax.decoding.long_lines import LONGEST
 from bahdanau_jax.decoding.ranking import NORMALIZATIONS
-from bahdanau_jax.decoding.scoring import below, score
+from bahdanau_jax.decoding.scoring import below, score, target_ids
 from bahdanau_jax.decoding.search_program import METHODS
 from bahdanau_jax.decoding.translation import COMPUTE_DTYPES, distinct, translate
 from bahdanau_jax.decoding.unk_replacement import LexiconCounts, read_lexicon, replace_unknown
@@ -25,5 +25,6 @@ __all__ = [
     "replace_unknown",
     "score",
     "search_program",
+    "target_ids",
     "translate",
 ]

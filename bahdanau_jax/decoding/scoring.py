@@ -19,10 +19,10 @@ from bahdanau_jax.decoding.search_program import Configs, Weights, mean
 from bahdanau_jax.decoding.search_shapes import grouped, height
 from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.model import Params, teacher_forced
+from bahdanau_jax.model import LINK_WEIGHTS, Params, check_link_weights, interventions
 from bahdanau_jax.reporting import ignore
 
-teacher_forcing = jax.jit(teacher_forced, static_argnums=0)
+PROGRAMS = {name: jax.jit(kind.compute, static_argnums=0) for name, kind in LINK_WEIGHTS.items()}
 
 
 def score(
@@ -33,21 +33,30 @@ def score(
     sources: Sequence[str],
     targets: Sequence[str | Hypothesis],
     advance: Callable[[int], object] = ignore,
+    weights: str = "attention",
+    intervention: interventions.Intervention | None = None,
 ) -> list[Hypothesis]:
     """Return each target as a hypothesis with its probabilities, its alignment and its score.
 
     The scores can be compared with those of a search with the settings `decoding`. A target that is
     text is tokenised and ends with EOS; a hypothesis keeps its tokens. Nothing is split or cut.
-    `advance` gets the number of pairs of each batch. Raises ValueError for unequal numbers of
-    sources and targets.
+    `advance` gets the number of pairs of each batch. `weights`, a key of `model.LINK_WEIGHTS`, are
+    the weights that the hypotheses have as α. An `intervention` changes attention and has a row for
+    each pair. Raises ValueError for unequal numbers of sources and targets, for weights that the
+    model does not have, and for an intervention beside other weights than attention.
     """
     if len(sources) != len(targets):
         raise ValueError(
             f"{len(sources)} sources but {len(targets)} targets; there should be as many of each"
         )
     x = [codecs[0].encode(line) for line in sources]
-    y = [_ids(codecs[1], target) for target in targets]
+    y = [target_ids(codecs[1], target) for target in targets]
     models, ranking = members(config, params, decoding.compute_dtype), Ranking.of(decoding)
+    for member in models[0]:
+        check_link_weights(weights, member)
+    interventions.check(intervention, len(x))
+    if intervention is not None and weights != "attention":
+        raise ValueError(f"an intervention changes attention: it cannot be used with {weights}")
     hypotheses: dict[int, Hypothesis] = {}
     lengths = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
     batches = [*grouped(lengths, decoding.batch_size)]
@@ -57,7 +66,9 @@ def score(
         size = height(len(rows), decoding.batch_size)
         source, target = (pad([side[row] for row in rows], length, size) for side in (x, y))
         batch = Batch(*source, *target, np.ones(size, np.float32))
-        results = [teacher_forcing(*member, batch) for member in zip(*models, strict=True)]
+        own = interventions.select(intervention, rows, size)
+        arguments = (batch,) if own is None else (batch, own)
+        results = [PROGRAMS[weights](*member, *arguments) for member in zip(*models, strict=True)]
         log_p, alpha = mean([r.log_p for r in results]), mean([r.alpha for r in results])
         return np.asarray(log_p), np.asarray(alpha)
 
@@ -70,7 +81,8 @@ def score(
     return [hypotheses[row] for row in range(len(sources))]
 
 
-def _ids(codec: Codec, target: str | Hypothesis) -> list[int]:
+def target_ids(codec: Codec, target: str | Hypothesis) -> list[int]:
+    """Return the ids of a text with EOS, or of a hypothesis, which may be unfinished."""
     if isinstance(target, str):
         return codec.encode(target)
     ids = codec.ids(target.tokens)

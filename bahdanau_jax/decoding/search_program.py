@@ -21,7 +21,16 @@ from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.ranking import Ranking, source_words
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import State, Step, beam
-from bahdanau_jax.model import Params, encode, fold, predictor, shapes, start
+from bahdanau_jax.model import (
+    Params,
+    encode,
+    fold,
+    intervene,
+    interventions,
+    predictor,
+    shapes,
+    start,
+)
 
 Configs = tuple[ModelConfig, ...]  # one for each member of an ensemble; most have one member
 Weights = tuple[Params, ...]  # the parameters of these members
@@ -35,6 +44,7 @@ class Inputs(NamedTuple):
     rules: Rules
     draws: Int[Any, "B 2"]  # int32 number of the line and of its piece; sampling's keys use both
     seed: Int[Any, ""]  # int32 seed of sampling
+    intervention: Any = None  # a change of α, `model.interventions.Intervention`
 
 
 Stepping = Callable[[Any], Step]  # rows of the batch, or None for all -> their step
@@ -132,7 +142,9 @@ def _search(configs, weights, inputs, steps, decoding, n_best) -> NBest:
     method = METHODS[decoding.method]
     # A single hypothesis has about as many words as its source, too few to make folding pay.
     folded = method.width(decoding, n_best) > 1
-    stepping, state = combined(configs, weights, inputs.source, inputs.mask, folded)
+    stepping, state = combined(
+        configs, weights, inputs.source, inputs.mask, folded, inputs.intervention
+    )
     return method.find(stepping, state, inputs, steps, decoding, n_best)
 
 
@@ -142,13 +154,14 @@ def combined(
     source: Int[Array, "B S"],
     mask: Bool[Array, "B S"],
     folded: bool = False,
+    intervention: interventions.Intervention | None = None,
 ) -> tuple[Stepping, State]:
     """Return the joint step of all models, and the state before the first word.
 
     The K hypotheses of a sentence share one memory of each model; `folded` applies `model.fold`.
     """
     memories = [
-        encode(config, params, source, mask)
+        intervene(encode(config, params, source, mask), intervention)
         for config, params in zip(configs, weights, strict=True)
     ]
     if folded:

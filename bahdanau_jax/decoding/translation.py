@@ -23,7 +23,7 @@ from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.search_program import METHODS, Configs, Inputs, Weights, search
 from bahdanau_jax.decoding.search_shapes import grouped, height, padded
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
-from bahdanau_jax.model import Params
+from bahdanau_jax.model import Params, interventions
 from bahdanau_jax.reporting import ignore
 
 # Values of `decoding.compute_dtype` -> the model's configuration with this compute dtype.
@@ -57,6 +57,7 @@ def translate(
     prefixes: Sequence[str] | None = None,
     numbers: Sequence[int] | None = None,
     advance: Callable[[int], object] = ignore,
+    intervention: interventions.Intervention | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` best hypotheses of each line, best first, in the order of the lines.
 
@@ -70,9 +71,10 @@ def translate(
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
         numbers: the numbers of the lines, which sampling's keys depend on; by default 0, 1, 2, ...
         advance: is called after each batch with the number of lines that it completed.
+        intervention: a change of α, with a row for each line (`model.interventions`).
 
-    Raises ValueError where `n_best` is above the beam size, and for unequal numbers of prefixes and
-    lines.
+    Raises ValueError where `n_best` is above the beam size, for unequal numbers of prefixes and
+    lines, and for an intervention in a line that is split.
     """
     width = METHODS[decoding.method].width(decoding, n_best)
     if n_best > width:
@@ -93,9 +95,16 @@ def translate(
     pieces = [piece for line in pieces_of_lines for piece in line]
     line_of = [number for number, line in enumerate(pieces_of_lines) for _ in line]
     missing = [len(line) for line in pieces_of_lines]  # pieces of each line
+    interventions.check(intervention, len(lines))
+    if intervention is not None and max(missing, default=0) > 1:
+        raise ValueError(
+            f"an intervention needs lines of at most {decoding.max_source} tokens, which are not "
+            "split: shorten the lines, or raise decoding.max_source"
+        )
+    of_pieces = interventions.select(intervention, line_of, len(line_of))
     n_best_lists: list[list[Hypothesis]] = [[] for _ in pieces]
     models = members(config, params, decoding.compute_dtype)
-    for rows, hypotheses in _search_batches(models, codecs[1], decoding, pieces, n_best):
+    for rows, hypotheses in _search_batches(models, codecs[1], decoding, pieces, n_best, of_pieces):
         for row, ranked in zip(rows, hypotheses, strict=True):
             n_best_lists[row] = ranked
             missing[line_of[row]] -= 1
@@ -135,12 +144,15 @@ def _search_batches(
     decoding: DecodingConfig,
     pieces: Sequence[Piece],
     n_best: int,
+    intervention: interventions.Intervention | None = None,
 ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
     """Yield rows of `pieces` and the n-best list of each."""
 
     def find(batch: tuple[list[int], int]) -> NBest:
         rows, length = batch
         inputs, steps = _inputs(decoding, [pieces[row] for row in rows], length)
+        own = interventions.select(intervention, rows, len(inputs.source))
+        inputs = inputs._replace(intervention=own)
 
         def run(inputs: Inputs) -> NBest:
             return jax.tree.map(np.asarray, search(*models, inputs, steps, decoding, n_best))

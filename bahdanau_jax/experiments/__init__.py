@@ -1,9 +1,41 @@
-"""Experiments: sweeps over settings and seeds, and the suites made of them."""
+"""Experiments: what a change of a part does to a trained model, sweeps over settings, and suites."""
 
 from bahdanau_jax.experiments.cells import Cells, product
+from bahdanau_jax.experiments.inspection import (
+    HiddenStates,
+    as_batch,
+    example_gradients,
+    example_losses,
+    hidden_states,
+    without,
+)
+from bahdanau_jax.experiments.intervened import score, translate
+from bahdanau_jax.experiments.masking import MaskingStudy, masking_study
 from bahdanau_jax.experiments.report import write as write_report
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.suites import SUITES, Request, reproduce
 from bahdanau_jax.experiments.sweep import sweep
+from bahdanau_jax.model import attribution, interventions
 
-__all__ = ["SUITES", "Cells", "Request", "Results", "product", "reproduce", "sweep", "write_report"]
+__all__ = [
+    "SUITES",
+    "Cells",
+    "HiddenStates",
+    "MaskingStudy",
+    "Request",
+    "Results",
+    "as_batch",
+    "attribution",
+    "example_gradients",
+    "example_losses",
+    "hidden_states",
+    "interventions",
+    "masking_study",
+    "product",
+    "reproduce",
+    "score",
+    "sweep",
+    "translate",
+    "without",
+    "write_report",
+]

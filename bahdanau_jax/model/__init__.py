@@ -5,13 +5,15 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from bahdanau_jax import compiler_faults
-from bahdanau_jax.model import attention, groundhog, loss
+from bahdanau_jax.model import attention, attribution, groundhog, interventions, loss
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
-from bahdanau_jax.model.decoder import ORDERS, fold, predictor, start
+from bahdanau_jax.model.decoder import ORDERS, fold, force_states, predictor, start
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.initialization import count, init, shapes
+from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
 from bahdanau_jax.model.matrix_products import COMPUTE_DTYPES
+from bahdanau_jax.model.memory import intervene
 from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS
 from bahdanau_jax.model.recurrence import GRADIENTS
@@ -40,6 +42,7 @@ __all__ = [
     "GRADIENTS",
     "INITIAL_STATES",
     "INITS",
+    "LINK_WEIGHTS",
     "ORDERS",
     "READOUTS",
     "READOUT_INPUTS",
@@ -47,13 +50,18 @@ __all__ = [
     "Seq2Seq",
     "TeacherForced",
     "attention",
+    "attribution",
+    "check_link_weights",
     "check_score",
     "count",
     "draw",
     "encode",
     "fold",
+    "force_states",
     "groundhog",
     "init",
+    "intervene",
+    "interventions",
     "loss",
     "predictor",
     "score_named",

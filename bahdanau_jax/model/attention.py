@@ -13,34 +13,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model.interventions import Intervention, changed
 from bahdanau_jax.model.matrix_products import matmul, transposed
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.recurrence import Dot
 from bahdanau_jax.names import imported, is_code
-
-
-class Memory(NamedTuple):
-    """The encoder's output that the decoder attends to, computed once for each sentence."""
-
-    annotations: Float[Array, "B S C"]  # h_j
-    keys: Float[Array, "B S A"]  # what a query is compared with; U_a h_j for the additive score
-    mask: Bool[Array, "B S"]  # True at real positions
-    initial: Float[Array, "B H"]  # s_0
-    i: Float[Array, " B"] | tuple[()] = ()  # 0, the first step, if the score has `weights`
-
-
-class Folded(NamedTuple):
-    """A memory whose annotations are already multiplied by the matrices that contexts need.
-
-    A context is a weighted sum of annotations, so C c_i = Σ_j α_ij (C h_j). This takes one product
-    for each source position, not one for each word of each hypothesis. `State.c` is [C c, C_o c].
-    """
-
-    annotations: Float[Array, "B S G+P"]  # C h_j and C_o h_j side by side
-    keys: Float[Array, "B S A"]
-    mask: Bool[Array, "B S"]
-    initial: Float[Array, "B H"]
-    i: Float[Array, " B"] | tuple[()] = ()
 
 
 class Score(NamedTuple):
@@ -96,13 +73,14 @@ def attend(
     query: Float[Array, "B ... A"],
     keys: Float[Array, "B S _"],  # as wide as the query, or 1 where the score ignores the query
     mask: Bool[Array, "B S"],
-    i: Float[Array, "B ..."] | tuple[()] = (),  # the number of the step, for `score.weights`
+    i: Float[Array, "B ..."] | tuple[()] = (),  # the number of the step
+    intervention: Intervention | None = None,
 ) -> Attended:
     """Return alpha_ij = softmax_j e_ij over real positions, and c_i = sum_j alpha_ij h_j.
 
-    A score with `weights` returns other alpha. The annotations are a weight of the step,
-    `dot("annotations", alpha)`, so their gradient is one product after the backward loop. The
-    backward pass recomputes the energies [B, S, A] of each step.
+    A score with `weights` returns other alpha. An intervention changes them. The annotations are a
+    weight of the step, `dot("annotations", alpha)`, so their gradient is one product after the
+    backward loop. The backward pass recomputes the energies [B, S, A] of each step.
     """
 
     weights = score.weights or (lambda params, e, mask, query, i: masked_softmax(e, mask))
@@ -112,10 +90,10 @@ def attend(
         return weights(params, score.score(params, query, keys), mask, query, i)
 
     if query.ndim == 2:
-        alpha = align(params, query, keys, mask, i)
+        alpha = changed(intervention, align(params, query, keys, mask, i), i, mask)
         return Attended(dot("annotations", alpha.astype(query.dtype)[:, None])[:, 0], alpha)
     of_each = jax.vmap(align, in_axes=(None, 1, None, None, 1), out_axes=1)  # hypothesis
-    alpha = of_each(params, query, keys, mask, i)
+    alpha = changed(intervention, of_each(params, query, keys, mask, i), i, mask)
     return Attended(dot("annotations", alpha.astype(query.dtype)), alpha)
 
 

@@ -19,17 +19,12 @@ from bahdanau_jax.batch import START
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.distribution import Distribution, softmax
 from bahdanau_jax.model import recurrence
-from bahdanau_jax.model.attention import (
-    Attended,
-    Folded,
-    Memory,
-    annotation_size,
-    attend,
-    score_named,
-)
+from bahdanau_jax.model.attention import Attended, annotation_size, attend, score_named
 from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.dropout import dropout
+from bahdanau_jax.model.interventions import Intervention
 from bahdanau_jax.model.matrix_products import matmul, rounded, with_bias, with_ones
+from bahdanau_jax.model.memory import Folded, Memory
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, embed, embedding
 from bahdanau_jax.model.readout import READOUT_INPUTS, project, readout
 
@@ -95,14 +90,14 @@ def init_decoder(key: Array, config: ModelConfig) -> dict[str, Array]:
 
 def _operands(
     config: ModelConfig, params: Params, memory: Memory | Folded
-) -> tuple[dict[str, Array], tuple[Params, Params, Array, Array]]:
-    """Return the weights of a step, its other parameters, and attention's keys and mask."""
+) -> tuple[dict[str, Array], tuple[Params, Params, Array, Array, Intervention | None]]:
+    """Return the weights of a step, its other parameters, and what attention reads beside s."""
     cell, p, attention = CELLS[config.cell], params["decoder"], params["attention"]
     weights = {**cell.weights(p), "C": cell.inputs(p, "C")}
     if (query := score_named(config.attention).query(attention)) is not None:
         weights["W_a"] = query
     weights["annotations"] = memory.annotations
-    return weights, (attention, cell.rest(p), memory.keys, memory.mask)
+    return weights, (attention, cell.rest(p), memory.keys, memory.mask, memory.intervention)
 
 
 @functools.cache
@@ -113,11 +108,11 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
 
     def step(dot, rest, state, inputs):
         x, start = inputs
-        params, of_cell, keys, mask = rest
+        params, of_cell, keys, mask, intervention = rest
 
         def look(s):
             query = dot("W_a", s) if maps_state else s
-            return attend(score, dot, params, query, keys, mask, state.i)
+            return attend(score, dot, params, query, keys, mask, state.i, intervention)
 
         def update(s, c):
             return cell.step(dot, s, x + dot("C", c), of_cell)
@@ -161,7 +156,7 @@ def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
         weights.append(params["readout"]["C_o"])
     both = jnp.concatenate(weights, axis=-1)
     annotations = matmul(config.compute_dtype, memory.annotations, both)
-    return Folded(annotations, memory.keys, memory.mask, memory.initial, memory.i)
+    return Folded(annotations, *memory[1:])
 
 
 def start(memory: Memory | Folded) -> State:
@@ -170,18 +165,22 @@ def start(memory: Memory | Folded) -> State:
     return State(memory.initial, jnp.zeros((batch, size), memory.annotations.dtype), memory.i)
 
 
-def teacher_force(
+class Forced(NamedTuple):
+    """The decoder under teacher forcing, before its readout."""
+
+    state: State  # [T B ...] the states that each step reads out
+    y: Float[Array, "T B E"] | None  # the embedded word before; None where nothing reads it
+    alpha: Float[Array, "T B S"]
+
+
+def force_states(
     config: ModelConfig,
     params: Params,
     memory: Memory,
     target: Int[Array, "B T"],
     keys: Array | None = None,
-) -> tuple[Float[Array, "T B M"], Float[Array, "T B S"]]:
-    """Return the inputs of the output softmax under teacher forcing, and α, of every step.
-
-    M is the readout size L, or `output_size` where that is set. `keys`, one for each row, switch
-    dropout on.
-    """
+) -> Forced:
+    """Run the decoder over the target; `keys`, one for each row, switch dropout on."""
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
     y = _previous(config, params, before)
     if y is not None:
@@ -197,9 +196,31 @@ def teacher_force(
         config.gradients,
         config.compute_dtype,
     )
-    t = readout(config, dot, params, states.s, y, states.c)
-    t = dropout(keys, 3, config.readout_dropout, t)
-    return project(config, params, t), alpha
+    return Forced(states, y, alpha)
+
+
+def read_out(
+    config: ModelConfig, params: Params, forced: Forced, keys: Array | None = None
+) -> Float[Array, "T B M"]:
+    """Return the inputs of the output softmax at every step.
+
+    M is the readout size L, or `output_size` where that is set.
+    """
+    dot = recurrence.times(_factors(config, params), config.compute_dtype)
+    t = readout(config, dot, params, forced.state.s, forced.y, forced.state.c)
+    return project(config, params, dropout(keys, 3, config.readout_dropout, t))
+
+
+def teacher_force(
+    config: ModelConfig,
+    params: Params,
+    memory: Memory,
+    target: Int[Array, "B T"],
+    keys: Array | None = None,
+) -> tuple[Float[Array, "T B M"], Float[Array, "T B S"]]:
+    """Return the inputs of the output softmax under teacher forcing, and α, of every step."""
+    forced = force_states(config, params, memory, target, keys)
+    return read_out(config, params, forced, keys), forced.alpha
 
 
 # "..." is empty, or K hypotheses of each sentence, which share its memory.

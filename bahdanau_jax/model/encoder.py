@@ -13,10 +13,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import recurrence
-from bahdanau_jax.model.attention import Memory, score_named
+from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.matrix_products import matmul
+from bahdanau_jax.model.memory import Memory, first_step
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
 
 DIRECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -101,11 +102,6 @@ def bidirectional(
     return h, last
 
 
-def _zeros(annotations: Float[Array, "B S C"]) -> Float[Array, " B"]:
-    """Return the number of the first step, in a dtype that counts all steps exactly."""
-    return jnp.zeros(len(annotations), jnp.promote_types(annotations.dtype, jnp.float32))
-
-
 def encode(
     config: ModelConfig,
     params: Params,
@@ -118,7 +114,17 @@ def encode(
     >>> encode(config.model, params, batch.source, batch.source_mask).annotations.shape
     (B, S, C)
     """
-    x = embed(params["source_embedding"], source.T)
+    return encode_embedded(config, params, embed(params["source_embedding"], source.T), mask, keys)
+
+
+def encode_embedded(
+    config: ModelConfig,
+    params: Params,
+    x: Float[Array, "S B E"],
+    mask: Bool[Array, "B S"],
+    keys: Array | None = None,
+) -> Memory:
+    """Encode sentences of embedded words, as `encode` does with ids."""
     x = dropout(keys, 0, config.embedding_dropout, x)
     h, last = bidirectional(config, params["encoder"], x, mask.T)
     start = INITIAL_STATES[config.initial_state]
@@ -135,5 +141,5 @@ def encode(
         keys=score.keys(config, params["attention"], annotations, mask),
         mask=mask,
         initial=initial,
-        i=() if score.weights is None else _zeros(annotations),
+        i=() if score.weights is None else first_step(annotations),
     )

@@ -6,9 +6,9 @@ from jaxtyping import Array, Float, Int
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import decoder, encoder
-from bahdanau_jax.model.attention import Memory
 from bahdanau_jax.model.initialization import PARTS, check_sizes
 from bahdanau_jax.model.loss import Sums, sums
+from bahdanau_jax.model.memory import Memory
 
 
 class Seq2Seq(nn.Module):

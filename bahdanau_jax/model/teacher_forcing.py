@@ -8,13 +8,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.encoder import encode
+from bahdanau_jax.model.interventions import Intervention
 from bahdanau_jax.model.matrix_products import matmul
+from bahdanau_jax.model.memory import Memory, intervene
 from bahdanau_jax.model.parameters import Params, add_bias
 
 
@@ -27,13 +29,24 @@ class TeacherForced(NamedTuple):
     alpha: Float[Array, "B T S"]  # attention weights of the step that predicts the word
 
 
-def teacher_forced(config: ModelConfig, params: Params, batch: Batch) -> TeacherForced:
+def teacher_forced(
+    config: ModelConfig, params: Params, batch: Batch, intervention: Intervention | None = None
+) -> TeacherForced:
     """Return the predictions under teacher forcing; [B, V] is in memory for one step at a time.
+
+    alpha is that after the intervention.
 
     >>> jax.jit(teacher_forced, static_argnums=0)(config.model, params, batch).alpha
     """
     memory = encode(config, params, batch.source, batch.source_mask)
-    t, alpha = teacher_force(config, params, memory, batch.target)
+    return predictions(config, params, intervene(memory, intervention), batch.target)
+
+
+def predictions(
+    config: ModelConfig, params: Params, memory: Memory, target: Int[Array, "B T"]
+) -> TeacherForced:
+    """Return the predictions of the target's words from a memory, as `teacher_forced` does."""
+    t, alpha = teacher_force(config, params, memory, target)
     output = params["output"]
 
     def reduce(step):
@@ -43,6 +56,6 @@ def teacher_forced(config: ModelConfig, params: Params, batch: Batch) -> Teacher
         own = jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
         return own, jnp.exp(log_p.max(axis=-1)), log_p.argmax(axis=-1) == target
 
-    words = lax.map(reduce, (t, jnp.asarray(batch.target).T))
+    words = lax.map(reduce, (t, jnp.asarray(target).T))
     log_p, confidence, correct = (value.T for value in words)
     return TeacherForced(log_p, confidence, correct, jnp.swapaxes(alpha, 0, 1))

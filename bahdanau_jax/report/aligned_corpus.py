@@ -29,7 +29,7 @@ class Pair(NamedTuple):
         """A JSON object of the words without EOS, the links, and the weights with EOS.
 
         EOS is last on both axes of the weights. `entropy` is that of each target word in nats, and
-        `coverage` the total attention to each source word.
+        `coverage` the total attention to each source word. Other weights have their own names.
         """
         pair, words = self.forward, slice(0, -1)
         fields = {
@@ -43,6 +43,9 @@ class Pair(NamedTuple):
         }
         if self.backward is not None:
             fields["reverse_alpha"] = self.backward.alpha.round(6).tolist()
+        for prefix, aligned in (("", pair), ("reverse_", self.backward)):
+            for name, matrix in aligned.others.items() if aligned else ():
+                fields[f"{prefix}{name}"] = matrix.round(6).tolist()
         return fields
 
 
@@ -53,13 +56,17 @@ def align(
     targets: Sequence[str],
     level: str,
     advance: Callable[[int], object] = ignore,
+    weights: str = "attention",
 ) -> list[Pair]:
     """Align the lines by both models. Raises ValueError where the models count different words.
 
-    `advance` is called with the number of pairs of each batch of the forward model.
+    `advance` is called with the number of pairs of each batch of the forward model. `weights` is
+    read by `aligner.Weights.of`.
     """
-    ours = forward.align(sources, targets, level, advance)
-    theirs = backward.align(targets, sources, level) if backward else [None] * len(ours)
+    ours = forward.align(sources, targets, level, advance, weights)
+    theirs = [None] * len(ours)
+    if backward:
+        theirs = backward.align(targets, sources, level, weights=weights)
     pairs = [Pair(*pair) for pair in zip(ours, theirs, strict=True)]
     for there, back in pairs:
         if back is not None and (there.source, there.target) != (back.target, back.source):
@@ -103,7 +110,7 @@ def of_tokens(run: Run) -> Run:
 class How(NamedTuple):
     """The settings that turn attention into links."""
 
-    weights: str = "attention"  # a key of alignment.WEIGHTS
+    weights: str = "attention"  # read by aligner.Weights.of
     threshold: float | None = None  # the least weight of a link; None: link the largest weight
     eos: str = "next"  # a key of alignment.EOS_LOOKS
 

@@ -7,9 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
+import bahdanau_jax as bj
 from bahdanau_jax import alignment, data
 from bahdanau_jax.alignment import format_pharaoh
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.report import aligned_corpus
 
 LINES = 12
 
@@ -251,3 +253,31 @@ def test_what_a_user_can_mend_is_one_line(case, align, corpus, trained, monkeypa
     assert code == 2
     assert len(err.splitlines()) == 1
     assert re.search(message, err), err
+
+
+def test_links_of_the_posterior_in_both_directions(align, corpus, trained):
+    """The same links as in Python, joined as those of attention are."""
+    folder, pairs = corpus
+    code, out, err = align("--weights", "posterior,share", "--format", "jsonl")
+    assert code == 0, err
+    run = aligned_corpus.of_tokens(bj.load(trained[0]))
+    text = [[" ".join(getattr(p, side)) for p in pairs] for side in ("source", "target")]
+    expected = run.align(*text, weights="posterior")
+    for line, pair in zip(out.splitlines(), expected, strict=True):
+        found = json.loads(line)
+        assert found["links"] == format_pharaoh(pair.links("posterior,share"))
+        np.testing.assert_allclose(found["posterior"], pair.others["posterior"], atol=1e-5)
+        np.testing.assert_allclose(found["alpha"], pair.alpha, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "weights, complaint",
+    [
+        ("shift", "'shift' need a model of order groundhog or luong, but this one has order paper"),
+        ("posterior,nothing", "no weights of links 'nothing'; known: attention, posterior, "),
+        ("posterior,saliency", "are of two kinds, posterior and saliency"),
+    ],
+)
+def test_weights_that_the_model_does_not_have_are_refused(align, weights, complaint):
+    code, out, err = align("--weights", weights)
+    assert (code, out) == (2, "") and err.count("\n") == 1 and complaint in err

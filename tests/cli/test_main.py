@@ -268,6 +268,17 @@ def test_version(call, monkeypatch):
     assert call("--version") == (0, "bahdanau-jax 1.2\n", "")
 
 
+def test_lapack_has_one_thread_unless_the_environment_says_otherwise(monkeypatch):
+    from bahdanau_jax.cli import jax_defaults
+
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    jax_defaults.apply()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "3"
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    jax_defaults.apply()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+
+
 def test_the_cache_of_programs_has_a_place_and_yields_to_the_environment(monkeypatch, tmp_path):
     from bahdanau_jax.cli import jax_defaults
 

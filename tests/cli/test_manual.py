@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from bahdanau_jax import configurations, data, variants
+from bahdanau_jax import alignment, configurations, data, model, variants
 from bahdanau_jax.cli import (
     align,
     checkpoints,
@@ -55,6 +55,7 @@ TABLES = {
     "translate.checkpoint": {"best", "newest"},
     "evaluate.tokenize": set(tally.TOKENIZERS),
     "align.level": set(data.LEVELS),
+    "align.weights": {*model.LINK_WEIGHTS, *alignment.WEIGHTS},
 }
 
 

@@ -15,8 +15,8 @@ from jaxtyping import Array
 from bahdanau_jax.batch import EOS, Batch, pad
 from bahdanau_jax.config import PRESETS, ModelConfig
 from bahdanau_jax.model import Seq2Seq, encode, teacher_forced
-from bahdanau_jax.model.attention import Memory
 from bahdanau_jax.model.loss import Sums, sums
+from bahdanau_jax.model.memory import Memory
 
 # Compiled code that runs once: what a test pays for is the compilation.
 QUICK = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bahdanau_jax.data.sources import integer_tasks
+from bahdanau_jax.data.sources import corpus_cache, integer_tasks
 from bahdanau_jax.names import choose
 
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ Options = dict[str, Any]
 
 
 class Builtin(NamedTuple):
-    """A built-in corpus. `generate(split, seed, other options)` is endless and deterministic."""
+    """A built-in corpus, whose pairs are endless and deterministic."""
 
     options: "Mapping[str, Callable[[str], Any]]"  # name -> parser of its value
-    generate: "Callable[[str, int, Options], Iterator[AlignedPair]]"
+    # Arguments: split, seed, other options, and whether the pairs need links.
+    generate: "Callable[[str, int, Options, bool], Iterator[AlignedPair]]"
     texts: "Callable[[AlignedPair], tuple[str, str]]"  # both sides as ordinary text
     files: Callable[[Options], list[Path]]  # code and data that shape the pairs
 
@@ -52,7 +53,7 @@ def _file(value: str) -> str:
 def _integers(task: integer_tasks.Task) -> Builtin:
     return Builtin(
         options=dict.fromkeys(("min", "max", "limit"), _whole),
-        generate=lambda split, seed, options: integer_tasks.generate(
+        generate=lambda split, seed, options, linked: integer_tasks.generate(
             task._replace(**options), split, seed
         ),
         texts=lambda pair: (" ".join(pair.source), " ".join(pair.target)),
@@ -71,11 +72,11 @@ _SENTENCE_OPTIONS = MappingProxyType(
 )
 
 
-def _sentences(split: str, seed: int, options: Options) -> "Iterator[AlignedPair]":
+def _sentences(split: str, seed: int, options: Options, linked: bool) -> "Iterator[AlignedPair]":
     from bahdanau_jax.data.sources import grammar
 
     arguments = {_SENTENCE_OPTIONS[name][1]: value for name, value in options.items()}
-    stream = grammar.generate(split, seed, **arguments)
+    stream = grammar.generate(split, seed, **arguments, linked=linked)
     return stream if split == "train" else _distinct(stream)
 
 
@@ -122,15 +123,23 @@ BUILTINS: Mapping[str, Builtin] = MappingProxyType(
 
 def aligned(rest: str) -> "Iterator[AlignedPair]":
     """The pairs of NAME/SPLIT?options with their gold links."""
-    corpus, split, options = _parse(rest)
-    pairs, seed = options.pop("pairs", PAIRS), options.pop("seed", 0)
-    return itertools.islice(corpus.generate(split, seed, options), pairs)
+    return _pairs(*_parse(rest), linked=True)
 
 
 def texts(rest: str) -> Iterator[tuple[str, str]]:
     """The pairs of NAME/SPLIT?options as ordinary text."""
-    corpus, *_ = _parse(rest)
-    return map(corpus.texts, aligned(rest))
+    corpus, split, options = _parse(rest)
+    return corpus_cache.texts(
+        corpus_cache.key(rest, (Path(__file__), *corpus.files(options))),
+        options.get("pairs", PAIRS),
+        map(corpus.texts, _pairs(corpus, split, options, linked=False)),
+    )
+
+
+def _pairs(corpus: Builtin, split: str, options: Options, linked: bool) -> "Iterator[AlignedPair]":
+    options = dict(options)
+    pairs, seed = options.pop("pairs", PAIRS), options.pop("seed", 0)
+    return itertools.islice(corpus.generate(split, seed, options, linked), pairs)
 
 
 def files(rest: str) -> list[Path]:

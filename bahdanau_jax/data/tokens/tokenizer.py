@@ -14,10 +14,10 @@ from sacremoses import MosesDetokenizer, MosesTokenizer
 
 from bahdanau_jax.batch import UNK_SYMBOL
 
-# Words whose tokens do not depend on their neighbours: letters and digits, with hyphens or
-# apostrophes between letters, and a comma after a letter.
+# Words whose tokens do not depend on their neighbours: digits, or letters with hyphens or
+# apostrophes between them, and a comma after either; a question or exclamation mark alone.
 _LETTER = "A-Za-zÀ-ÖØ-öø-ÿŒœ"
-INDEPENDENT = re.compile(rf"[0-9]+|(?:[{_LETTER}]+(?:['-][{_LETTER}]+)*,?)")
+INDEPENDENT = re.compile(rf"(?:[0-9]+|[{_LETTER}]+(?:['-][{_LETTER}]+)*),?|[?!]")
 MOST_WORDS = 1 << 16  # words in the cache
 
 
@@ -52,9 +52,13 @@ class Moses:
         return Moses, (self._language,)
 
     def tokenize(self, text: str) -> str:
-        *words, last = text.split() or [""]
+        words = text.split()
+        last = words.pop() if words else ""
         tokens = [*map(self._inner, words), self._last(last)]
-        return self._by_rules(text) if None in tokens else " ".join(tokens)  # pyright: ignore
+        try:
+            return " ".join(tokens)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        except TypeError:  # a word is None; to look for it would take longer than all the rest
+            return self._by_rules(text)
 
     def _inner_word(self, word: str) -> str | None:
         """The tokens of a word inside a sentence; None where they depend on its neighbours."""
@@ -62,7 +66,8 @@ class Moses:
 
     def _last_word(self, word: str) -> str | None:
         """The tokens of the last word of a sentence, which may end in punctuation."""
-        return self._by_rules(word) if INDEPENDENT.fullmatch(word.rstrip(".?!")) else None
+        inner = word.rstrip(".?!") or word
+        return self._by_rules(word) if INDEPENDENT.fullmatch(inner) else None
 
     def _by_rules(self, text: str) -> str:
         protected = [UNK_SYMBOL] if UNK_SYMBOL in text else None

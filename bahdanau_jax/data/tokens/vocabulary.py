@@ -107,7 +107,7 @@ class Words:
 
     def ids(self, symbols: Sequence[str]) -> list[int]:
         index: dict[str, int] = self._index  # type: ignore[attr-defined]
-        return [index.get(symbol, UNK) for symbol in symbols]
+        return list(map(index.get, symbols, itertools.repeat(UNK)))
 
     def encode_all(self, sentences: Sequence[str], draw: Draw | None = None) -> list[list[int]]:
         del draw  # words have a single segmentation
@@ -125,9 +125,7 @@ class Words:
     @classmethod
     def learn(cls, sentences: Iterable[str], config: DataConfig, size: int, field: str) -> Self:
         del config, field  # a text with fewer words is no error
-        counts = Counter()
-        for sentence in sentences:
-            counts.update(cls._split(sentence))
+        counts = Counter(itertools.chain.from_iterable(map(cls._split, sentences)))
         for symbol in (EOS_SYMBOL, UNK_SYMBOL):
             counts.pop(symbol, None)
         ranked = sorted(counts, key=lambda word: (-counts[word], word))

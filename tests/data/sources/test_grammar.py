@@ -125,6 +125,17 @@ def test_mistakes_are_named_at_once(arguments, said):
 # -- Links
 
 
+@pytest.mark.parametrize("options", [{}, {"min_words": 30, "max_words": 90, "rare": 50}])
+def test_pairs_without_links_are_the_same_pairs(options):
+    linked, plain = (
+        list(islice(generate("train", 2, **options, linked=linked), 300))
+        for linked in (True, False)
+    )
+    assert [pair[:2] for pair in linked] == [pair[:2] for pair in plain]
+    assert all(pair.possible for pair in linked)
+    assert not any(pair.sure or pair.possible for pair in plain)
+
+
 def test_every_word_is_linked_and_links_are_inside(pairs):
     for pair in pairs:
         assert pair.sure <= pair.possible

@@ -24,6 +24,8 @@ PARTS = (
         "\u0153",
         "5",
         "12",
+        "12,",
+        " ?",
         "3.5",
         "'s",
     ),
@@ -37,10 +39,11 @@ def test_tokens_by_word_are_those_of_the_rules(language, text):
     assert MOSES[language].tokenize(text) == MOSES[language]._by_rules(text)
 
 
+@pytest.mark.parametrize("end", [".", "?", " ?", " !"])
 @pytest.mark.parametrize("language", MOSES)
-def test_a_known_word_asks_no_rule(language, monkeypatch):
+def test_a_known_word_asks_no_rule(language, end, monkeypatch):
     tokenizer = MOSES[language]
-    text = "Hier, la vice-ministre n'a pas vu 12 maisons."
+    text = f"En 2009, la vice-ministre n'a pas vu 12 maisons{end}"
     expected = tokenizer.tokenize(text)
     monkeypatch.setattr(tokenizer, "_by_rules", lambda text: pytest.fail(f"asked for {text!r}"))
     assert tokenizer.tokenize(text) == expected

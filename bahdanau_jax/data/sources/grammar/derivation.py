@@ -185,33 +185,31 @@ class Derivation(Predicates):
             start, owner = self._genitive(size - 2, *agreement)
         slots = _SLOTS[kind in _COMPOUNDING][min(max(size - 1 - len(start.en), 0), 3)]
         slots = self._pick(slots)
-        before = self._adjective(
-            self._lexicon.before[kind], *agreement, 0 in slots, before=noun.french[number]
-        )
-        quality = self._adjective(self._lexicon.quality[kind], *agreement, 1 in slots)
-        relation = self._adjective(self._lexicon.relations[kind], *agreement, 2 in slots)
-        if self._random() < 0.4:
-            tight, loose = self._adjective(self._lexicon.modifiers, *agreement, 3 in slots), EMPTY
-        else:
-            tight = EMPTY
-            loose = (
-                self._words(self._pick(self._lexicon.modifiers_with_de)) if 3 in slots else EMPTY
-            )
+        words, before, quality, relation, tight, loose = self._lexicon, *5 * (EMPTY,)
+        if 0 in slots:
+            before = self._adjective(words.before[kind], *agreement, before=noun.french[number])
+        if 1 in slots:
+            quality = self._adjective(words.quality[kind], *agreement)
+        if 2 in slots:
+            relation = self._adjective(words.relations[kind], *agreement)
+        has_adjective = self._random() < 0.4  # a random number is drawn for every noun
+        if 3 in slots and has_adjective:
+            tight = self._adjective(words.modifiers, *agreement)
+        elif 3 in slots:
+            loose = self._words(self._pick(words.modifiers_with_de))
         core = self._words((noun.english[number], noun.french[number]))
+        english = (start, before, quality, relation, tight, loose, core)
+        french = (start, before, core, tight, relation, loose, quality, owner)
         return Phrase(
-            join(start, before, quality, relation, tight, loose, core).en,
-            join(start, before, core, tight, relation, loose, quality, owner).fr,
+            [token for phrase in english for token in phrase.en],
+            [token for phrase in french for token in phrase.fr],
             THEY if number else THIRD,
             noun.gender,
             kind,
         )
 
-    def _adjective(
-        self, table, gender: int, number: int, wanted: bool = True, before: str = ""
-    ) -> Phrase:
+    def _adjective(self, table, gender: int, number: int, before: str = "") -> Phrase:
         """An adjective that agrees; `before` is the French noun where it stands before that."""
-        if not wanted:
-            return EMPTY
         english, forms, short = self._pick(table)
         if short and before and not (gender or number) and self._vowel(before):
             return self._words((english, short))

@@ -168,15 +168,14 @@ _BEFORE_VOWEL = MappingProxyType(
     {"ce": "cet", "ma": "mon", "ta": "ton", "sa": "son"}
     | {word: word[:-1] + "'" for word in _ELIDED}
 )
-_CONTRACTED = MappingProxyType(
+_CONTRACTED = MappingProxyType(  # second word, first word, both
     {
-        ("de", "le"): "du",
-        ("de", "les"): "des",
-        ("à", "le"): "au",
-        ("à", "les"): "aux",
-        ("can", "not"): "cannot",
+        "le": {"de": "du", "à": "au"},
+        "les": {"de": "des", "à": "aux"},
+        "not": {"can": "cannot"},
     }
 )
+_MERGING = frozenset({"si", *_CONTRACTED})  # words that other neighbours than vowels change
 _VOWELS = frozenset("aàâäeéèêëiîïoôöuùûüœæ")
 _LETTERS_MISLEAD = re.compile(r"eu|uni(?![mn])|use|hon|hour", re.IGNORECASE)  # English words
 
@@ -201,7 +200,11 @@ def spell(
     changes = _BEFORE_VOWEL if language == "fr" else {"a": "an"}
     spelled: list[Token] = []
     last = len(tokens) - 1
-    for i, (word, marks) in enumerate(tokens):
+    for i, token in enumerate(tokens):
+        word, marks = token
+        if word not in changes and word not in _MERGING:
+            spelled.append(token)  # nearly every token
+            continue
         if (
             word in changes
             and i < last
@@ -210,8 +213,8 @@ def spell(
             word = changes[word]
         elif word == "si" and tokens[i + 1][0] in ("il", "ils"):
             word = "s'"
-        elif spelled and (spelled[-1][0], word) in _CONTRACTED:
+        elif word in _CONTRACTED and spelled and spelled[-1][0] in _CONTRACTED[word]:
             before, earlier = spelled.pop()
-            word, marks = _CONTRACTED[before, word], earlier + marks
+            word, marks = _CONTRACTED[word][before], earlier + marks
         spelled.append((word, marks))
     return spelled

@@ -86,7 +86,7 @@ class Predicates(ProperNames):
     def _noun(self, size: int, kind: str, simple: bool = False, single: bool = False) -> Phrase:
         raise NotImplementedError
 
-    def _adjective(self, table, gender: int, number: int, wanted: bool = True) -> Phrase:
+    def _adjective(self, table, gender: int, number: int, before: str = "") -> Phrase:
         raise NotImplementedError
 
     def _clause(self, size: int, tense: int, timed: bool = False) -> Phrase:

@@ -51,8 +51,8 @@ def coin(kind: str, rank: int) -> str:
 class ProperNames(Writer):
     """Rules for names. `rare` is the chance that a rare name stands where a name may stand."""
 
-    def __init__(self, random: Random, lexicon: Lexicon, rare: float = 0.0):
-        super().__init__(random)
+    def __init__(self, random: Random, lexicon: Lexicon, rare: float = 0.0, linked: bool = True):
+        super().__init__(random, linked)
         self._lexicon, self._rare = lexicon, rare
 
     def _rarely(self) -> bool:

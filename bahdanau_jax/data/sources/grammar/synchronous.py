@@ -32,8 +32,11 @@ EMPTY = Phrase([], [])
 
 def join(*phrases: Phrase) -> Phrase:
     """Phrases one after the other in both languages."""
-    en = [token for phrase in phrases for token in phrase.en]
-    return Phrase(en, [token for phrase in phrases for token in phrase.fr])
+    en, fr = [], []
+    for phrase in phrases:
+        en += phrase.en
+        fr += phrase.fr
+    return Phrase(en, fr)
 
 
 @cache
@@ -71,17 +74,24 @@ def links(source: Sequence[Token], target: Sequence[Token]) -> tuple[Links, Link
 
 
 class Writer:
-    """Random choices and fresh marks: what every rule of a synchronous grammar needs."""
+    """Random choices and fresh marks: what every rule of a synchronous grammar needs.
 
-    def __init__(self, random: Random):
+    Without `linked`, all marks are those of the first one: links mean nothing. Then a phrase that
+    is given whole depends on its template alone, and is made once.
+    """
+
+    def __init__(self, random: Random, linked: bool = True):
         self._random = random.random
         self._last = 0  # of the marks given out
+        self._step = 10 if linked else 0  # a template has fewer numbers
+        if not linked:
+            self._words = cache(self._words)
 
     def _pick(self, values: Sequence[Value]) -> Value:
         return values[int(self._random() * len(values))]
 
     def _mark(self) -> int:
-        self._last += 10  # a template has fewer numbers
+        self._last += self._step
         return self._last
 
     def _tokens(self, template: str, base: int) -> list[Token]:

@@ -1,0 +1,152 @@
+"""Interventions: changes of the attention weights at chosen steps, before the context is computed.
+
+An intervention maps the weights alpha [S] of one sentence and the number of the step, counted from
+0, to other weights [S]. It is a `jax.tree_util.Partial`: its function is static, and each of its
+arrays has a leading axis B over the sentences of the batch. `memory.intervene` puts one into a
+memory, which teacher forcing, gradients and search then read. Padding keeps a weight of 0.
+
+B sentences, T target steps, S source positions.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array, Bool, Float, Int
+
+Intervention = Partial
+
+
+def replace(weights: Float[Any, "B T S"]) -> Intervention:
+    """Use the given weights at steps 0 to T-1. Positions beyond S have a weight of 0.
+
+    A step whose given weights are all 0 keeps its own, and so do later steps.
+
+    >>> hypotheses = run.translate(lines)
+    >>> translate(run, lines, replace(padded([h.alpha for h in hypotheses])))
+    """
+    return Partial(_replace, jnp.asarray(weights))
+
+
+def _replace(weights, alpha, i):
+    given = weights.at[i].get(mode="fill", fill_value=0)[: len(alpha)].astype(alpha.dtype)
+    row = jnp.pad(given, (0, len(alpha) - len(given)))
+    return jnp.where(row.any(), row, alpha)
+
+
+def force(positions: Int[Any, "B T"]) -> Intervention:
+    """Give the whole weight of step i to one source position; below 0: the step is unchanged.
+
+    Later steps keep their weights.
+
+    >>> translate(run, ["The man sleeps ."], force(np.array([[2, -1, 0]])))
+    """
+    return Partial(_force, jnp.asarray(positions))
+
+
+def _force(positions, alpha, i):
+    position = positions.at[i].get(mode="fill", fill_value=-1)
+    row = jax.nn.one_hot(position, len(alpha), dtype=alpha.dtype)
+    return jnp.where(position >= 0, row, alpha)
+
+
+def mask(words: Bool[Any, "B S"]) -> Intervention:
+    """Remove source words from attention, and divide the other weights by their sum.
+
+    The context is zero where all weight is removed.
+
+    >>> translate(run, ["The man sleeps ."], mask(np.array([[False, True, False]])))
+    """
+    return Partial(_mask, jnp.asarray(words))
+
+
+def _mask(words, alpha, i):
+    removed = jnp.pad(words[: len(alpha)], (0, max(0, len(alpha) - len(words))))
+    rest = jnp.where(removed, 0, alpha)
+    total = rest.sum()
+    changed = rest / jnp.where(total > 0, total, 1)
+    return jnp.where(removed.any(), changed, alpha)
+
+
+def harden() -> Intervention:
+    """Give the whole weight to the position with the largest one, the first of equals.
+
+    Its gradient with respect to the weights is 0.
+
+    >>> score(run, lines, translations, harden())
+    """
+    return Partial(_harden)
+
+
+def _harden(alpha, i):
+    return jax.nn.one_hot(alpha.argmax(), len(alpha), dtype=alpha.dtype)
+
+
+def at(steps: Bool[Any, "B T"], intervention: Intervention) -> Intervention:
+    """Apply the intervention at these steps alone; False at all steps beyond T.
+
+    >>> translate(run, ["The man sleeps ."], at(np.array([[False, True]]), harden()))
+    """
+    return Partial(_at, jnp.asarray(steps), intervention)
+
+
+def _at(steps, intervention, alpha, i):
+    chosen = steps.at[i].get(mode="fill", fill_value=False)
+    return jnp.where(chosen, intervention(alpha, i), alpha)
+
+
+def padded(matrices: Sequence[np.ndarray]) -> Float[np.ndarray, "B T S"]:
+    """Return matrices [T, S] of several sizes as one array, filled up with zeros.
+
+    >>> padded([np.ones((2, 3)), np.ones((4, 1))]).shape
+    (2, 4, 3)
+    """
+    shape = [max(matrix.shape[axis] for matrix in matrices) for axis in (0, 1)]
+    stacked = np.zeros((len(matrices), *shape), np.float32)
+    for row, matrix in enumerate(matrices):
+        stacked[row, : matrix.shape[0], : matrix.shape[1]] = matrix
+    return stacked
+
+
+def select(
+    intervention: Intervention | None, rows: Sequence[int], size: int
+) -> Intervention | None:
+    """Return the intervention of these sentences of the batch, filled up to `size` sentences."""
+    chosen = np.array([*rows, *[0] * (size - len(rows))], np.int32)
+    return jax.tree.map(lambda leaf: leaf[chosen], intervention)
+
+
+def check(intervention: Any, sentences: int) -> None:
+    """Raise ValueError for what is no intervention, or one of another number of sentences."""
+    if intervention is not None and not isinstance(intervention, Partial):
+        raise ValueError(
+            f"an intervention is a jax.tree_util.Partial, but this is a "
+            f"{type(intervention).__name__}: write Partial(function, *arrays)"
+        )
+    for leaf in jax.tree.leaves(intervention):
+        if len(leaf) != sentences:
+            raise ValueError(
+                f"the intervention is for {len(leaf)} sentences, but there are {sentences}: give "
+                "its arrays a row for each sentence"
+            )
+
+
+def changed(
+    intervention: Intervention | None,
+    alpha: Float[Array, "B ... S"],
+    i: Float[Array, "B ..."] | tuple[()],
+    mask: Bool[Array, "B S"],
+) -> Float[Array, "B ... S"]:
+    """Return alpha after the intervention, where there is one; padding keeps a weight of 0."""
+    if intervention is None:
+        return alpha
+
+    def of_sentence(intervention, alpha, i, mask):
+        if alpha.ndim > 1:  # several hypotheses, which share the intervention
+            return jax.vmap(lambda alpha, i: of_sentence(intervention, alpha, i, mask))(alpha, i)
+        return jnp.where(mask, intervention(alpha, i.astype(jnp.int32)).astype(alpha.dtype), 0)
+
+    return jax.vmap(of_sentence)(intervention, alpha, i, mask)

@@ -1,0 +1,33 @@
+"""Rank correlations against SciPy, and the study on a run that has hardly learned."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bahdanau_jax as bj
+from bahdanau_jax.experiments import masking
+
+
+def test_rank_correlations_are_those_of_scipy():
+    rng = np.random.default_rng(4)
+    for size in (2, 5, 13):
+        a, b = rng.integers(0, 6, (2, size)).astype(float)
+        if len(set(a)) > 1 and len(set(b)) > 1:
+            assert masking.rank_correlation(a, b) == pytest.approx(stats.spearmanr(a, b)[0])
+        np.testing.assert_array_equal(masking.ranks(a), stats.rankdata(a))
+    assert masking.rank_correlation(np.ones(4), np.arange(4.0)) == 0
+
+
+def test_the_study_counts_every_target_word(trained):
+    run = bj.load(trained[0])
+    with pytest.raises(ValueError, match="translations of 1 lines have no word to measure"):
+        masking.masking_study(run, ["No."])
+    lines = ["We sleep in a house.", "No.", "The man saw a house."]
+    targets = ["Nous dormons.", "Non.", "L'homme a vu une maison."]
+    found = masking.masking_study(run, lines, targets, resamples=20)
+    assert found.sentences == 2 and found.target_words == 3 + 7
+    for correlations in found.correlations.values():
+        assert set(correlations) == set(masking.MEASURES)
+        assert correlations["uniform"].mean == 0
+        for value in correlations.values():
+            assert -1 <= value.low <= value.mean <= value.high <= 1 and 0 <= value.top <= 1

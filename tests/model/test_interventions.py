@@ -1,0 +1,186 @@
+"""Changed attention weights against a NumPy loop, and changes that change nothing."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bahdanau_jax.batch import START
+from bahdanau_jax.config import DecodingConfig
+from bahdanau_jax.decoding import search_program
+from bahdanau_jax.decoding.constraints import Rules
+from bahdanau_jax.model import encode, teacher_forced
+from bahdanau_jax.model.interventions import (
+    at,
+    check,
+    force,
+    harden,
+    mask,
+    padded,
+    replace,
+    select,
+)
+from bahdanau_jax.model.memory import intervene
+from tests import oracles
+from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
+
+PAIRS = pairs(seed=5, count=7)
+BATCH = on_device(batch(PAIRS, extra_source=1, extra_target=2))
+REAL = np.asarray(BATCH.target_mask)
+T, S = BATCH.target.shape[1], BATCH.source.shape[1]
+NAMES = ("default", "groundhog", "local_p")
+forced = compiled(teacher_forced, static_argnums=0)
+
+
+def oracle(name, monkeypatch, change):
+    """log p of the target words [B][T] and alpha by the loop, whose rows go through `change`."""
+    config, params = CONFIGS[name], oracles.f64(parameters(CONFIGS[name]))
+    plain, found = oracles.attend, []
+    for row, (source, target) in enumerate(PAIRS):
+        steps = iter(range(len(target)))
+
+        def attend(*arguments, row=row, steps=steps):
+            alpha = change(row, next(steps), plain(*arguments)[1])
+            annotations = next(x for x in arguments if isinstance(x, list))
+            return sum(a * h for a, h in zip(alpha, annotations, strict=True)), alpha
+
+        monkeypatch.setattr(oracles, "attend", attend)
+        log_p, alpha = oracles.translate_log_probabilities(config, params, source, target)
+        found.append((log_p[np.arange(len(target)), target], alpha))
+    monkeypatch.setattr(oracles, "attend", plain)
+    return found
+
+
+def renormalised(alpha, keep):
+    kept = alpha * keep[: len(alpha)]
+    return kept / kept.sum() if kept.sum() else kept
+
+
+GIVEN = np.random.default_rng(1).dirichlet(np.ones(S), (len(PAIRS), T)).astype(np.float32)
+REMOVED = np.arange(S)[None] == np.array([[0], [1], [0], [2], [1], [0], [3]])
+CHOSEN = np.random.default_rng(2).random((len(PAIRS), T)) < 0.5
+POSITIONS = np.where(CHOSEN, 0, -1)
+CHANGES = {
+    "replace": (replace(GIVEN), lambda b, i, alpha: GIVEN[b, i, : len(alpha)]),
+    "mask": (mask(REMOVED), lambda b, i, alpha: renormalised(alpha, ~REMOVED[b])),
+    "harden": (harden(), lambda b, i, alpha: np.eye(len(alpha))[alpha.argmax()]),
+    "force": (
+        force(POSITIONS),
+        lambda b, i, alpha: np.eye(len(alpha))[0] if CHOSEN[b, i] else alpha,
+    ),
+    "harden at chosen steps": (
+        at(CHOSEN, harden()),
+        lambda b, i, alpha: np.eye(len(alpha))[alpha.argmax()] if CHOSEN[b, i] else alpha,
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", NAMES)
+def test_changed_weights_equal_the_loop(name, change, monkeypatch):
+    if name == "local_p" and change == "mask":
+        pytest.skip("weights of local-p do not sum to 1, so dividing by their sum is another model")
+    intervention, by_hand = CHANGES[change]
+    found = forced(CONFIGS[name], parameters(CONFIGS[name]), BATCH, intervention)
+    for row, (log_p, alpha) in enumerate(oracle(name, monkeypatch, by_hand)):
+        size = alpha.shape
+        np.testing.assert_allclose(found.log_p[row, : size[0]], log_p, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(found.alpha[row, : size[0], : size[1]], alpha, atol=1e-6)
+        assert not np.asarray(found.alpha[row, :, size[1] :]).any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_alpha_in_place_of_itself_changes_no_bit(name):
+    config, params = CONFIGS[name], parameters(CONFIGS[name])
+    plain = forced(config, params, BATCH)
+    changes = (replace(plain.alpha), at(np.zeros((len(PAIRS), 1), bool), harden()))
+    for intervention in (*changes, mask(np.zeros((len(PAIRS), 1), bool))):
+        for ours, theirs in zip(forced(config, params, BATCH, intervention), plain, strict=True):
+            np.testing.assert_array_equal(np.asarray(ours)[REAL], np.asarray(theirs)[REAL])
+
+
+def test_hardening_a_one_hot_alpha_changes_no_bit():
+    config, params = CONFIGS["rnnencdec"], parameters(CONFIGS["rnnencdec"])
+    plain, hard = forced(config, params, BATCH), forced(config, params, BATCH, harden())
+    np.testing.assert_array_equal(np.asarray(hard.log_p)[REAL], np.asarray(plain.log_p)[REAL])
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_search_sees_the_number_of_the_step(folded):
+    """Forced steps of search give the log-probabilities of teacher forcing, for each hypothesis."""
+    config, params = CONFIGS["default"], parameters(CONFIGS["default"])
+    intervention = CHANGES["harden at chosen steps"][0]
+
+    def walk(params, b, intervention):
+        stepping, state = search_program.combined(
+            (config,), (params,), b.source, b.source_mask, folded, intervention
+        )
+        step, tokens, rows = stepping(None), jnp.full((len(PAIRS), 1), START), []
+        for i in range(T):
+            log_p, state, _ = step(tokens, state)
+            tokens = b.target[:, i : i + 1]
+            rows.append(jnp.take_along_axis(log_p.log_p, tokens[..., None], axis=2)[:, 0, 0])
+        return jnp.stack(rows, axis=1)
+
+    ours = np.asarray(compiled(walk)(params, BATCH, intervention))
+    theirs = np.asarray(forced(config, params, BATCH, intervention).log_p)
+    np.testing.assert_allclose(ours[REAL], theirs[REAL], rtol=2e-5, atol=2e-6)
+
+
+def test_a_beam_looks_where_it_is_forced_to():
+    config, params = CONFIGS["default"], parameters(CONFIGS["default"])
+    rows, steps = len(PAIRS), 5
+    inputs = search_program.Inputs(
+        BATCH.source,
+        BATCH.source_mask,
+        Rules(np.full(rows, steps, np.int32), ban_unk=np.zeros(rows, bool)),
+        np.zeros((rows, 2), np.int32),
+        np.int32(1),
+        force(np.zeros((rows, 2), np.int32)),
+    )
+    settings = DecodingConfig(beam_size=3)
+    found = search_program.search((config,), (params,), inputs, steps, settings, 1)
+    for alpha, length in zip(found.aux[:, 0], found.length[:, 0], strict=True):
+        np.testing.assert_array_equal(alpha[: min(2, length), 0], 1)
+        assert length < 3 or alpha[2, 0] < 1 or alpha[2, 1:].sum() == 0
+
+
+@pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
+def test_gradients_flow_through_changed_weights(gradients):
+    """Both ways agree, and the gradient of replaced weights is that of finite differences."""
+    config, params = CONFIGS["default"], parameters(CONFIGS["default"], np.float64)
+    config = dataclasses.replace(config, gradients=gradients)
+    with jax.enable_x64(True):
+        b = on_device(batch(PAIRS))
+        given = np.asarray(GIVEN[:, :, : b.source.shape[1]], np.float64)
+
+        def total(params, given):
+            return jnp.sum(teacher_forced(config, params, b, replace(given)).log_p * b.target_mask)
+
+        grads, by_given = jax.jit(jax.grad(total, argnums=(0, 1)))(params, given)
+        assert not np.asarray(grads["attention"]["v_a"]).any()  # alpha no longer depends on scores
+        assert np.asarray(grads["encoder"]["forward"]["W"]).any()
+        move = np.random.default_rng(3).normal(size=given.shape)
+        high, low = (jax.jit(total)(params, given + t * move) for t in (1e-6, -1e-6))
+        slope = (float(high) - float(low)) / 2e-6
+        np.testing.assert_allclose(np.sum(np.asarray(by_given) * move), slope, rtol=1e-6)
+
+
+def test_arrays_are_padded_selected_and_checked():
+    stacked = padded([np.ones((2, 3)), 2 * np.ones((4, 1))])
+    assert stacked.shape == (2, 4, 3) and stacked.sum() == 6 + 8
+    chosen = select(replace(stacked), [1], 3)
+    assert chosen.args[0].shape == (3, 4, 3) and chosen.args[0][0, 3, 0] == 2
+    assert select(None, [0], 1) is None
+    with pytest.raises(ValueError, match="for 2 sentences, but there are 3: give"):
+        check(replace(stacked), 3)
+    with pytest.raises(ValueError, match="Partial, but this is a function"):
+        check(lambda alpha, i: alpha, 1)
+
+
+def test_a_memory_without_an_intervention_is_itself():
+    config, params = CONFIGS["default"], on_device(parameters(CONFIGS["default"]))
+    memory = encode(config, params, BATCH.source, BATCH.source_mask)
+    assert intervene(memory, None) is memory
