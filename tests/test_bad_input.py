@@ -117,8 +117,7 @@ def test_a_corpus_that_cannot_be_used(refused, corpus, tmp_path, case, verb):
     [
         (
             "txt:a,b",
-            "no kind of corpus 'txt'; known: builtin, jsonl, text, tfds, tsv "
-            "(did you mean 'text'?)",
+            "no kind of corpus 'txt'; known: builtin, (did you mean 'text'?)",
         ),
         ("builtin:en-fr/trian", "no split of builtin:en-fr 'trian'; known: dev, test, train"),
         ("builtin:en-de/train", "no built-in corpus 'en-de'; known: "),

@@ -1,4 +1,4 @@
-"""Experiments: what a change of a part does to a trained model, sweeps over settings, and suites."""
+"""Experiments: changes of a part of a trained model, sweeps over settings, and suites."""
 
 from bahdanau_jax.experiments.cells import Cells, product
 from bahdanau_jax.experiments.inspection import (

@@ -118,7 +118,7 @@ class CellRuns:
         for seed in seeds:
             own = self.folder(seed)
             if not (own / run_folder.CONFIG).exists():
-                for part in ("vocabulary", "store"):
+                for part in (run_folder.VOCABULARY, run_folder.STORE):
                     shutil.rmtree(own / part, ignore_errors=True)
                     shutil.copytree(shared / part, own / part, copy_function=_link)
         return statistics["vocabulary"]
