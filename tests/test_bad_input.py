@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from bahdanau_jax.data.sources.addresses import SOURCES
 from tests import small
 
 # Orbax's threads, still reading damaged files, when their loop is gone.
@@ -117,7 +118,7 @@ def test_a_corpus_that_cannot_be_used(refused, corpus, tmp_path, case, verb):
     [
         (
             "txt:a,b",
-            "no kind of corpus 'txt'; known: builtin, (did you mean 'text'?)",
+            f"no kind of corpus 'txt'; known: {', '.join(sorted(SOURCES))} (did you mean 'text'?)",
         ),
         ("builtin:en-fr/trian", "no split of builtin:en-fr 'trian'; known: dev, test, train"),
         ("builtin:en-de/train", "no built-in corpus 'en-de'; known: "),
