@@ -6,12 +6,17 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help demo test test-all accelerator faults lint format clean
+# Two processes, each test file in one of them: compiling, of which tests do most, fills no two cores.
+# In the order of their names, the last files are short ones, and neither process waits long.
+PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: help demo test test-slow test-all accelerator faults lint format clean
 
 help:
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
-	@echo "make test    run the tests"
-	@echo "make test-all  also those that take minutes: several processes, killed runs"
+	@echo "make test    run the tests, but for the slow ones"
+	@echo "make test-slow  run those that take more than ten seconds: benchmarks, killed runs"
+	@echo "make test-all  run all tests, also those that take minutes: several processes"
 	@echo "make accelerator  compare what the GPU or TPU of this machine computes with its CPU"
 	@echo "make faults  kill, damage and fill up training runs, and compare what they end with"
 	@echo "make lint    run ruff and pyright"
@@ -21,12 +26,14 @@ help:
 demo: $(INSTALLED)
 	$(VENV)/bin/bahdanau train configs/quickstart.py --workdir runs/quickstart
 
-# Two processes, each test file in one of them: compiling, of which tests do most, fills no two cores.
 test: $(INSTALLED)
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
+
+test-slow: $(INSTALLED)
+	$(PYTEST) -m "slow and not exhaustive"
 
 test-all: $(INSTALLED)
-	$(VENV)/bin/python -m pytest -n 2 --dist loadfile -m ""
+	$(PYTEST) -m ""
 
 accelerator: $(INSTALLED)
 	JAX_PLATFORMS= XLA_FLAGS=--xla_gpu_deterministic_ops=true XLA_PYTHON_CLIENT_PREALLOCATE=false \

@@ -23,12 +23,11 @@ from bahdanau_jax.atomic import replaced_file, replaced_folder
 from bahdanau_jax.checkpoints import Checkpointer, difference, flatten, signature, unflatten
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
+from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY
 from bahdanau_jax.trained import load
 from bahdanau_jax.variants import refuse_code
 
 FORMAT = "bahdanau_jax"  # marks the files of this program, in the metadata
-VOCABULARY = "vocabulary"
 
 
 class Imported(NamedTuple):

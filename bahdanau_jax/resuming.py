@@ -8,7 +8,7 @@ from pathlib import Path
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
-from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG
+from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, STORE
 
 # Files in store/ with the digests of the pairs at the first start of the run.
 TRAINED_ON = "trained_on"  # of data.train
@@ -29,7 +29,7 @@ def same_data(prepared: Prepared, workdir: Path) -> None:
     if prepared.dev:
         digests[CHOSEN_ON] = hashlib.sha256(json.dumps(prepared.dev).encode()).hexdigest()
     for name, digest in digests.items():
-        record = workdir / "store" / name
+        record = workdir / STORE / name
         before = record.read_text() if record.exists() else ""
         if not (workdir / CONFIG).exists() or not before:
             write_text(record, digest)

@@ -21,7 +21,7 @@ from bahdanau_jax.resuming import same_data, same_experiment, updates_made
 from bahdanau_jax.run_folder import CONFIG
 from bahdanau_jax.trained import Run, ensemble, load
 
-__all__ = ["Run", "check", "ensemble", "load", "prepare", "train"]
+__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_together"]
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +107,48 @@ def train(
         raise training.Interrupted(f"{workdir} is saved: run it again to go on")
     reporter.stage("loading the best checkpoint")
     return load(workdir, trust_code=True)  # the caller's own configuration
+
+
+def train_together(
+    configs: Sequence[Config],
+    workdirs: Sequence[Path],
+    order: str = training.AS_IF_ALONE,
+    reporter: Reporter = PLAIN,
+) -> dict[int, Exception]:
+    """Train runs that differ in their seeds alone by one program, or resume them.
+
+    Each folder becomes an ordinary run folder. `order` is a key of `training.DATA_ORDERS`. Returns
+    the errors of the runs that diverged, by their index. Raises as `train` does, and ValueError
+    for configurations that differ in another setting, or that stop early (training.patience).
+    """
+    first = configs[0]
+    for config in configs:
+        check(config)
+        seed = dataclasses.replace(config.training, seed=first.training.seed)
+        if dataclasses.replace(config, training=seed) != first:
+            raise ValueError("runs that train together may differ in training.seed alone")
+    if first.training.patience:
+        raise ValueError("runs that train together cannot stop early: set training.patience to 0")
+    workdirs = [Path(workdir) for workdir in workdirs]
+    with contextlib.ExitStack() as stack:
+        for workdir in workdirs:
+            stack.enter_context(run_folder.lock(workdir))
+        begun = [
+            _begin(config, workdir, reporter)
+            for config, workdir in zip(configs, workdirs, strict=True)
+        ]
+        prepared = begun[0][1]
+        outcome, failed = training.train_together(
+            [training.Trainer(config) for config, _ in begun],
+            prepared.train,
+            workdirs,
+            [dev_scores.evaluator(begun[0][0], prepared)] if prepared.dev else [],
+            order,
+            reporter,
+        )
+    if outcome is training.Outcome.INTERRUPTED:
+        raise training.Interrupted(f"{len(workdirs)} runs are saved: run them again to go on")
+    return dict(failed)
 
 
 def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:

@@ -16,6 +16,8 @@ CHECKPOINTS = "checkpoints"
 METRICS = "metrics.jsonl"
 COMPILATIONS = "compilations.jsonl"
 RECORD = "record.json"
+VOCABULARY = "vocabulary"
+STORE = "store"
 LOCK = ".lock"
 ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lock briefly
 

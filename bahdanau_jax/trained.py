@@ -17,7 +17,7 @@ from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.reporting import ignore
-from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, require
+from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, require
 from bahdanau_jax.variants import check, refuse_code
 
 
@@ -74,7 +74,7 @@ def load(
 
 
 def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:
-    codecs = data.load(folder / "vocabulary", config.data)
+    codecs = data.load(folder / VOCABULARY, config.data)
     for side, codec in zip(("source", "target"), codecs, strict=True):
         rows, entries = getattr(config.model, f"{side}_vocabulary"), len(codec.vocabulary)
         if rows != entries:

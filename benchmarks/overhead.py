@@ -86,16 +86,15 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     with tempfile.TemporaryDirectory() as name:
         checkpoints = Checkpointer(Path(name) / "saved", settings.keep_checkpoints)
         try:
+            monitor = training.Monitor(Path(name), steps, log_every=settings.log_every)
+            telemetry = training.Telemetry(config.optimizer, steps)
             training.run(
                 state,
-                steps=steps,
+                phases=training.OneRun(
+                    None, checkpoints, monitor, settings, steps, telemetry=telemetry
+                ),
                 next_batches=itertools.cycle(batches),
                 step_fn=stamped,
-                evaluate=None,
-                checkpointer=checkpoints,
-                monitor=training.Monitor(Path(name), steps, log_every=settings.log_every),
-                config=settings,
-                telemetry=training.Telemetry(config.optimizer, steps),
             )
         finally:
             checkpoints.close()

@@ -10,6 +10,8 @@ import pickle
 import tempfile
 from pathlib import Path
 
+from tests import quick
+
 # JAX reads these when it is first imported, which is after this file.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
@@ -17,10 +19,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # which shares the one of the proce
     _CACHE = tempfile.TemporaryDirectory(prefix="jax-cache-")  # of compiled programs
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-# Tests compile much and compute little: unoptimised programs halve their time.
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-)
+os.environ.setdefault("XLA_FLAGS", quick.XLA_FLAGS)
 
 from bahdanau_jax import compiler_faults  # noqa: E402
 

@@ -41,10 +41,10 @@ def bahdanau(*arguments, **options) -> subprocess.CompletedProcess:
     return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, **options)
 
 
-def measured(program: Path) -> dict:
+def measured(program: Path, *arguments: str) -> dict:
     """The JSON that a program prints which needs a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(program)],
+        [sys.executable, "-W", "error", str(program), *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -17,6 +17,8 @@ from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.training import monitor
 from tests import small
 
+NO_TEST = ("--data.test", "")  # a run without its report, of which the figures take longest
+
 
 def lines(workdir) -> list[dict]:
     """metrics.jsonl but for times and rates."""
@@ -81,27 +83,20 @@ def test_metrics_follow_the_schedule(trained):
     assert {28, 30} <= kept
 
 
-def test_translate_and_evaluate(trained, tmp_path):
+def test_translate_and_evaluate(trained, command_line, tmp_path):
     source, reference = tmp_path / "a.en", tmp_path / "a.fr"
     source.write_text("We sleep.\n\nI am tired.\n")
     reference.write_text("Nous dormons.\n\nJe suis fatigué.\n")
     done = small.bahdanau("translate", "--run", trained[0], input=source.read_text())
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 3 and done.stdout.split("\n")[1] == ""
-    done = small.bahdanau(
-        "evaluate",
-        "--run",
-        trained[0],
-        "--source",
-        source,
-        "--reference",
-        reference,
-        "--output",
-        tmp_path / "out",
+    sides = ("--source", source, "--reference", reference)
+    code, out, err = command_line(
+        "evaluate", "--run", trained[0], *sides, "--output", tmp_path / "out"
     )
-    assert done.returncode == 0
-    scores = json.loads(done.stdout)
-    assert f"BLEU {scores['BLEU']:.1f}" in done.stderr.splitlines()
+    assert code == 0
+    scores = json.loads(out)
+    assert f"BLEU {scores['BLEU']:.1f}" in err.splitlines()
     assert scores["sentences"] == 3
     assert (tmp_path / "out" / "translations.txt").read_text().count("\n") == 3
 
@@ -123,27 +118,14 @@ def test_training_a_finished_run_again_changes_nothing(trained, command_line):
     assert checkpoints_of(workdir) == kept
 
 
-def test_prepare_then_train(trained, command_line, tmp_path):
-    code, out, _ = command_line("prepare", small.FILE, "--workdir", tmp_path / "run")
-    assert code == 0
-    assert json.loads(out)["kept"] == 300
-    assert not (tmp_path / "run" / "checkpoints").exists()
-    code, _, err = command_line(*small.train(tmp_path / "run"))
-    assert code == 0
-    assert_equal_runs(tmp_path / "run", trained[0])
-
-
 def test_patience_stops_early(command_line, tmp_path):
     settings = ("--training.patience", 2, "--training.evaluate-every", 3, "--training.steps", 60)
-    code, _, err = command_line(
-        *small.train(tmp_path / "run", *settings, "--training.dev-metric", "exact")
-    )
+    settings += ("--training.dev-metric", "exact", *NO_TEST)
+    code, _, err = command_line(*small.train(tmp_path / "run", *settings))
     assert code == 0
     evaluated = [line["step"] for line in lines(tmp_path / "run") if "dev_loss" in line]
     assert evaluated == [3, 6, 9]  # not one sentence is right, so the first is never beaten
-    code, _, _ = command_line(
-        *small.train(tmp_path / "run", *settings, "--training.dev-metric", "exact")
-    )
+    code, _, _ = command_line(*small.train(tmp_path / "run", *settings))
     assert code == 0
     assert max(line["step"] for line in lines(tmp_path / "run")) == 9
 
@@ -202,9 +184,9 @@ def test_chinese_trains_translates_and_draws(tmp_path, monkeypatch):
     assert bj.load(tmp_path / "run").translate(["茶很热"])[0].text == "The tea is hot"
 
 
-def start(workdir) -> subprocess.Popen:
+def start(workdir, *overrides) -> subprocess.Popen:
     return subprocess.Popen(
-        small.command(*small.train(workdir)),
+        small.command(*small.train(workdir, *overrides)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -240,6 +222,31 @@ def saving(workdir):
     return lambda: any(not p.name.isdigit() for p in (workdir / "checkpoints").glob("*"))
 
 
+def killed(workdir, when, delay: float = 0) -> None:
+    """Train in another process, which is killed some seconds after an event."""
+    process = start(workdir, *NO_TEST)
+    try:
+        wait_for(process, when)
+        time.sleep(delay)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_prepared_run_killed_as_it_saves_equals_one_that_never_was(
+    trained, command_line, tmp_path
+):
+    workdir = tmp_path / "run"
+    code, out, _ = command_line("prepare", small.FILE, "--workdir", workdir, *NO_TEST)
+    assert code == 0 and json.loads(out)["kept"] == 300
+    assert not (workdir / "checkpoints").exists()
+    first_saved = workdir / "checkpoints" / "7"
+    killed(workdir, lambda: first_saved.exists() and saving(workdir)())
+    code, _, err = command_line(*small.train(workdir, *NO_TEST))
+    assert code == 0 and "going on from step " in err
+    assert_equal_runs(workdir, trained[0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_a_run_killed_again_and_again_equals_one_that_never_was(trained, tmp_path, seed):
@@ -251,14 +258,8 @@ def test_a_run_killed_again_and_again_equals_one_that_never_was(trained, tmp_pat
         saving(workdir),
         reached(workdir, rng.randint(12, 24)),
     ):
-        process = start(workdir)
-        try:
-            wait_for(process, when)
-            time.sleep(rng.uniform(0, 0.05))
-        finally:
-            process.kill()
-            process.communicate()
-    done = small.bahdanau(*small.train(workdir))
+        killed(workdir, when, rng.uniform(0, 0.05))
+    done = small.bahdanau(*small.train(workdir, *NO_TEST))
     assert done.returncode == 0, done.stderr
     assert_equal_runs(workdir, trained[0])
 
@@ -286,10 +287,10 @@ def test_a_signal_saves_and_leaves(trained, tmp_path, number):
 @pytest.mark.slow
 def test_a_second_trainer_is_refused(tmp_path, command_line):
     workdir = tmp_path / "run"
-    process = start(workdir)
+    process = start(workdir, *NO_TEST)
     try:
         wait_for(process, (workdir / "metrics.jsonl").exists)
-        code, out, err = command_line(*small.train(workdir))
+        code, out, err = command_line(*small.train(workdir, *NO_TEST))
         assert (code, out) == (2, "")
         assert err.startswith(f"bahdanau: {workdir} is in use by another training run (process ")
         assert str(process.pid) in err and err.count("\n") == 1

@@ -56,6 +56,9 @@ def test_a_run_translates_forces_and_evaluates(run, tmp_path):
         run.translate(LINES, n_best=5)
 
 
+value_and_grad = jax.jit(jax.value_and_grad(bj.loss, argnums=1), static_argnums=0)
+
+
 @pytest.fixture(scope="module")
 def research():
     config = bj.Config(model=bj.ModelConfig(**worlds.SIZES))
@@ -66,13 +69,13 @@ def test_functional_research(research):
     config, batch = research
     key = jax.random.key(0)
     model = bj.Seq2Seq(config.model)
-    params = model.init(jax.random.key(0), batch)["params"]
-    loss, grads = jax.value_and_grad(bj.loss, argnums=1)(config.model, params, batch)
+    params = model.init(key, batch)["params"]
+    loss, grads = value_and_grad(config.model, params, batch)
     assert loss.shape == () and loss > 0
     assert jax.tree.structure(grads) == jax.tree.structure(params)
     memory = bj.encode(config.model, params, batch.source, batch.source_mask)
     assert memory.annotations.shape == (*batch.source.shape, 2 * config.model.hidden_size)
-    ten_models = jax.vmap(lambda key: model.init(key, batch))(jax.random.split(key, 10))
+    ten_models = jax.jit(jax.vmap(model.init, (0, None)))(jax.random.split(key, 10), batch)
     for leaf, one in zip(
         jax.tree.leaves(ten_models["params"]), jax.tree.leaves(params), strict=True
     ):
@@ -106,7 +109,7 @@ def test_an_attention_of_ones_own(research):
     bj.check(bj.Config(model=config))
     batch = research[1]
     params = bj.Seq2Seq(config).init(jax.random.key(0), batch)["params"]
-    grads = jax.grad(bj.loss, argnums=1)(config, params, batch)
+    _, grads = value_and_grad(config, params, batch)
     assert jnp.abs(grads["attention"]["U"]).max() > 0
 
 

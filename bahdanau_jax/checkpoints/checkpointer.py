@@ -149,11 +149,10 @@ class Checkpointer:
 
     def _finish(self) -> None:
         pending, self._pending = self._pending, None
-        if pending is None:
-            return
-        pending.result()
-        self._orbax.wait()
-        replacement.forget(self.folder)
+        if pending is not None:
+            pending.result()
+            self._orbax.wait()
+            replacement.forget(self.folder)
 
     def wait(self) -> None:
         """Wait until the last save is on disk. Raises OSError where it could not be written."""
@@ -180,14 +179,19 @@ class Checkpointer:
         """Restore the newest checkpoint that is intact; None where there are no checkpoints.
 
         `template` gives names, shapes, types and devices. A dict may name a part of the state, such
-        as {"params": params}, and only this part is read. Damaged checkpoints are reported and
-        skipped, and a training run sets them aside as damaged-STEP. Raises ValueError where the
-        checkpoint is of another model, OSError where all are damaged.
+        as {"params": params}, and only this part is read. Damaged checkpoints are reported, and a
+        training run renames them to damaged-STEP. Raises ValueError for the checkpoint of another
+        model, OSError where all are damaged.
         """
         return next(iter(self.choose(template, "newest", 1)[0]), None)
 
+    def restore_at(self, template: State, step: int) -> State | None:
+        """Restore the checkpoint of a step as `restore` does; None where it is damaged."""
+        with suppress(Damaged):
+            return self._load(step, template, self._note(step))
+
     def choose(self, template: State, choice: str, count: int) -> tuple[list[State], Chosen]:
-        """Restore the first `count` intact checkpoints in the order `choice`, a key of ORDERS.
+        """Restore the first `count` intact checkpoints in the order `choice`, in READING_ORDERS.
 
         Returns their states, fewer where there are no more, and the record of the choice. Raises as
         `restore`, and ValueError for an unknown order or a `count` below 1.

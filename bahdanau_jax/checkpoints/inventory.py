@@ -9,8 +9,7 @@ from pathlib import Path
 
 from bahdanau_jax.checkpoints.checkpointer import DAMAGED, Checkpointer
 from bahdanau_jax.checkpoints.orbax_errors import Damaged
-from bahdanau_jax.checkpoints.preservation import best
-from bahdanau_jax.checkpoints.selection import Chosen, Records, candidates
+from bahdanau_jax.checkpoints.selection import Chosen, Records, best, candidates
 
 UNCHECKED, GOOD = "unchecked", "good"
 PRUNED = "pruned-"  # the prefix of the step in the name of a folder that is being removed

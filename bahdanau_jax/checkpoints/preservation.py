@@ -1,38 +1,10 @@
-"""Which checkpoints are kept, and the order in which they are read."""
+"""Which checkpoints are kept."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
-
-def best(scores: dict[int, float]) -> int | None:
-    """The step with the highest score; the last of several with an equal score."""
-    return max(scores, key=lambda step: (scores[step], step), default=None)
-
-
-# Order -> (scores, step) -> a key. The checkpoint with the largest key is read first.
-ORDERS: Mapping[str, Callable[[Mapping[int, float], int], tuple[float, int]]] = MappingProxyType(
-    {
-        "best": lambda scores, step: (scores.get(step, -math.inf), step),
-        "newest": lambda scores, step: (0, step),
-    }
-)
-
-
-def ordered(
-    steps: Sequence[int], scores: Mapping[int, float], choice: str, count: int
-) -> list[int]:
-    """The steps in the order of `choice`, of which `count` are to be read.
-
-    Raises ValueError for an unknown order or a `count` below 1.
-    """
-    if choice not in ORDERS:
-        raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(ORDERS)}")
-    if count < 1:
-        raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
-    return sorted(steps, key=lambda step: ORDERS[choice](scores, step), reverse=True)
+from bahdanau_jax.checkpoints.selection import best
 
 
 @dataclass(frozen=True)

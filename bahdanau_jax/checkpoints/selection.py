@@ -5,17 +5,47 @@ The scores of checkpoints that cannot be read come from the metrics of their run
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
-from bahdanau_jax.checkpoints.preservation import best, ordered
 from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import METRICS, is_locked
 
 log = logging.getLogger(__name__)
+
+
+def best(scores: dict[int, float]) -> int | None:
+    """The step with the highest score; the last of several with an equal score."""
+    return max(scores, key=lambda step: (scores[step], step), default=None)
+
+
+# Order -> (scores, step) -> a key. The checkpoint with the largest key is read first.
+READING_ORDERS: Mapping[str, Callable[[Mapping[int, float], int], tuple[float, int]]] = (
+    MappingProxyType(
+        {
+            "best": lambda scores, step: (scores.get(step, -math.inf), step),
+            "newest": lambda scores, step: (0, step),
+        }
+    )
+)
+
+
+def ordered(
+    steps: Sequence[int], scores: Mapping[int, float], choice: str, count: int
+) -> list[int]:
+    """The steps in the order of `choice`, of which `count` are to be read.
+
+    Raises ValueError for an unknown order or a `count` below 1.
+    """
+    if choice not in READING_ORDERS:
+        raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(READING_ORDERS)}")
+    if count < 1:
+        raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
+    return sorted(steps, key=lambda step: READING_ORDERS[choice](scores, step), reverse=True)
 
 
 @dataclass(frozen=True)
@@ -86,7 +116,7 @@ def finite(score: float | None) -> float | None:
 class Chosen:
     """The checkpoints that were read, and unreadable ones that precede them in the order."""
 
-    choice: str  # a key of ORDERS
+    choice: str  # a key of READING_ORDERS
     used: tuple[Candidate, ...]
     passed: tuple[Candidate, ...]
 

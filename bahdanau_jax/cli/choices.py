@@ -7,6 +7,15 @@ takes a second; this file imports nothing, so that the help is fast. A test comp
 from collections.abc import Mapping
 from types import MappingProxyType
 
+# The experiments of `bahdanau reproduce`.
+SUITES = {
+    "paper": "the paper's four models on a corpus of yours: Table 1, Figures 2 and 3",
+    "lengths": "BLEU by sentence length with and without attention, built-in corpus",
+    "ablations": "one path of the model cut at a time, primes of a list, ten seeds",
+    "scores": "all score functions on three corpora: quality, AER, speed, memory",
+    "notebook": "attention matrices and bars of a reversed list, with and without attention",
+}
+
 COMPUTE_DTYPES = {
     "float32": "factors in float32",
     "bfloat16": "factors rounded to bfloat16, sums in float32",
@@ -181,6 +190,16 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "grow-diag-final": "also links of words that have none",
             "grow-diag-final-and": "also links of two words that have none",
         },
+        "sweep.together": {
+            "auto": "those of models with at most 2 million parameters",
+            "yes": "always: vmapped, in a group for each core or accelerator",
+            "no": "never: each seed trains in turn, on all devices",
+        },
+        "sweep.order": {
+            "alone": "each seed has the batches that it has alone, padded for the largest",
+            "shared": "all seeds have the batches of the first seed, which is faster",
+        },
+        "reproduce.compute_dtype": COMPUTE_DTYPES,
         "evaluate.tokenize": {
             "13a": "sacreBLEU's default",
             "none": "only at spaces, for text that is tokenised",

@@ -37,6 +37,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "translate": "translate lines of text with a trained model",
         "align": "link the words of a translation to those of its source",
         "evaluate": "translate a file and score it against its reference",
+        "sweep": "train with several settings and seeds, and compare the scores",
+        "reproduce": "run an experiment of the paper, or another one, and report on it",
         "curves": "compare the learning curves of runs",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
     }

@@ -19,7 +19,7 @@ class Prepare(experiment.Experiment):
 
     export: Path | None = None  # a folder for the corpora as text, with their gold alignments
     tfds: Path | None = None  # a folder for the corpora as a TFDS dataset, TFDS/NAME/1.0.0
-    name: str = "parallel_text"  # the name of the TFDS dataset
+    name: str = "tfds_writer"  # the name of the TFDS dataset
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau prepare quickstart --workdir runs/quickstart",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bahdanau_jax import run_folder
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.sources.addresses import Pair
@@ -71,7 +72,7 @@ def prepare(
         text = mapped(tokenize, text_chunks.read(corpora), config.processes)
         spool = Spool(file, text, begin=lambda: stage("tokenise"))
 
-        folder = workdir / "vocabulary"
+        folder = workdir / run_folder.VOCABULARY
         is_known = folder.exists() and (trained or codec.learned_from(folder) in (None, identity))
         if is_known:
             codecs = codec.load(folder, config)
@@ -81,7 +82,7 @@ def prepare(
             codecs = codec.learn_tokenised(config, spool)
             codec.save(folder, codecs, identity)
 
-        stored = workdir / "store" / store.key(config, codecs, identity)
+        stored = workdir / run_folder.STORE / store.key(config, codecs, identity)
         train = _open_store(stored, mend)
         if train is None:
             spool.fill()

@@ -1,5 +1,6 @@
-"""Experiments on trained models: what each word contributes, and what a change of a part does."""
+"""Experiments: changes of a part of a trained model, sweeps over settings, and suites."""
 
+from bahdanau_jax.experiments.cells import Cells, product
 from bahdanau_jax.experiments.inspection import (
     HiddenStates,
     as_batch,
@@ -10,11 +11,19 @@ from bahdanau_jax.experiments.inspection import (
 )
 from bahdanau_jax.experiments.intervened import score, translate
 from bahdanau_jax.experiments.masking import MaskingStudy, masking_study
+from bahdanau_jax.experiments.report import write as write_report
+from bahdanau_jax.experiments.results import Results
+from bahdanau_jax.experiments.suites import SUITES, Request, reproduce
+from bahdanau_jax.experiments.sweep import sweep
 from bahdanau_jax.model import attribution, interventions
 
 __all__ = [
+    "SUITES",
+    "Cells",
     "HiddenStates",
     "MaskingStudy",
+    "Request",
+    "Results",
     "as_batch",
     "attribution",
     "example_gradients",
@@ -22,7 +31,11 @@ __all__ = [
     "hidden_states",
     "interventions",
     "masking_study",
+    "product",
+    "reproduce",
     "score",
+    "sweep",
     "translate",
     "without",
+    "write_report",
 ]

@@ -1,12 +1,28 @@
 """The reports on runs, test sets and corpora, and their HTML pages."""
 
 from bahdanau_jax.report import aligned_corpus, corpus_report, curves, publish, report, test_scores
+from bahdanau_jax.report.document import NOTHING, Picture, Section, Table, number, span
+from bahdanau_jax.report.provenance import duration
+from bahdanau_jax.report.publish import as_json
+from bahdanau_jax.report.report import evaluate_test_pairs
+from bahdanau_jax.report.test_scores import DEFAULTS, Settings
 
 __all__ = [
+    "DEFAULTS",
+    "NOTHING",
+    "Picture",
+    "Section",
+    "Settings",
+    "Table",
     "aligned_corpus",
+    "as_json",
     "corpus_report",
     "curves",
+    "duration",
+    "evaluate_test_pairs",
+    "number",
     "publish",
     "report",
+    "span",
     "test_scores",
 ]

@@ -11,18 +11,23 @@ from bahdanau_jax.figures import save
 from bahdanau_jax.report.document import Section, Table
 from bahdanau_jax.report.examples import Part
 from bahdanau_jax.report.page import page
-from bahdanau_jax.report.sections import headline
 
 FORMATS = ("svg", "png")
 PICTURES = ("bleu_by_length", "reliability", "alignment", "curves")
 
 
 def publish(
-    folder: Path, title: str, subtitle: str, scores: Mapping[str, Any], parts: Sequence[Section]
+    folder: Path,
+    title: str,
+    subtitle: str,
+    scores: Mapping[str, Any],
+    parts: Sequence[Section],
+    headline: Sequence[tuple[str, str, str]] = (),
 ) -> None:
     """Write the folder. Pictures of an earlier report are removed, and other files stay.
 
-    Raises OSError where it cannot be written.
+    `headline` has a name, a number and its meaning for each main score. Raises OSError where the
+    folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [picture for part in parts for picture in part.pictures]
@@ -34,7 +39,7 @@ def publish(
             save(picture.figure, folder / f"{picture.name}.{kind}")
     _write(folder / "scores.json", as_json(scores))
     _write(folder / "report.md", "\n".join(markdown(title, subtitle, parts)))
-    _write(folder / "index.html", page(title, subtitle, headline(scores), parts))
+    _write(folder / "index.html", page(title, subtitle, headline, parts))
 
 
 def finite(value: Any) -> Any:

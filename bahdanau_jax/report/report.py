@@ -16,8 +16,8 @@ from bahdanau_jax.report import provenance
 from bahdanau_jax.report.document import Picture, Section, Table, number
 from bahdanau_jax.report.examples import most_reordered
 from bahdanau_jax.report.publish import publish
-from bahdanau_jax.report.sections import sections
-from bahdanau_jax.report.test_scores import Evaluated, evaluate
+from bahdanau_jax.report.sections import headline, sections
+from bahdanau_jax.report.test_scores import DEFAULTS, Evaluated, Settings, evaluate
 from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.run_folder import CHECKPOINTS
 from bahdanau_jax.trained import Run
@@ -52,15 +52,9 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
             save(picture.figure, folder / f"{picture.name}.svg")
         files = [f"Training curves: {folder / each.name}.svg" for each in training.pictures]
         return " ".join(["No test pairs are configured.", *files])
-    pairs = list(data.pairs(run.config.data.test, run.config.data))
-    sources, references = ([p[side] for p in pairs] for side in (0, 1))
-    evaluated = evaluate(run, sources, references, reporter=reporter)
+    evaluated, measures = evaluate_test_pairs(run, reporter=reporter)
     table, parts = evaluated.scores, sections(evaluated)
-    if gold := _gold(run):
-        reporter.stage("comparing with the gold alignments and the training text")
-        measures = _alignment_scores(evaluated.alphas, gold)
-        measures |= _corpus_facts(run, gold, sources)
-        table |= measures
+    if measures:
         parts.insert(1, _corpus(measures))
     parts.insert(-1, training)
     parts.append(provenance.made(run, table))
@@ -68,11 +62,31 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
     hypothesis.write_lines(folder / "samples.jsonl", evaluated.hypotheses)
     if (shown := most_reordered(evaluated.hypotheses)) is not None:
         save(figures.steps(shown), folder / "steps.svg")
-    publish(folder, f"Report on {run.folder.resolve().name}", summary(run, evaluated), table, parts)
+    title = f"Report on {run.folder.resolve().name}"
+    publish(folder, title, summary(run, evaluated), table, parts, headline(table))
     return "\n".join(
-        [*_samples(sources, references, evaluated.texts), "", *_summary(table), ""]
-        + [f"Report: {folder / 'index.html'}"]
+        [*_samples(evaluated), "", *_summary(table), ""] + [f"Report: {folder / 'index.html'}"]
     )
+
+
+def evaluate_test_pairs(
+    run: Run, settings: Settings = DEFAULTS, reporter: Reporter = SILENT
+) -> tuple[Evaluated, dict[str, float]]:
+    """Score a run on its own test pairs.
+
+    The second result has the scores against gold alignments and statistics of the corpus; {} where
+    the corpus has no gold alignments. They are also in `Evaluated.scores`.
+    """
+    pairs = list(data.pairs(run.config.data.test, run.config.data))
+    sources, references = ([p[side] for p in pairs] for side in (0, 1))
+    evaluated = evaluate(run, sources, references, settings, reporter=reporter)
+    gold = _gold(run)
+    if not gold:
+        return evaluated, {}
+    reporter.stage("comparing with the gold alignments and the training text")
+    measures = _alignment_scores(evaluated.alphas, gold) | _corpus_facts(run, gold, sources)
+    evaluated.scores.update(measures)
+    return evaluated, measures
 
 
 def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
@@ -82,7 +96,8 @@ def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
     """
     parts = [*sections(evaluated), provenance.made(run, evaluated.scores)]
     title = f"Evaluation of {run.folder.resolve().name}"
-    publish(folder, title, summary(run, evaluated), evaluated.scores, parts)
+    table = evaluated.scores
+    publish(folder, title, summary(run, evaluated), table, parts, headline(table))
     hypothesis.write(folder, evaluated.hypotheses)
 
 
@@ -215,9 +230,10 @@ def crosses(links) -> bool:
     return any(i < k and j > n for i, j in links for k, n in links)
 
 
-def _samples(sources: Sequence[str], references: Sequence[str], texts: Sequence[str]) -> list[str]:
+def _samples(evaluated: Evaluated) -> list[str]:
     lines = []
-    for source, reference, text in list(zip(sources, references, texts, strict=True))[:SAMPLES]:
+    rows = zip(evaluated.sources, evaluated.references, evaluated.texts, strict=True)
+    for source, reference, text in list(rows)[:SAMPLES]:
         lines += [f"  source     {source}", f"  model      {text}", f"  reference  {reference}", ""]
     return lines[:-1]
 

@@ -38,8 +38,11 @@ class Settings:
 
     def search(self) -> dict[str, Any]:
         """The settings of the search that replace those of the run."""
-        settings = {"beam_size": self.beam_size, "max_ratio": self.max_ratio}
+        settings = {name: getattr(self, name) for name in ("beam_size", "max_ratio")}
         return {name: value for name, value in settings.items() if value is not None}
+
+
+DEFAULTS = Settings()
 
 
 class Baseline(NamedTuple):
@@ -69,7 +72,7 @@ def evaluate(
     run: Run,
     sources: Sequence[str],
     references: Sequence[str],
-    settings: Settings = Settings(),
+    settings: Settings = DEFAULTS,
     baseline: Baseline | None = None,
     reporter: Reporter = SILENT,
 ) -> Evaluated:
@@ -89,9 +92,8 @@ def evaluate(
     hypotheses = run.translate(sources, advance=translating.advance, **settings.search())
     texts = [best.text for best in hypotheses]
     ours = scores.tallies(texts, references, tokenize, settings.tokenize)
-    theirs = (
-        scores.tallies(baseline.texts, references, tokenize, settings.tokenize) if baseline else {}
-    )
+    other = baseline.texts if baseline else ()
+    theirs = scores.tallies(other, references, tokenize, settings.tokenize) if other else {}
     systems = {"output": texts, "reference": references}
     systems |= {"baseline": baseline.texts} if baseline else {}
     words = {name: [tokenize(line).split() for line in side] for name, side in systems.items()}

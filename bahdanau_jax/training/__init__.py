@@ -1,9 +1,11 @@
 """Training: the update, the loop around it, and the records of a run."""
 
-from bahdanau_jax.training.loop import Diverged, Interrupted, Outcome, run
+from bahdanau_jax.training.loop import run
+from bahdanau_jax.training.many_runs import train_together
 from bahdanau_jax.training.monitor import Monitor, read_metrics
 from bahdanau_jax.training.nonfinite_batch import load_batch
 from bahdanau_jax.training.optimizer import check_optimizer, schedule
+from bahdanau_jax.training.phases import Diverged, Interrupted, OneRun, Outcome
 from bahdanau_jax.training.precompilation import Ahead
 from bahdanau_jax.training.profiling import Profile
 from bahdanau_jax.training.run_record import read_record
@@ -11,14 +13,18 @@ from bahdanau_jax.training.settings import DEV_METRICS, faults
 from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.telemetry import Telemetry
 from bahdanau_jax.training.trainer import Evaluator, Trainer, train_and_evaluate
+from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, DATA_ORDERS
 
 __all__ = [
+    "AS_IF_ALONE",
+    "DATA_ORDERS",
     "DEV_METRICS",
     "Ahead",
     "Diverged",
     "Evaluator",
     "Interrupted",
     "Monitor",
+    "OneRun",
     "Outcome",
     "Profile",
     "Telemetry",
@@ -32,4 +38,5 @@ __all__ = [
     "run",
     "schedule",
     "train_and_evaluate",
+    "train_together",
 ]

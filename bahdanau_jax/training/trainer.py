@@ -16,9 +16,10 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.distributed import Backend
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.run_folder import CHECKPOINTS
-from bahdanau_jax.training.loop import Outcome, run
+from bahdanau_jax.training.loop import run
 from bahdanau_jax.training.monitor import Monitor
 from bahdanau_jax.training.optimizer import OPTIMIZERS, make
+from bahdanau_jax.training.phases import OneRun, Outcome
 from bahdanau_jax.training.precompilation import Ahead, once_a_shape
 from bahdanau_jax.training.profiling import Profile
 from bahdanau_jax.training.run_record import append_record
@@ -76,6 +77,12 @@ class Trainer:
         """The number of rows of every batch is a multiple of this."""
         return self.backend.devices.size * self.config.training.accumulate
 
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """Statistics of the optimiser; None for one that is the user's own."""
+        settings = self.config.optimizer, self.config.training.steps
+        return Telemetry(*settings) if self.has_known_optimizer else None
+
     def loss(self, params: model.Params, batch: Batch, keys: Array) -> Any:
         """The sums of a batch in training: with dropout and label smoothing."""
         smoothing = self.config.optimizer.label_smoothing
@@ -125,20 +132,21 @@ def train_and_evaluate(
         state = checkpoints.restore(state) or state
         append_record(workdir, config, int(state.step))
         process = distributed.process_index(), distributed.process_count()
-        known = trainer.has_known_optimizer
         return run(
             state,
-            steps=settings.steps,
+            phases=OneRun(
+                evaluation(evaluators),
+                checkpoints,
+                monitor,
+                settings,
+                settings.steps,
+                config.optimizer.max_nonfinite,
+                trainer.telemetry,
+            ),
             next_batches=data.train_batches(
                 store, plan, int(state.step), *process, trainer.row_multiple
             ),
             step_fn=lambda state, batch: programs(state, backend.feed(batch)),
-            evaluate=_evaluation(evaluators),
-            checkpointer=checkpoints,
-            monitor=monitor,
-            config=settings,
-            max_nonfinite=config.optimizer.max_nonfinite,
-            telemetry=Telemetry(config.optimizer, settings.steps) if known else None,
             profile=profile,
             ready=once_a_shape(lambda batch: programs.program(backend.feed(batch))),
         )[1]
@@ -174,7 +182,7 @@ def _programs(
     )
 
 
-def _evaluation(
+def evaluation(
     evaluators: Sequence[Evaluator],
 ) -> Callable[[TrainState], dict[str, Any]] | None:
     """A function that runs all evaluators on one device of each process; None without evaluators.

@@ -28,7 +28,7 @@ def learn(tmp_path, benchmark):
         python.write_text(PEER.format(python=sys.executable, body=body))
         python.chmod(python.stat().st_mode | stat.S_IXUSR)
         return benchmark(
-            *("learning", small.FILE, "--workdir", tmp_path / "work"),
+            *("learning", small.FILE, "--workdir", tmp_path / "work", "--data.test", ""),
             *("--joeynmt", python, "--minutes", "2", *more),
         )
 
@@ -46,6 +46,7 @@ def test_both_train_until_they_reach_the_target(learn):
     assert theirs["training"]["batch_size"] == small.config.data.batch_size
 
 
+@pytest.mark.slow
 def test_a_target_that_is_not_reached_leaves_the_whole_curve(learn):
     code, out, _ = learn(f"{WORSE}\n{RIGHT}\ntime.sleep(1.5)", "--target", "100.1")
     found = json.loads(out)
@@ -67,6 +68,7 @@ def test_a_peer_that_fails_is_told_and_a_folder_is_used_once(learn):
     assert code == 2 and "ours exists already" in err
 
 
+@pytest.mark.slow
 def test_a_peer_that_fails_late_keeps_its_curve(learn):
     code, out, _ = learn(f"{WORSE}\ntime.sleep(3)\nraise OSError('no cake')", "--target", "100.1")
     theirs = json.loads(out)["joeynmt"]

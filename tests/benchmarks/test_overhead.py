@@ -8,10 +8,17 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.overhead import Event, as_configured, costs, events
 
+SMALL = """
+import dataclasses
+from tests.small import config
+config = dataclasses.replace(config, training=dataclasses.replace(config.training, log_every=25))
+"""
 
-def test_lines_and_saves_are_told_apart(capsys):
+
+def test_lines_and_saves_are_told_apart(tmp_path, capsys):
+    (tmp_path / "small.py").write_text(SMALL, encoding="utf-8")
     asked = ["--steps", "130", "--checkpoint-every", "35", "--rows", "50", "--length", "3"]
-    assert main(["overhead", "--config", "quickstart", *asked]) == 0
+    assert main(["overhead", "--config", str(tmp_path / "small.py"), *asked]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["updates"], found["checkpoint_every"]) == (130, 35)
     for clock in ("seconds", "cpu_seconds", "loop_seconds"):

@@ -92,7 +92,7 @@ def test_plain_jax_computes_our_loss_and_gradients_also_of_padded_rows(problem):
     target_mask = np.arange(SIZE.T) < np.array([[2], [4], [3]])
     batch = batch._replace(source_mask=source_mask, target_mask=target_mask)
     batch = jax.tree.map(jnp.asarray, batch)
-    theirs = jax.value_and_grad(plain.loss)(params, batch)
-    ours = jax.value_and_grad(bj.loss, argnums=1)(config, params, batch)
+    theirs = jax.jit(jax.value_and_grad(plain.loss))(params, batch)
+    ours = jax.jit(jax.value_and_grad(bj.loss, argnums=1), static_argnums=0)(config, params, batch)
     for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(mine, other, rtol=2e-5, atol=2e-6)

@@ -25,14 +25,12 @@ def bahdanau(*arguments, **options):
     [
         (
             [],
-            "no command given; one of train, launch, prepare, translate, align, evaluate, "
-            "curves, checkpoints, or --help",
+            f"no command given; one of {', '.join(cli.COMMANDS)}, or --help",
         ),
         (["trian"], "no command 'trian'; did you mean train?"),
         (
             ["xyz"],
-            "no command 'xyz'; the commands are train, launch, prepare, translate, align, "
-            "evaluate, curves, checkpoints",
+            f"no command 'xyz'; the commands are {', '.join(cli.COMMANDS)}",
         ),
         (["translate"], "missing: --run (bahdanau translate --help)"),
         (["translate", "--rum", "x"], "no option --rum; did you mean --run?"),

@@ -31,7 +31,7 @@ def normalization(name):
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
-def _find(lattice, alpha, rules, beam_size, n_best, ranking, shrink=False):
+def _program(lattice, alpha, rules, beam_size, n_best, ranking, shrink):
     step, start = lattice.looking(alpha)
     return search.beam(
         step,
@@ -44,6 +44,10 @@ def _find(lattice, alpha, rules, beam_size, n_best, ranking, shrink=False):
         shrink=shrink,
         words=jnp.asarray(WORDS),
     )
+
+
+def _find(lattice, alpha, rules, beam_size, n_best, ranking, shrink=False):
+    return jax.device_get(_program(lattice, alpha, rules, beam_size, n_best, ranking, shrink))
 
 
 def world(seed):

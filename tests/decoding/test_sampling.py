@@ -22,6 +22,11 @@ def _sample(lattice, keys, limits, samples, options=()):
     return sample(step, start, Rules(limits), 7, samples, keys, **dict(options))
 
 
+@jax.jit
+def _greedy(lattice, limits):
+    return search.beam(lattice.step, lattice.start(), Rules(limits), 7, 1)
+
+
 def draw(lattice, keys, limits, samples, **options):
     found = _sample(lattice, keys, limits, samples, tuple(options.items()))
     return jax.tree.map(np.asarray, found)
@@ -90,7 +95,7 @@ def test_frequencies_are_the_probabilities(options):
 def test_samples_of_the_likeliest_word_alone_are_greedy(options):
     lattice = oracle.random(8)
     found = draw(lattice, jax.random.split(jax.random.key(4), 4), LIMITS, 2, **options)
-    greedy = jax.jit(lambda: search.beam(lattice.step, lattice.start(), Rules(LIMITS), 7, 1))()
+    greedy = _greedy(lattice, LIMITS)
     for k in range(2):
         np.testing.assert_array_equal(found.tokens[:, k], greedy.tokens[:, 0])
         np.testing.assert_allclose(found.score[:, k], greedy.score[:, 0], rtol=1e-5)

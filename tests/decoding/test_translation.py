@@ -36,8 +36,9 @@ MODELS = {
     "luong": ModelConfig(**SIZES, order="luong", attention="general"),
     "rnnencdec": ModelConfig(**SIZES, order="groundhog", attention="none"),
 }
-DECODING = DecodingConfig(beam_size=3, batch_size=8, max_ratio=2.0)
 LINES = ["a b c", "", "g", "f e d c b a", "a x a", "d d", "b c d e", "g g g g g", "x"]
+# All lines are a batch, of one program; other sizes of batches have tests of their own.
+DECODING = DecodingConfig(beam_size=3, batch_size=len(LINES), max_ratio=2.0)
 
 
 def weights(config, eos: float = 2.0, unk: float = 0.0):
@@ -155,20 +156,34 @@ def test_rounded_products_are_searched_and_forced_alike():
     assert np.abs(ours - forced["bfloat16"]).sum() < np.abs(ours - forced["model"]).sum() / 4
 
 
-SCALES = [
-    {"length_normalization": "average"},
-    {"length_normalization": "wu", "alpha": 1.0, "coverage": 0.4},
-    {"coverage": 1.5, "min_ratio": 1.0},
-]
+SCALES = {
+    "average": {"length_normalization": "average"},
+    "wu and coverage": {"length_normalization": "wu", "alpha": 1.0, "coverage": 0.4},
+    "coverage and a least length": {"coverage": 1.5, "min_ratio": 1.0},
+}
+# Every scale with a model, and every model with a scale.
+SCALED = {("paper", scale) for scale in SCALES} | {
+    ("groundhog", "wu and coverage"),
+    ("luong", "average"),
+    ("rnnencdec", "coverage and a least length"),
+}
 
 
-@pytest.mark.parametrize("settings", SCALES)
-def test_scores_of_every_scale_are_those_of_forced_decoding(world, settings):
+@pytest.mark.parametrize(
+    ("world", "scale"),
+    [
+        pytest.param(*case, marks=() if case in SCALED else pytest.mark.slow)
+        for case in itertools.product(MODELS, SCALES)
+    ],
+    indirect=["world"],
+)
+def test_scores_of_every_scale_are_those_of_forced_decoding(world, scale):
+    settings = SCALES[scale]
     found = translated(*world, LINES, 2, **settings)
     pairs = [(x, h) for x, each in zip(LINES, found, strict=True) for h in each if h.finished]
-    scale = dataclasses.replace(DECODING, **settings)
+    decoding = dataclasses.replace(DECODING, **settings)
     texts = [h.text for _, h in pairs]
-    forced = score(*world, CODECS, scale, [x for x, _ in pairs], texts)
+    forced = score(*world, CODECS, decoding, [x for x, _ in pairs], texts)
     assert forced
     for (_, ours), theirs in zip(pairs, forced, strict=True):
         assert ours.tokens == theirs.tokens
@@ -184,8 +199,8 @@ def test_a_least_length_is_kept(world):
 
 def test_translations_begin_with_their_prefix(world):
     prefixes = ["p q", "", "r", "s s s", "", "u", "q", "", "t t"]
-    free = translated(*world, LINES, 2)
-    begun = translate(*world, CODECS, DECODING, LINES, 2, prefixes)
+    free = translated(*world, LINES, 3)
+    begun = translate(*world, CODECS, DECODING, LINES, 3, prefixes)
     for prefix, ours, was in zip(prefixes, begun, free, strict=True):
         if prefix:
             for h in ours:
@@ -195,8 +210,8 @@ def test_translations_begin_with_their_prefix(world):
             assert_same(ours, was)
     # What search finds by itself, it finds again where its beginning is given.
     whole = [h.text if h.finished else "" for (h, *_) in free]
-    again = translate(*world, CODECS, DECODING, LINES, 1, whole)
-    for (h,), (was, *_) in zip(again, free, strict=True):
+    again = translate(*world, CODECS, DECODING, LINES, 3, whole)
+    for (h, *_), (was, *_) in zip(again, free, strict=True):
         if was.finished:
             assert h.tokens[: len(was.tokens) - 1] == was.tokens[:-1]
     with pytest.raises(ValueError, match="9 lines but 1 prefixes"):

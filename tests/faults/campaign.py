@@ -20,11 +20,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import quick
 from tests.faults.machine import Machine
 from tests.faults.rounds import DAMAGES, KILLED, Round, undisturbed
 
-# Compiled once for all runs, and quickly: what is tested is not their speed.
-QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 # Neither a kill nor a damaged file.
 OTHERS = (
     *("two_trainers", "full_disk", "filling_disk", "read_only"),
@@ -103,7 +102,7 @@ def main() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", f"{scratch}/cache")
-        os.environ.setdefault("XLA_FLAGS", QUICK)
+        os.environ.setdefault("XLA_FLAGS", quick.XLA_FLAGS)
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
         made = campaign(Path(scratch), asked.kills, asked.damages, asked.others, asked.seed)
     for what, count in sorted(made.counts.items()):

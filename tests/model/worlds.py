@@ -17,15 +17,10 @@ from bahdanau_jax.config import PRESETS, ModelConfig
 from bahdanau_jax.model import Seq2Seq, encode, teacher_forced
 from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.model.memory import Memory
+from tests import quick
 
-# Compiled code that runs once: what a test pays for is the compilation.
-QUICK = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-}
-if jax.__version_info__ < (0, 11):  # later compilers do not know the option, and refuse it
-    QUICK["xla_cpu_use_fusion_emitters"] = False
-compiled = functools.partial(jax.jit, compiler_options=QUICK)
+# Compiled code that runs once, quick also where XLA_FLAGS are others.
+compiled = functools.partial(jax.jit, compiler_options=quick.OPTIONS)
 
 SIZES = dict(
     source_vocabulary=23,

@@ -15,7 +15,7 @@ import pytest
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer
-from bahdanau_jax.training import loop, monitor
+from bahdanau_jax.training import monitor
 from tests.training import toy
 
 
@@ -191,7 +191,7 @@ def poisoned(start: int):
 
 
 def test_divergence_stops_the_run(step, tmp_path):
-    with pytest.raises(loop.Diverged, match="not finite 3 times in a row, up to step 9"):
+    with pytest.raises(training.Diverged, match="not finite 3 times in a row, up to step 9"):
         toy.train(tmp_path, step, next_batches=poisoned, max_nonfinite=3, evaluate=None)
     checkpoints = Checkpointer(tmp_path / "checkpoints")
     state = checkpoints.restore(toy.parts()[0])

@@ -13,6 +13,7 @@ import pytest
 from bahdanau_jax import training
 from bahdanau_jax.run_folder import METRICS, lock
 from bahdanau_jax.training.monitor import TIMES, Monitor, cut
+from bahdanau_jax.training.step import StepSums
 
 SUMS = {
     "loss": 30.0,
@@ -26,6 +27,10 @@ SUMS = {
     "positions": 25.0,
     "skipped": 0.0,
 }
+
+
+def test_the_sums_are_those_of_an_update():
+    assert set(SUMS) == set(StepSums._fields) - {"nonfinite"}
 
 
 def lines(workdir: Path) -> list[dict]:

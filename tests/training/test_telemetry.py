@@ -10,6 +10,7 @@ import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.config import OptimizerConfig
+from bahdanau_jax.training import optimizer, telemetry
 from bahdanau_jax.training.optimizer import make
 from bahdanau_jax.training.step import init_state, train_step
 from tests.training import toy
@@ -106,6 +107,10 @@ def test_the_warning(change, line, warns):
         assert "optimizer.epsilon to 1e-10 or less" in found and "\n" not in found
 
 
+def test_every_optimizer_of_the_table_has_a_reading():
+    assert set(telemetry.READINGS) == set(optimizer.OPTIMIZERS)
+
+
 def test_an_unknown_optimizer():
-    with pytest.raises(ValueError, match="no optimizer.name 'sgd'; known: adadelta, adam"):
-        training.Telemetry(OptimizerConfig(name="sgd"), STEPS)
+    with pytest.raises(ValueError, match="no optimizer.name 'nonsense'; known: adadelta, adam"):
+        training.Telemetry(OptimizerConfig(name="nonsense"), STEPS)

@@ -17,7 +17,7 @@ from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.run_folder import RECORD
-from bahdanau_jax.training import loop, nonfinite_batch, run_record
+from bahdanau_jax.training import nonfinite_batch, run_record
 from bahdanau_jax.training.compile_log import CACHE_HIT, COMPILED, CompileLog
 from tests.training import toy
 
@@ -153,7 +153,7 @@ def poisoned(start: int):
 
 
 def test_the_batch_of_a_divergence_is_kept(step, tmp_path):
-    with pytest.raises(loop.Diverged) as diverged:
+    with pytest.raises(training.Diverged) as diverged:
         toy.train(tmp_path, step, next_batches=poisoned, max_nonfinite=3, evaluate=None)
     path = tmp_path / "nonfinite-9.npz"
     assert f"up to step 9, whose batch is saved in {path}: lower" in str(diverged.value)

@@ -96,17 +96,20 @@ def train(workdir: Path, step_fn, config: TrainingConfig = CONFIG, evaluate=scor
     kwargs.pop("wrap", None)
     try:
         state = checkpoints.restore(state) or state
+        monitor = training.Monitor(workdir, config.steps, log_every=config.log_every, epoch_steps=6)
+        phases = training.OneRun(
+            evaluate,
+            checkpoints,
+            monitor,
+            config,
+            config.steps,
+            **{name: kwargs.pop(name) for name in ("max_nonfinite", "telemetry") if name in kwargs},
+        )
         return training.run(
             state,
-            steps=config.steps,
+            phases=phases,
             next_batches=kwargs.pop("next_batches", batches)(int(state.step)),
             step_fn=step_fn,
-            evaluate=evaluate,
-            checkpointer=checkpoints,
-            monitor=training.Monitor(
-                workdir, config.steps, log_every=config.log_every, epoch_steps=6
-            ),
-            config=config,
             **kwargs,
         )
     finally:

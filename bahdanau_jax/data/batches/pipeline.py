@@ -1,6 +1,6 @@
 """Planned batches as padded arrays, which a thread makes ahead of the consumer."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -49,24 +49,41 @@ def _rectangle(
 
 
 class _Steps:
-    """A random-access source for Grain: item i is the batch of step i."""
+    """A random-access source for Grain: item i is the batch of step i.
 
-    def __init__(self, pairs: Pairs, plan: Plan, process: int, processes: int, multiple: int):
-        self._pairs, self._plan, self._share = pairs, plan, (process, processes)
-        self._multiple = multiple
+    Several plans give batches with an axis for them in front, padded to the largest one.
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        plans: Plan | Sequence[Plan],
+        process: int,
+        processes: int,
+        multiple: int,
+    ):
+        self._pairs, self._share, self._multiple = pairs, (process, processes), multiple
+        self._is_one = isinstance(plans, Plan)
+        self._plans = [plans] if isinstance(plans, Plan) else list(plans)
 
     def __len__(self) -> int:
         return ENDLESS
 
+    def planned(self, index: int) -> list[Planned]:
+        """The batches of a step, with the same shape and height for all plans."""
+        planned = [plan.at(int(index)) for plan in self._plans]
+        source, target = (max(each.shape[side] for each in planned) for side in (0, 1))
+        height = -(-max(each.height for each in planned) // self._multiple) * self._multiple
+        return [Planned(each.rows, (source, target), height) for each in planned]
+
     def __getitem__(self, index: int) -> Batch:
-        planned = self._plan.at(int(index))
-        height = -(-planned.height // self._multiple) * self._multiple
-        return lay_out(self._pairs, planned._replace(height=height), *self._share)
+        batches = [lay_out(self._pairs, each, *self._share) for each in self.planned(index)]
+        return batches[0] if self._is_one else Batch(*map(np.stack, zip(*batches, strict=True)))
 
 
 def train_batches(
     store: Pairs,
-    plan: Plan,
+    plan: Plan | Sequence[Plan],
     start_step: int = 0,
     process: int = 0,
     processes: int = 1,
@@ -75,7 +92,8 @@ def train_batches(
     """Endless batches from a step on; each of several processes gets its share of every batch.
 
     The batch of a step depends neither on `start_step` nor on the number of processes. Filler rows
-    make the height of every batch a multiple of `multiple`, so that devices can share it.
+    make the height of every batch a multiple of `multiple`, so that devices can share it. Several
+    plans give the batches of all of them, stacked along a new first axis.
 
     >>> batches = train_batches(store, Plan(store.lengths, config, seed=1), start_step=300)
     >>> next(batches).source.shape
@@ -91,12 +109,12 @@ def train_batches(
 
 
 def each_shape(
-    store: Pairs, plan: Plan, steps: Iterable[int], multiple: int = 1
+    store: Pairs, plan: Plan | Sequence[Plan], steps: Iterable[int], multiple: int = 1
 ) -> Iterator[Batch]:
     """The first batch of each padded shape among these steps, in their order."""
     seen, batches = set(), _Steps(store, plan, 0, 1, multiple)
     for step in steps:
-        shape = plan.at(step)[1:]
+        shape = batches.planned(step)[0][1:]
         if shape not in seen:
             seen.add(shape)
             yield batches[step]

@@ -38,7 +38,7 @@ def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.
     if folder.exists():
         raise FileExistsError(f"{folder} exists already: choose another version, or delete it")
     specs = {"train": config.train, "validation": config.dev, "test": config.test}
-    from bahdanau_jax.data.sources.parallel_text import ParallelText
+    from bahdanau_jax.data.sources.tfds_writer import ParallelText
 
     builder = ParallelText(
         data_dir=Path(data_dir).expanduser(),

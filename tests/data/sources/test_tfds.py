@@ -31,7 +31,7 @@ PAIRS = [(f"word {n}", f"mot {n} œ") for n in range(23)]
 
 def write(data_dir: Path, name="letters", **splits) -> Path:
     """A dataset of these pairs, through the builder that `write_tfds` uses."""
-    from bahdanau_jax.data.sources.parallel_text import ParallelText
+    from bahdanau_jax.data.sources.tfds_writer import ParallelText
 
     builder = ParallelText(
         data_dir=data_dir,
@@ -48,10 +48,10 @@ def write(data_dir: Path, name="letters", **splits) -> Path:
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory):
     """A dataset of three shards, two splits and both sides' languages."""
-    from bahdanau_jax.data.sources import parallel_text
+    from bahdanau_jax.data.sources import tfds_writer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_text, "SHARD_PAIRS", 10)
+        patch.setattr(tfds_writer, "SHARD_PAIRS", 10)
         return write(tmp_path_factory.mktemp("letters"), train=PAIRS, test=PAIRS[:2])
 
 
@@ -105,10 +105,10 @@ def test_others_read_it_with_tfds_alone(letters):
 )
 @settings(max_examples=20)
 def test_any_text_comes_back_in_order(tmp_path_factory, texts, shard, chunk):
-    from bahdanau_jax.data.sources import parallel_text
+    from bahdanau_jax.data.sources import tfds_writer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel_text, "SHARD_PAIRS", shard)
+        patch.setattr(tfds_writer, "SHARD_PAIRS", shard)
         patch.setattr(tfds, "CHUNK", chunk)
         folder = write(tmp_path_factory.mktemp("any"), train=texts)
         assert read(str(folder)) == texts

@@ -1,0 +1,176 @@
+"""The runs of one cell of a sweep: their folders, their training, their scores."""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from bahdanau_jax import model, run, run_folder
+from bahdanau_jax.atomic import write_text
+from bahdanau_jax.config import Config
+from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
+from bahdanau_jax.reporting import PLAIN, Reporter
+from bahdanau_jax.resuming import updates_made
+from bahdanau_jax.training import AS_IF_ALONE
+
+log = logging.getLogger(__name__)
+
+SCORES = "sweep_scores.json"  # in a run folder
+TRANSLATIONS = "translations.txt"  # of the test pairs, in a run folder
+DATA = "data"  # the folder of prepared data in that of a sweep
+TOGETHER = 2_000_000  # parameters of a model, up to which its seeds train in one program
+# Errors of a run that leave the other runs alone.
+FAILURES = (ValueError, OSError, MemoryError, FloatingPointError)
+
+
+class CellRuns:
+    """The runs of one cell, an ordinary run folder each: WORKDIR/CELL/seed-N.
+
+    `groups` are the seeds that train in one program, if they do. A group that was interrupted goes
+    on as the same group, so that its results stay the same. `failed` has the error of each run that
+    failed, by "CELL/seed-N".
+    """
+
+    def __init__(
+        self,
+        workdir: Path,
+        name: str,
+        config: Config,
+        groups: Sequence[Sequence[int]],
+        order: str = AS_IF_ALONE,
+        settings: Settings = DEFAULTS,
+        tests: Mapping[str, str] = MappingProxyType({}),
+        reporter: Reporter = PLAIN,
+    ):
+        self.workdir, self.name, self.config, self.groups = workdir, name, config, groups
+        self.order, self.settings, self.tests = order, settings, tests
+        self.reporter = reporter
+        self.failed: dict[str, str] = {}
+
+    def folder(self, seed: int) -> Path:
+        return self.workdir / self.name / f"seed-{seed}"
+
+    def _config(self, seed: int) -> Config:
+        training = dataclasses.replace(self.config.training, seed=seed)
+        return dataclasses.replace(self.config, training=training)
+
+    def _fail(self, seed: int, error: BaseException) -> None:
+        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+        self.failed[f"{self.name}/seed-{seed}"] = text
+        log.warning("%s failed: %s", self.folder(seed), text)
+
+    def train(self, together: bool | None = None) -> None:
+        """Train the runs that are not complete. `together`: see `sweep`."""
+        for group in self.groups:
+            steps = self.config.training.steps
+            missing = [seed for seed in group if updates_made(self.folder(seed)) < steps]
+            if not missing:
+                continue
+            try:
+                vocabulary = self._share_data(group)
+                in_one = self._is_small(vocabulary) if together is None else together
+            except FAILURES as error:
+                for seed in missing:
+                    self._fail(seed, error)
+                continue
+            if in_one and len(group) > 1:
+                self._train_together(group)
+            else:
+                for seed in missing:
+                    self._train(seed)
+
+    def _train(self, seed: int) -> None:
+        try:
+            run.train(self._config(seed), self.folder(seed), reporter=self.reporter)
+        except FAILURES as error:
+            self._fail(seed, error)
+
+    def _train_together(self, group: Sequence[int]) -> None:
+        configs, folders = map(self._config, group), map(self.folder, group)
+        failed: Mapping[int, BaseException]
+        try:
+            failed = run.train_together([*configs], [*folders], self.order, self.reporter)
+        except FAILURES as error:
+            failed = dict.fromkeys(range(len(group)), error)
+        for index, error in failed.items():
+            self._fail(group[index], error)
+
+    def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
+        sizes = {f"{side}_vocabulary": size for side, size in vocabulary.items()}
+        shapes = model.shapes(dataclasses.replace(self.config.model, **sizes))
+        return model.count(shapes) <= TOGETHER and not self.config.training.patience
+
+    def _share_data(self, seeds: Sequence[int]) -> Mapping[str, int]:
+        """Prepare the data once for all cells that use it, and link its files into new run folders.
+
+        Returns the number of entries of each vocabulary.
+        """
+        text = json.dumps(dataclasses.asdict(self.config.data), sort_keys=True)
+        shared = self.workdir / DATA / hashlib.sha256(text.encode()).hexdigest()[:12]
+        statistics = run.prepare(self.config, shared, self.reporter.stage)
+        for seed in seeds:
+            own = self.folder(seed)
+            if not (own / run_folder.CONFIG).exists():
+                for part in (run_folder.VOCABULARY, run_folder.STORE):
+                    shutil.rmtree(own / part, ignore_errors=True)
+                    shutil.copytree(shared / part, own / part, copy_function=_link)
+        return statistics["vocabulary"]
+
+    def score(self) -> dict[int, dict[str, Any]]:
+        """The scores of every run that is complete, from its folder or computed now."""
+        scores = {}
+        for seed in (seed for group in self.groups for seed in group):
+            if f"{self.name}/seed-{seed}" not in self.failed:
+                try:
+                    scores[seed] = self._scored(self.folder(seed))
+                except FAILURES as error:
+                    self._fail(seed, error)
+        return scores
+
+    def _scored(self, folder: Path) -> dict[str, Any]:
+        path = folder / SCORES
+        settings = json.loads(
+            json.dumps(
+                {
+                    "steps": self.config.training.steps,
+                    "tests": [self.config.data.test, dict(self.tests)],
+                    **dataclasses.asdict(self.settings),
+                }
+            )
+        )
+        try:
+            before = parse_json(path.read_text(encoding="utf-8"))
+            if before["settings"] == settings:
+                return before["scores"]
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        trained = run.load(folder, trust_code=True)  # the caller's own configuration
+        evaluated = evaluate_test_pairs(trained, self.settings, self.reporter)[0]
+        write_text(folder / TRANSLATIONS, "".join(f"{text}\n" for text in evaluated.texts))
+        scores = evaluated.scores
+        if self.tests:
+            scores |= {"tests": {n: self._further(trained, at) for n, at in self.tests.items()}}
+        write_text(path, as_json({"settings": settings, "scores": scores}))
+        return parse_json(path.read_text(encoding="utf-8"))["scores"]
+
+    def _further(self, trained: run.Run, address: str) -> dict[str, Any]:
+        """The scores of further test pairs."""
+        settings = dataclasses.replace(trained.config.data, test=address)
+        config = dataclasses.replace(trained.config, data=settings)
+        trained = dataclasses.replace(trained, config=config)
+        return evaluate_test_pairs(trained, self.settings, self.reporter)[0].scores
+
+
+def _link(source: str, target: str) -> None:
+    """Share a file by a hard link, or copy it where the file system has none."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

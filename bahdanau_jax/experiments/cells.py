@@ -1,0 +1,83 @@
+"""The cells of a sweep: configurations that differ in named settings."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bahdanau_jax.config import Config
+from bahdanau_jax.names import did_you_mean
+
+Cells = Mapping[str, Config]  # by the name of the cell's folder
+
+
+def product(config: Config, vary: Mapping[str, Sequence[Any]]) -> dict[str, Config]:
+    """Every combination of the values of the fields in `vary`, the last field varying fastest.
+
+    A field is a dotted name such as "model.order". Its values are of the field's type, or text of
+    one. Without fields, there is one cell. Raises ValueError for an unknown field, for a value of
+    another type, and for one that is given twice.
+
+    >>> list(product(config, {"model.order": ["paper", "luong"], "model.hidden_size": ["64"]}))
+    ['order=paper,hidden_size=64', 'order=luong,hidden_size=64']
+    """
+    if "training.seed" in vary:
+        raise ValueError("training.seed varies in every sweep: set --seeds and --training.seed")
+    for field, values in vary.items():
+        if repeated := [value for i, value in enumerate(values) if value in values[:i]]:
+            raise ValueError(f"--vary {field} has {repeated[0]!r} twice")
+        if not values:
+            raise ValueError(f"--vary {field} has no value: write --vary {field}=VALUE,VALUE")
+    cells = {}
+    for values in itertools.product(*vary.values()):
+        settings = dict(zip(vary, values, strict=True))
+        cell = config
+        for field, value in settings.items():
+            cell = with_field(cell, field, value)
+        folder = name(settings)
+        if folder in cells:  # values that differ only in characters that no folder's name has
+            folder = f"{folder}~{len(cells) + 1}"
+        cells[folder] = cell
+    return cells
+
+
+def name(settings: Mapping[str, Any]) -> str:
+    """The name of a cell, which can be that of a folder.
+
+    >>> name({"model.order": "paper", "data.train": "text:a/b.en"})
+    'order=paper,train=text_a_b.en'
+    """
+    parts = (f"{field.rpartition('.')[2]}={value}" for field, value in settings.items())
+    return re.sub(r"[^\w=.,+-]", "_", ",".join(parts)) or "all"
+
+
+def with_field(config: Config, field: str, value: Any) -> Config:
+    """The configuration with another value of a field. Raises ValueError as `product` does."""
+    fields = {
+        f"{section.name}.{leaf.name}"
+        for section in dataclasses.fields(config)
+        for leaf in dataclasses.fields(getattr(config, section.name))
+    }
+    field = field.replace("-", "_")
+    if field not in fields:
+        hint = did_you_mean(field, sorted(fields), "see bahdanau train --help")
+        raise ValueError(f"no field {field}; {hint}")
+    section, leaf = field.split(".")
+    settings = getattr(config, section)
+    typed = _typed(field, value, getattr(settings, leaf))
+    return dataclasses.replace(config, **{section: dataclasses.replace(settings, **{leaf: typed})})
+
+
+def _typed(field: str, value: Any, default: Any) -> Any:
+    kind = type(default)
+    if type(value) is kind:
+        return value
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[str(value).lower()]
+        if kind is int and isinstance(value, float):
+            raise ValueError
+        return kind(value)
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{field} should be {kind.__name__}, not {value!r}") from None

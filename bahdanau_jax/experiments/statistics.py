@@ -1,0 +1,82 @@
+"""Scores over seeds: their mean, spread and confidence interval, and paired tests between cells.
+
+R seeds. Every test pairs the runs of two cells by their seed.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+CONFIDENCE = 0.95
+EXACT = 12  # up to so many seeds, a test goes through all 2^R signs
+DRAWS = 1 << 14  # signs that are drawn where there are more seeds
+
+
+class Summary(NamedTuple):
+    """A score over seeds; the interval is that of the mean, by Student's t."""
+
+    mean: float
+    spread: float  # the standard deviation of the seeds, with R - 1; NaN for one seed
+    low: float
+    high: float
+    seeds: int
+
+
+class Paired(NamedTuple):
+    """The differences of two cells, seed by seed."""
+
+    difference: float  # the mean of first - second
+    low: float
+    high: float
+    p: float  # two-sided, by the permutation of signs
+    seeds: int
+
+
+def summarize(scores: Sequence[float]) -> Summary:
+    """Summarise the scores of some seeds. Raises ValueError where there are none.
+
+    >>> summarize([1.0, 2.0, 3.0])[:2]
+    (2.0, 1.0)
+    """
+    values = np.asarray(scores, np.float64)
+    if not values.size:
+        raise ValueError("there are no scores to summarise")
+    mean, count = float(values.mean()), len(values)
+    spread = float(values.std(ddof=1)) if count > 1 else math.nan
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread / math.sqrt(count)
+    reach = reach if count > 1 else math.nan
+    return Summary(mean, spread, mean - reach, mean + reach, count)
+
+
+def compare(first: Sequence[float], second: Sequence[float]) -> Paired:
+    """Compare two cells by the scores of the same seeds, in the same order.
+
+    The p-value is the share of sign permutations of the differences whose mean is at least as far
+    from 0 (Fisher 1935). With R seeds it is at least 2^(1 - R). Raises ValueError for different
+    numbers of scores.
+
+    >>> compare([3.0, 4.0, 5.0], [1.0, 2.0, 2.0])[0::3]
+    (2.3333333333333335, 0.25)
+    """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} scores but {len(second)}: there should be as many of each")
+    differences = np.asarray(first, np.float64) - np.asarray(second, np.float64)
+    summary = summarize(differences.tolist())
+    return Paired(summary.mean, summary.low, summary.high, _p_value(differences), len(differences))
+
+
+def _p_value(differences: Float[np.ndarray, " R"]) -> float:
+    count = len(differences)
+    if count <= EXACT:
+        signs = np.array(list(itertools.product((1, -1), repeat=count)), np.float64)
+    else:
+        drawn = np.random.default_rng(0).integers(2, size=(DRAWS - 1, count))
+        signs = np.concatenate([np.ones((1, count)), 1 - 2.0 * drawn])  # the observed one counts
+    means = np.abs(signs @ differences)
+    observed = abs(float(differences.sum()))
+    return float((means >= observed * (1 - 1e-12) - 1e-300).mean())

@@ -1,0 +1,104 @@
+"""All score functions on three corpora: quality, alignment, speed and memory."""
+
+import statistics
+from types import MappingProxyType
+
+import jax
+
+from bahdanau_jax import data, model, run, training
+from bahdanau_jax.configurations import configuration
+from bahdanau_jax.experiments.cells import Cells
+from bahdanau_jax.experiments.suites.suite import (
+    Outcome,
+    Request,
+    Suite,
+    shortened,
+    with_model,
+    with_pairs,
+)
+from bahdanau_jax.report import Section, Table, number
+
+CORPORA = {"reverse": "exact", "primes": "PSA", "quickstart": "BLEU"}  # and the main score of each
+DECIMALS = {"exact": 3, "PSA": 3, "BLEU": 1}
+
+
+def cells(request: Request) -> Cells:
+    made = {}
+    for corpus in CORPORA:
+        base = configuration(corpus)
+        if request.quick or request.steps:
+            base = shortened(base, request.steps or 30)
+        if request.quick:
+            base = with_model(base, hidden_size=16, alignment_size=16, embedding_size=16)
+            base = with_pairs(base, train=1000, dev=20, test=20)
+        for score in model.attention.SCORES:
+            made[f"{corpus}-{score}"] = with_model(base, attention=score)
+    return made
+
+
+def sections(outcome: Outcome) -> list[Section]:
+    tables = []
+    for corpus, metric in CORPORA.items():
+        rows = []
+        for score in model.attention.SCORES:
+            cell = f"{corpus}-{score}"
+            main, aer = (outcome.results.summary(cell, name) for name in (metric, "AER"))
+            rows.append(
+                (
+                    score,
+                    number(main.mean if main else None, f".{DECIMALS[metric]}f"),
+                    number(aer.mean if aer else None, ".3f"),
+                    number(_words_per_second(outcome, cell), ",.0f"),
+                    number(_memory(outcome, cell), ",.0f"),
+                )
+            )
+        header = (corpus, metric, "AER", "target words/s", "MiB of an update")
+        tables.append(Table(header, rows))
+    text = (
+        "Means over the seeds. Speed is the median over a run of the seeds that train together, "
+        "all seeds counted. Memory is what the compiler plans for the update of one seed with the "
+        "largest batch: parameters, accumulators and temporary arrays."
+    )
+    return [Section("Score functions", text, tuple(tables))]
+
+
+def _words_per_second(outcome: Outcome, cell: str) -> float | None:
+    rates = []
+    for seed in outcome.results.scores[cell]:
+        lines = training.read_metrics(outcome.workdir / cell / f"seed-{seed}")
+        own = [line["words_per_second"] for line in lines if line.get("words_per_second")]
+        rates.append(statistics.median(own) if own else 0.0)
+    return sum(rates) if rates else None
+
+
+def _memory(outcome: Outcome, cell: str) -> float | None:
+    """MiB of the compiled update of one seed with the largest batch of its plan."""
+    seeds = list(outcome.results.scores[cell])
+    if not seeds:
+        return None
+    folder = outcome.workdir / cell / f"seed-{seeds[0]}"
+    trained = run.load(folder, trust_code=True)
+    trainer = training.Trainer(trained.config)
+    prepared = data.prepare(trained.config.data, folder, trained=True)
+    plan = data.Plan.of(prepared.train, trained.config.data, seeds[0])
+    steps = range(min(plan.steps(), trained.config.training.steps))
+    batches = list(data.each_shape(prepared.train, plan, steps))
+    largest = max(batches, key=lambda batch: batch.source.size + batch.target.size)
+    state = jax.eval_shape(trainer.begin)
+    sizes = trainer.update.lower(state, trainer.backend.feed(largest)).compile().memory_analysis()
+    total = sizes.temp_size_in_bytes + sizes.argument_size_in_bytes
+    return total / 2**20
+
+
+SUITE = Suite(
+    title="Score functions",
+    text=(
+        "Every score function of attention on three corpora: reversing a list, keeping its primes, "
+        "and the built-in English-French corpus. All other settings are those of the shipped "
+        "configurations, which were chosen with the additive score."
+    ),
+    cells=cells,
+    sections=sections,
+    metrics=MappingProxyType({"exact": 3, "PSA": 3, "BLEU": 1, "AER": 3}),
+    seeds=2,
+)

@@ -1,0 +1,124 @@
+"""What a suite is: the cells of a sweep, and what to show of their scores."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bahdanau_jax.config import Config
+from bahdanau_jax.experiments import report, sweep
+from bahdanau_jax.experiments.cells import Cells
+from bahdanau_jax.experiments.results import Results
+from bahdanau_jax.report import DEFAULTS, Section, Settings
+from bahdanau_jax.reporting import PLAIN, Reporter
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks of a suite."""
+
+    quick: bool = False  # small models and few updates: it runs in minutes and proves nothing
+    seeds: int = 0  # seeds of each cell; 0: as many as the suite has by default
+    first_seed: int = 1
+    steps: int = 0  # updates of each run; 0: as many as the suite has by default
+    # For the suite "paper" alone:
+    train: str = ""  # training pairs, by address
+    dev: str = ""  # dev pairs, which choose checkpoints and are scored
+    test: str = ""  # further test pairs
+    longer_train: str = ""  # training pairs of a longer run of RNNsearch-50; "": `train`
+    longer_steps: int = 0  # its updates; 0: there is no such run
+    root: str = ""  # the folder of relative files
+    paper_size: bool = False  # the sizes and the recipe of the paper
+    compute_dtype: str = "bfloat16"  # of the smaller models
+
+
+class Outcome(NamedTuple):
+    """The runs of a suite, for its own sections."""
+
+    workdir: Path
+    cells: Cells
+    results: Results
+
+
+class Suite(NamedTuple):
+    """An experiment: its cells, and the sections of its report."""
+
+    title: str
+    text: str  # what it reproduces, in some sentences
+    cells: Callable[[Request], Cells]  # raises ValueError for requests that it cannot meet
+    sections: Callable[[Outcome], Sequence[Section]]  # shown before the table of all scores
+    metrics: Mapping[str, int]  # the scores of that table, with their decimals
+    seeds: int = 1  # of each cell
+    order: str = "shared"  # the data order of seeds that train together
+    settings: Settings = DEFAULTS
+    tests: Callable[[Request], Mapping[str, str]] = lambda request: {}  # further ones, by name
+    takes_corpora: bool = False  # whether it reads corpora of the user's own
+
+
+QUICK_SEEDS = 2
+
+
+def _corpora_options(request: Request) -> list[str]:
+    """The options of a suite with corpora of the user's own that are set."""
+    common = ("quick", "seeds", "first_seed", "steps")
+    fields = [field for field in dataclasses.fields(request) if field.name not in common]
+    return [field.name for field in fields if getattr(request, field.name) != field.default]
+
+
+def reproduce(
+    suite: Suite, workdir: Path, request: Request = Request(), reporter: Reporter = PLAIN
+) -> str:
+    """Run a suite in a folder, or go on with it; write its report, and return its summary.
+
+    Raises ValueError for faults of the request, before any training.
+
+    >>> print(reproduce(SUITES["ablations"], Path("runs/ablations"), Request(quick=True)))
+    """
+    if not suite.takes_corpora and (unread := _corpora_options(request)):
+        raise ValueError(f"--{unread[0].replace('_', '-')} is an option of the suite paper alone")
+    cells = suite.cells(request)
+    count = request.seeds or (min(QUICK_SEEDS, suite.seeds) if request.quick else suite.seeds)
+    seeds = range(request.first_seed, request.first_seed + count)
+    workdir = Path(workdir)
+    results = sweep.sweep(
+        cells,
+        workdir,
+        seeds,
+        order=suite.order,
+        settings=suite.settings,
+        tests=suite.tests(request),
+        reporter=reporter,
+    )
+    reporter.stage("drawing and writing the report")
+    parts = [Section("What this is", suite.text)]
+    if any(results.scores.values()):
+        parts += suite.sections(Outcome(workdir, cells, results))
+    title = f"{suite.title} (quick: it proves nothing)" if request.quick else suite.title
+    return report.write(workdir, results, cells, suite.metrics, title, parts)
+
+
+def shortened(config: Config, steps: int, every: int = 0) -> Config:
+    """The configuration with so many updates, evaluated and saved after each `every` of them.
+
+    With 0, this happens at the middle and at the end.
+    """
+    every = every or max(1, steps // 2)
+    training = dataclasses.replace(
+        config.training, steps=steps, evaluate_every=every, checkpoint_every=every, log_every=20
+    )
+    return dataclasses.replace(config, training=training)
+
+
+def with_pairs(config: Config, **pairs: int) -> Config:
+    """The configuration with so many pairs of its built-in corpora: train, dev, test."""
+    settings = {
+        split: re.sub(r"pairs=\d+", f"pairs={count}", getattr(config.data, split))
+        for split, count in pairs.items()
+    }
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, **settings))
+
+
+def with_model(config: Config, **settings: object) -> Config:
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, **settings))

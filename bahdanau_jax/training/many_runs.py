@@ -1,0 +1,210 @@
+"""Several runs that differ in their seeds and train by the same vmapped programs.
+
+Each run has its own folder, and writes there what it would write alone.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from bahdanau_jax import data
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.checkpoints import Checkpointer, Records
+from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
+from bahdanau_jax.run_folder import CHECKPOINTS
+from bahdanau_jax.training.interruption import Signals
+from bahdanau_jax.training.loop import run
+from bahdanau_jax.training.monitor import Monitor
+from bahdanau_jax.training.phases import Diverged, OneRun, Outcome, Pending
+from bahdanau_jax.training.precompilation import Ahead, once_a_shape
+from bahdanau_jax.training.run_record import append_record
+from bahdanau_jax.training.step import TrainState
+from bahdanau_jax.training.trainer import Evaluator, Trainer, evaluation
+from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, States, VmappedUpdate, row
+
+
+class ManyRuns:
+    """The phases of several runs, as `OneRun` is those of one run.
+
+    A run that diverges is left out from then on; `failed` has its error by the index of the run.
+    `groups` are those of the update, whose states and sums it gets.
+    """
+
+    def __init__(self, runs: Sequence[OneRun], groups: Sequence[Sequence[int]]):
+        self.runs, self.steps = list(runs), runs[0].steps
+        self._place = {i: (g, k) for g, group in enumerate(groups) for k, i in enumerate(group)}
+        self.failed: dict[int, Diverged] = {}
+
+    def _active(self) -> Iterator[tuple[int, OneRun]]:
+        return ((i, each) for i, each in enumerate(self.runs) if i not in self.failed)
+
+    def _member(self, states: States, index: int) -> TrainState:
+        group, place = self._place[index]
+        return row(states[group], place)
+
+    def step(self, state: States) -> int:
+        return int(state[0].step[0])
+
+    def start(self, step: int) -> None:
+        for each in self.runs:
+            each.start(step)
+
+    def check(self) -> None:
+        for each in self.runs:
+            each.check()
+
+    def due(self, step: int, interrupted: bool) -> bool:
+        return any(each.due(step, interrupted) for _, each in self._active())
+
+    def compiling(self, step: int, batch: Batch) -> None:
+        self.runs[0].compiling(step, batch)
+
+    def measure(self, step: int, state: States) -> dict[int, Any]:
+        return {
+            i: each.measure(step, self._member(state, i))
+            for i, each in self._active()
+            if each.measurement_due(step)
+        }
+
+    def write(self, step: int, pending: Pending) -> None:
+        sums, telemetry = jax.device_get((pending.sums, pending.telemetry))
+        for i, each in self._active():
+            own = jax.tree.map(lambda leaf, i=i: leaf[i], sums)
+            batch = pending.batch
+            if np.ndim(batch.weight) > 1:
+                batch = jax.tree.map(lambda leaf, i=i: leaf[i], batch)
+            try:
+                each.record(step, own, telemetry.get(i, {}), batch)
+            except Diverged as error:
+                self.failed[i] = error
+
+    def evaluate_when_due(self, step: int, state: States, signals: Signals) -> bool:
+        for i, each in self._active():
+            if each.evaluation_due(step):
+                with self._others_paused(each):
+                    if not each.evaluate_when_due(step, self._member(state, i), signals):
+                        return False
+        return True
+
+    def outcome(self, step: int, interrupted: bool) -> Outcome | None:
+        outcomes = {each.outcome(step, interrupted) for _, each in self._active()}
+        if not outcomes:
+            return Outcome.FINISHED  # none is left
+        return Outcome.INTERRUPTED if Outcome.INTERRUPTED in outcomes else outcomes.pop()
+
+    def save_when_due(self, step: int, state: States, outcome: Outcome | None) -> None:
+        for i, each in self._active():
+            if each.save_due(step, outcome):
+                with self._others_paused(each):
+                    each.save_when_due(step, self._member(state, i), outcome)
+
+    @contextlib.contextmanager
+    def _others_paused(self, own: OneRun) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for each in self.runs:
+                if each is not own:
+                    stack.enter_context(each.monitor.paused())
+            yield
+
+    def wait(self) -> None:
+        for each in self.runs:
+            each.wait()
+
+    def close(self) -> None:
+        with contextlib.ExitStack() as stack:
+            for each in self.runs:
+                stack.callback(each.close)
+
+
+def train_together(
+    trainers: Sequence[Trainer],
+    store: data.Store,
+    workdirs: Sequence[Path],
+    evaluators: Sequence[Evaluator] = (),
+    order: str = AS_IF_ALONE,
+    reporter: Reporter = PLAIN,
+) -> tuple[Outcome, dict[int, Diverged]]:
+    """Train several runs from their newest common checkpoint to the configured steps.
+
+    The configurations of the trainers differ in `training.seed` alone. With the order "alone",
+    every run gets the batches that it would get alone, padded to the largest of a step; with
+    "shared", all get those of the first seed, which is faster. `patience` and several processes are
+    not supported.
+
+    Returns the outcome, and the error of each run that diverged by its index.
+    """
+    config, settings = trainers[0].config, trainers[0].config.training
+    plans = [data.Plan.of(store, config.data, each.config.training.seed) for each in trainers]
+    first = plans[0]
+    plans = plans if order == AS_IF_ALONE else first
+    evaluate = evaluation(evaluators)
+    with contextlib.ExitStack() as stack:
+        runs = []
+        for index, (trainer, workdir) in enumerate(zip(trainers, workdirs, strict=True)):
+            checkpoints = Checkpointer(
+                workdir / CHECKPOINTS, settings.keep_checkpoints, Records.of(workdir)
+            )
+            stack.callback(checkpoints.close)
+            monitor = Monitor(
+                workdir,
+                settings.steps,
+                log_every=settings.log_every,
+                epoch_steps=first.steps(),
+                reporter=SILENT if index else reporter,
+            )
+            stack.callback(monitor.close)
+            max_nonfinite = config.optimizer.max_nonfinite
+            runs.append(
+                OneRun(
+                    evaluate,
+                    checkpoints,
+                    monitor,
+                    settings,
+                    settings.steps,
+                    max_nonfinite,
+                    trainer.telemetry,
+                )
+            )
+        states = _restored(trainers, [each.checkpointer for each in runs])
+        for trainer, workdir, state in zip(trainers, workdirs, states, strict=True):
+            append_record(workdir, trainer.config, int(state.step))
+        start = int(states[0].step)
+        update = stack.enter_context(
+            contextlib.closing(VmappedUpdate(trainers[0], len(trainers), order))
+        )
+        many, state = ManyRuns(runs, update.groups), update.place(states)
+        del states
+        batches = data.train_batches(store, plans, start, multiple=settings.accumulate)
+        steps = range(start, min(settings.steps, start + first.steps()))
+        examples = data.each_shape(store, plans, steps, settings.accumulate)
+        programs = stack.enter_context(
+            contextlib.closing(Ahead(update, state, examples, max(1, data.cores() // 2)))
+        )
+        outcome = run(
+            state,
+            phases=many,
+            next_batches=batches,
+            step_fn=programs,
+            ready=once_a_shape(programs.program),
+        )[1]
+        return outcome, many.failed
+
+
+def _restored(
+    trainers: Sequence[Trainer], checkpointers: Sequence[Checkpointer]
+) -> list[TrainState]:
+    """The states of all runs at the newest step at which every run has an intact checkpoint."""
+    fresh = [trainer.begin() for trainer in trainers]
+    common = set.intersection(*(set(each.steps()) for each in checkpointers))
+    for step in sorted(common, reverse=True):
+        states = [
+            each.restore_at(state, step) for each, state in zip(checkpointers, fresh, strict=True)
+        ]
+        intact = [state for state in states if state is not None]
+        if len(intact) == len(states):
+            return intact
+    return fresh

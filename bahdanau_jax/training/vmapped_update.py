@@ -1,0 +1,119 @@
+"""The update of several runs: groups of runs in vmapped programs that run at the same time.
+
+Each accelerator gets a group, and so does each core of a CPU, because a small update keeps only one
+core busy. The states of all groups are a tuple. That of a group of R runs has an axis of length R
+in front of every leaf.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bahdanau_jax import data
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.training.step import StepSums, TrainState, train_step
+from bahdanau_jax.training.trainer import Trainer
+
+AS_IF_ALONE = "alone"
+# The order of the data of several runs -> the axis of runs in their batches; None: they share it.
+DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({AS_IF_ALONE: 0, "shared": None})
+
+States = tuple[TrainState, ...]
+
+
+class VmappedUpdate:
+    """(states, batch) -> (states, sums of all runs); each call consumes the states.
+
+    It has the methods of a jitted function that `precompilation.Ahead` calls.
+
+    Args:
+        trainer: that of any of the runs, which differ in their seeds alone.
+        runs: their number.
+        order: a key of DATA_ORDERS. With "alone", every array of a batch has an axis of runs.
+    """
+
+    def __init__(self, trainer: Trainer, runs: int, order: str):
+        config = trainer.config
+        step = train_step(
+            trainer.loss,
+            trainer.optimizer,
+            config.optimizer,
+            accumulate=config.training.accumulate,
+        )
+        axis = DATA_ORDERS[order]
+        self._step: Any = jax.jit(jax.vmap(step, (0, axis)), donate_argnums=0)
+        self._has_own_batches = axis is not None
+        devices = jax.local_devices()
+        if len(devices) == 1 and devices[0].platform == "cpu":
+            devices = devices * data.cores()
+        count = min(len(devices), runs)
+        self.groups = [part.tolist() for part in np.array_split(np.arange(runs), count)]
+        self._devices = devices[:count]
+        self._threads = ThreadPoolExecutor(count, "update") if count > 1 else None
+
+    def place(self, states: Sequence[TrainState]) -> States:
+        """The states of single runs, stacked, on the devices of their groups."""
+        return tuple(
+            jax.device_put(
+                jax.tree.map(lambda *leaves: jnp.stack(leaves), *(states[i] for i in group)), device
+            )
+            for group, device in zip(self.groups, self._devices, strict=True)
+        )
+
+    def _batches(self, batch: Batch) -> list[Batch]:
+        if not self._has_own_batches:
+            return [batch] * len(self.groups)
+        return [
+            jax.tree.map(lambda leaf, group=group: leaf[group[0] : group[-1] + 1], batch)
+            for group in self.groups
+        ]
+
+    def lower(self, states: Any, batch: Batch) -> "_Lowered":
+        """Trace the program of every group."""
+        pairs = zip(states, self._batches(batch), strict=True)
+        return _Lowered(self, [self._step.lower(*pair) for pair in pairs])
+
+    def __call__(self, states: States, batch: Batch) -> tuple[States, StepSums]:
+        return self.run([self._step] * len(states), states, batch)
+
+    def run(self, programs: Sequence[Any], states: States, batch: Batch):
+        """Run the programs of all groups at the same time."""
+        jobs = programs, states, self._batches(batch)
+        if self._threads is None:
+            results = [program(*job) for program, *job in zip(*jobs, strict=True)]
+        else:
+            results = [*self._threads.map(_finished, *jobs)]
+        new, sums = zip(*results, strict=True)
+        if len(sums) == 1:  # the loop fetches them while the next update runs
+            return new, sums[0]
+        return new, jax.tree.map(lambda *parts: np.concatenate(parts), *jax.device_get(sums))
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown()
+
+
+def _finished(program: Any, *arguments: Any) -> Any:
+    return jax.block_until_ready(program(*arguments))
+
+
+class _Lowered:
+    """The traced programs of all groups."""
+
+    def __init__(self, update: VmappedUpdate, lowered: Sequence[Any]):
+        self._update, self._lowered = update, lowered
+
+    def compile(self) -> Any:
+        programs = [each.compile() for each in self._lowered]
+        return lambda states, batch: self._update.run(programs, states, batch)
+
+
+@jax.jit
+def row(state: TrainState, index: int) -> TrainState:
+    """The state of one run of a group."""
+    return jax.tree.map(lambda leaf: leaf[index], state)

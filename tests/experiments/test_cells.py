@@ -1,0 +1,54 @@
+"""Combinations of settings, and what is refused before any work."""
+
+import pytest
+
+from bahdanau_jax.config import Config
+from bahdanau_jax.experiments import cells
+
+
+def test_every_combination_in_order():
+    found = cells.product(
+        Config(), {"model.order": ["paper", "luong"], "model.gate_bias": ["true", "False"]}
+    )
+    assert list(found) == [
+        "order=paper,gate_bias=true",
+        "order=paper,gate_bias=False",
+        "order=luong,gate_bias=true",
+        "order=luong,gate_bias=False",
+    ]
+    last = found["order=luong,gate_bias=False"].model
+    assert last.order == "luong" and last.gate_bias is False
+
+
+def test_values_have_the_type_of_the_field():
+    found = cells.product(
+        Config(), {"model.hidden-size": ["8"], "optimizer.learning_rate": ["1e-3"]}
+    )
+    (only,) = found.values()
+    assert only.model.hidden_size == 8 and only.optimizer.learning_rate == 1e-3
+    assert cells.product(Config(), {}) == {"all": Config()}
+
+
+@pytest.mark.parametrize(
+    "vary, said",
+    [
+        ({"model.ordr": ["paper"]}, "no field model.ordr; did you mean model.order?"),
+        ({"order": ["paper"]}, "no field order; did you mean model.order?"),
+        ({"model.hidden_size": ["many"]}, "model.hidden_size should be int, not 'many'"),
+        ({"model.gate_bias": ["1"]}, "model.gate_bias should be bool, not '1'"),
+        ({"model.hidden_size": [1.5]}, "model.hidden_size should be int, not 1.5"),
+        ({"model.order": []}, "has no value"),
+        ({"model.order": ["paper", "paper"]}, "has 'paper' twice"),
+        ({"training.seed": ["1"]}, "training.seed varies in every sweep"),
+    ],
+)
+def test_faults_in_one_line(vary, said):
+    with pytest.raises(ValueError, match="^[^\n]+$") as fault:
+        cells.product(Config(), vary)
+    assert said in str(fault.value)
+
+
+def test_folders_of_cells_are_different():
+    values = ["text:a/b.en,a/b.fr", "text:a_b.en,a_b.fr"]
+    found = cells.product(Config(), {"data.train": values})
+    assert len(found) == 2 and not any("/" in name or ":" in name for name in found)

@@ -1,0 +1,62 @@
+"""Scores over seeds, by hand and by enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bahdanau_jax.experiments import statistics
+
+SCORES = st.floats(-100, 100).map(lambda x: round(x, 3))
+
+
+def test_a_summary_by_hand():
+    """Student's t with two degrees of freedom: 4.302653 of the standard error, √(1/3)."""
+    found = statistics.summarize([1.0, 2.0, 3.0])
+    assert (found.mean, found.spread, found.seeds) == (2.0, 1.0, 3)
+    reach = 4.302652729911275 / math.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((2 - reach, 2 + reach))
+
+
+def test_one_seed_has_no_spread():
+    found = statistics.summarize([5.0])
+    assert found.mean == 5 and math.isnan(found.spread) and math.isnan(found.low)
+
+
+def test_no_seed_and_unequal_numbers_are_errors():
+    with pytest.raises(ValueError, match="no scores"):
+        statistics.summarize([])
+    with pytest.raises(ValueError, match="3 scores but 2"):
+        statistics.compare([1, 2, 3], [1, 2])
+
+
+@given(st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=6))
+def test_the_p_value_counts_all_signs(pairs):
+    first, second = zip(*pairs, strict=True)
+    differences = [a - b for a, b in pairs]
+    reached = abs(math.fsum(differences))
+    sums = [
+        abs(math.fsum(sign * d for sign, d in zip(signs, differences, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    expected = sum(each >= reached - 1e-9 for each in sums) / len(sums)
+    assert statistics.compare(first, second).p == pytest.approx(expected)
+
+
+def test_many_seeds_are_drawn_and_always_the_same():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(0.5, 1, 20), rng.normal(0, 1, 20)
+    found = statistics.compare(first, second)
+    assert found == statistics.compare(first, second)
+    assert 0 < found.p < 1 and found.difference == pytest.approx(float(np.mean(first - second)))
+    assert statistics.compare(first, first).p == 1
+
+
+def test_the_interval_covers_the_mean_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    drawn = (statistics.summarize(rng.normal(3, 2, 5)) for _ in range(2000))
+    covered = np.mean([each.low <= 3 <= each.high for each in drawn])
+    assert 0.935 < covered < 0.965

@@ -1,0 +1,72 @@
+"""The suites: their cells, and each of them from end to end with small models."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+
+from bahdanau_jax import run
+from bahdanau_jax.experiments import SUITES, Request
+from bahdanau_jax.experiments.suites import ablations, lengths, paper
+
+CORPUS = {"train": "builtin:en-fr/train?pairs=200&max=8", "dev": "builtin:en-fr/dev?pairs=8"}
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_every_cell_is_a_configuration_without_faults(name):
+    for quick in (False, True):
+        corpus = CORPUS if SUITES[name].takes_corpora else {}
+        for config in SUITES[name].cells(Request(quick=quick, **corpus)).values():
+            run.check(config)
+
+
+def test_the_ablations_differ_in_what_they_name():
+    cells = ablations.cells(Request())
+    base = cells["attention"].model
+    for name, change in ablations.CELLS.items():
+        model = cells[ablations.folder(name)].model
+        assert model == dataclasses.replace(base, **change)
+    assert all(config.training.steps == 2000 for config in cells.values())
+
+
+def test_the_lengths_are_tested_up_to_four_times_those_of_training():
+    config = lengths.cells(Request())["RNNencdec-15"]
+    assert "&max=15" in config.data.train and "&max=60" in config.data.test
+    assert config.model.attention == "none" and config.model.encoder_directions == "forward"
+
+
+def test_the_paper_needs_a_corpus_and_its_models_differ_in_attention_and_length():
+    with pytest.raises(ValueError, match="needs a corpus: --train ADDRESS --dev ADDRESS"):
+        paper.cells(Request())
+    cells = paper.cells(Request(**CORPUS, longer_steps=100))
+    assert [config.data.max_tokens for config in cells.values()] == [30, 30, 50, 50, 50]
+    assert len({config.training.steps for config in list(cells.values())[:4]}) == 1
+    big = paper.cells(Request(**CORPUS, paper_size=True))["RNNsearch-50"]
+    assert big.model.hidden_size == 1000 and big.optimizer.name == "adadelta"
+
+
+def test_options_of_the_paper_alone_are_refused_elsewhere(command_line, tmp_path):
+    code, _, err = command_line("reproduce", "lengths", "--workdir", tmp_path / "x", "--dev", "a")
+    assert (code, err) == (2, "bahdanau: --dev is an option of the suite paper alone\n")
+    code, _, err = command_line("reproduce", "lenghts", "--workdir", tmp_path / "x")
+    assert code == 2 and "did you mean 'lengths'?" in err
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUITES)
+def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
+    options = ["--quick", "True", "--steps", "2", "--workdir", tmp_path / "s"]
+    if SUITES[name].takes_corpora:
+        options += ["--train", CORPUS["train"], "--dev", CORPUS["dev"], "--test", CORPUS["dev"]]
+    code, out, err = command_line("reproduce", name, *options)
+    assert code == 0, err
+    page = (tmp_path / "s/report/index.html").read_text()
+    text = (tmp_path / "s/report/report.md").read_text()
+    assert "it proves nothing" in page and "## How this was made" in text
+    for picture in re.findall(r"\((\w+)\.svg\)", text):
+        assert (tmp_path / "s/report" / f"{picture}.png").exists()
+    cells = json.loads((tmp_path / "s/report/scores.json").read_text())["scores"]
+    assert all(runs for runs in cells.values())
+    assert command_line("reproduce", name, *options)[1] == out  # nothing is trained again

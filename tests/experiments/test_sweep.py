@@ -1,0 +1,121 @@
+"""Sweeps: what they refuse, resume and report. Only one of these tests trains."""
+
+import dataclasses
+import json
+
+import pytest
+
+from bahdanau_jax import run
+from bahdanau_jax.config import Config
+from bahdanau_jax.experiments import cell_runs, product, sweep
+from bahdanau_jax.experiments import report as sweep_report
+from tests import small
+
+STEPS = 4
+
+
+def config(**changes) -> Config:
+    training = dataclasses.replace(
+        small.config.training, **{"steps": STEPS, "evaluate_every": 4, "checkpoint_every": 2}
+    )
+    return dataclasses.replace(small.config, training=training, **changes)
+
+
+CELLS = product(config(), {"model.order": ["paper", "luong"]})
+
+
+@pytest.fixture
+def without_training(monkeypatch):
+    """Runs that end at once; their scores depend on cell and seed. Returns what was trained."""
+    trained = []
+
+    def train(own, folder, **options):
+        trained.append((own.model.order, own.training.seed))
+        if own.model.order == "luong" and own.training.seed == 2 and trained.count(trained[-1]) < 2:
+            raise ValueError("no luck\nat all")
+        (folder / "checkpoints" / str(own.training.steps)).mkdir(parents=True)
+        own.save(folder / "config.json")
+
+    def scores(self, folder):
+        own = Config.load(folder / "config.json")
+        return {"BLEU": 10.0 * own.training.seed + (own.model.order == "luong"), "chrF": None}
+
+    monkeypatch.setattr(run, "train", train)
+    monkeypatch.setattr(run, "prepare", lambda *_: {"vocabulary": {"source": 9, "target": 9}})
+    monkeypatch.setattr(cell_runs.CellRuns, "_share_data", lambda *_: {"source": 9, "target": 9})
+    monkeypatch.setattr(cell_runs.CellRuns, "_scored", scores)
+    return trained
+
+
+def test_a_run_that_fails_leaves_the_others_and_is_tried_again(without_training, tmp_path):
+    results = sweep(CELLS, tmp_path / "s", [1, 2], together=False)
+    assert results.failed == {"order=luong/seed-2": "no luck"}
+    assert results.values("order=luong", "BLEU") == {1: 11.0}
+    assert results.compare("order=luong", "order=paper", "BLEU").seeds == 1
+    assert "no luck" in json.dumps(json.loads((tmp_path / "s/results.json").read_text()))
+    again = sweep(CELLS, tmp_path / "s", [1, 2], together=False)
+    assert not again.failed and without_training[-1] == ("luong", 2)
+    assert len(without_training) == 5  # nothing else was trained twice
+    paired = again.compare("order=luong", "order=paper", "BLEU")
+    assert (paired.difference, paired.seeds) == (1.0, 2)
+    text = sweep_report.write(tmp_path / "s", again, CELLS)
+    assert "| order=luong | 2 | 16.0 ± 7.1 (" in text
+    assert (tmp_path / "s/report/index.html").exists()
+
+
+def test_more_seeds_and_cells_may_come_and_other_sweeps_not(without_training, tmp_path):
+    folder = tmp_path / "s"
+    sweep({"a": CELLS["order=paper"]}, folder, [1], together=False)
+    sweep({"a": CELLS["order=paper"], "b": CELLS["order=paper"]}, folder, [1, 3], together=False)
+    assert json.loads((folder / "sweep.json").read_text())["seeds"] == [[1], [3]]
+    for cells, seeds, said in (
+        ({"a": CELLS["order=luong"]}, [1, 3], "its cell a has other settings"),
+        ({"c": CELLS["order=paper"]}, [1, 3], "its cells are a, b"),
+        ({"a": CELLS["order=paper"]}, [1], "it has the seeds 3, too"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            sweep(cells, folder, seeds)
+    (tmp_path / "other" / "folder").mkdir(parents=True)
+    with pytest.raises(ValueError, match="choose an empty one"):
+        sweep(CELLS, tmp_path / "other", [1])
+
+
+@pytest.mark.parametrize(
+    "cells, seeds, said",
+    [
+        ({}, [1], "at least one cell"),
+        (CELLS, [], "at least one cell and one seed"),
+        (CELLS, [1, 1], "another one"),
+        ({"a": config(data=dataclasses.replace(small.config.data, test=""))}, [1], "data.test is"),
+        (
+            {"a": config(data=dataclasses.replace(small.config.data, train="text:no.en,no.fr"))},
+            [1],
+            "cell a: no file",
+        ),
+    ],
+)
+def test_faults_come_before_any_work(cells, seeds, said, tmp_path):
+    with pytest.raises((ValueError, OSError), match=said):
+        sweep(cells, tmp_path / "s", seeds)
+    assert not (tmp_path / "s" / "data").exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_of_the_command_line_is_the_same_twice(command_line, tmp_path):
+    def swept(folder):
+        arguments = ["sweep", small.FILE, "--workdir", folder, "--seeds", 2, "--vary"]
+        arguments += ["model.attention=dot,none", "--training.steps", STEPS]
+        return command_line(*arguments, "--model.initial-state", "zero")
+
+    code, out, err = swept(tmp_path / "a")
+    assert code == 0, err
+    assert out.startswith("| cell | seeds | BLEU | chrF | AER |")
+    first = json.loads((tmp_path / "a/results.json").read_text())
+    assert swept(tmp_path / "b")[0] == 0
+    assert json.loads((tmp_path / "b/results.json").read_text()) == first
+    code, again, _ = swept(tmp_path / "a")  # finished: nothing is trained again
+    assert code == 0 and again == out
+    own = tmp_path / "a" / "attention=dot" / "seed-2"
+    assert command_line("translate", "--run", own, "--input", small.FILE)[0] == 0
+    faults = command_line("sweep", small.FILE, "--workdir", own, "--vary", "model.ordr=a")
+    assert faults[0] == 2 and faults[2].count("\n") == 1

@@ -1,0 +1,40 @@
+"""Every setting has a bound, and every variant an oracle."""
+
+import dataclasses
+import math
+
+import pytest
+
+from bahdanau_jax import model
+from bahdanau_jax.config import Config, faults
+from tests.model import worlds
+
+NUMBERS = [
+    (section.name, field.name, value)
+    for section in dataclasses.fields(Config)
+    for field in dataclasses.fields(getattr(Config(), section.name))
+    for value in {int: (-1,), float: (-1.0, math.nan)}.get(type(field.default), ())
+    if (field.name, value) != ("alpha", -1)  # any finite exponent is one
+]
+
+
+@pytest.mark.parametrize("section, name, value", NUMBERS)
+def test_every_number_has_a_bound(section, name, value):
+    settings = dataclasses.replace(getattr(Config(), section), **{name: value})
+    lines = faults(dataclasses.replace(Config(), **{section: settings}))
+    assert any(line.startswith(f"{section}.{name} is ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "field, table",
+    {
+        "attention": model.attention.SCORES,
+        "cell": model.CELLS,
+        "order": model.ORDERS,
+        "readout": model.READOUTS,
+        "initial_state": model.INITIAL_STATES,
+        "encoder_directions": model.DIRECTIONS,
+    }.items(),
+)
+def test_every_variant_is_one_that_the_oracles_compute(field, table):
+    assert {getattr(config, field) for config in worlds.CONFIGS.values()} >= set(table)

@@ -1,0 +1,127 @@
+"""Runs that train in one program equal runs that train alone."""
+
+import dataclasses
+import os
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+from bahdanau_jax import run, training
+from bahdanau_jax.training import many_runs, monitor
+from tests import small
+
+SEEDS = (1, 2, 3)
+FIELDS = {"loss", "nll", "gradient_norm", "dev_loss", "update_to_weight"}
+
+
+class Killed(BaseException):
+    pass
+
+
+def config(seed: int, **changes):
+    settings = dataclasses.replace(
+        small.config.training,
+        **{"steps": 12, "log_every": 4, "evaluate_every": 6, "checkpoint_every": 5, **changes},
+        seed=seed,
+    )
+    data = dataclasses.replace(small.config.data, shapes=3)
+    return dataclasses.replace(small.config, training=settings, data=data)
+
+
+def together(folder, **options):
+    configs = [config(seed) for seed in SEEDS]
+    return run.train_together(configs, [folder / f"{seed}" for seed in SEEDS], **options)
+
+
+def lines(folder) -> list[dict]:
+    return [
+        {key: value for key, value in line.items() if key not in monitor.TIMES}
+        for line in training.read_metrics(folder)
+    ]
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("together")
+    assert together(folder) == {}
+    return folder
+
+
+def test_each_run_equals_the_run_alone(unbroken, tmp_path):
+    alone = tmp_path / "alone"
+    run.train(config(2), alone)
+    ours, theirs = lines(unbroken / "2"), lines(alone)
+    assert [line["step"] for line in ours] == [line["step"] for line in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.keys() - {"first_program_seconds"} == other.keys() - {"first_program_seconds"}
+        for field in one.keys() & FIELDS:
+            assert one[field] == pytest.approx(other[field], rel=2e-4), (field, one, other)
+    own, other = (run.load(folder).params for folder in (unbroken / "2", alone))
+    for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-4)
+
+
+def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
+    losses = {seed: lines(unbroken / f"{seed}")[-1]["dev_loss"] for seed in SEEDS}
+    assert len(set(losses.values())) == len(SEEDS)
+    trained = run.load(unbroken / "3")
+    assert trained.config.training.seed == 3 and len(trained.translate(["The man saw ."])) == 1
+    assert run.train(config(3), unbroken / "3").folder == unbroken / "3"  # nothing is left to do
+
+
+@pytest.mark.parametrize("at", [3, 8])
+def test_a_stopped_program_goes_on_bit_for_bit(at, unbroken, tmp_path, monkeypatch):
+    """At 3 a signal comes, and the runs are saved; at 8 they are killed."""
+    original = many_runs.ManyRuns.measure
+
+    def stopping(self, step, state):
+        if step == at == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        elif step == at:
+            raise Killed
+        return original(self, step, state)
+
+    monkeypatch.setattr(many_runs.ManyRuns, "measure", stopping)
+    with pytest.raises((training.Interrupted, Killed)):
+        together(tmp_path)
+    monkeypatch.undo()
+    assert together(tmp_path) == {}
+    for seed in SEEDS:
+        assert lines(tmp_path / f"{seed}") == lines(unbroken / f"{seed}")
+        own, other = (run.load(folder / f"{seed}").params for folder in (tmp_path, unbroken))
+        for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(other), strict=True):
+            assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+def test_a_run_that_diverges_leaves_the_others(unbroken, tmp_path, monkeypatch):
+    """The gradients of one seed are not finite from step 4 on."""
+    record = many_runs.OneRun.record
+
+    def diverging(self, step, sums, telemetry, batch):
+        if self.monitor.workdir.name == "2" and step == 4:
+            raise training.Diverged("not finite")
+        record(self, step, sums, telemetry, batch)
+
+    monkeypatch.setattr(many_runs.OneRun, "record", diverging)
+    failed = together(tmp_path)
+    assert list(failed) == [1] and "not finite" in str(failed[1])
+    assert lines(tmp_path / "3") == lines(unbroken / "3")
+    assert all(line["step"] < 12 for line in lines(tmp_path / "2"))
+
+
+def test_a_shared_order_is_that_of_the_first_seed(tmp_path):
+    assert together(tmp_path, order="shared") == {}
+    first, second = (lines(tmp_path / f"{seed}") for seed in (1, 2))
+    shares = [[line.get("padding_share") for line in own] for own in (first, second)]
+    assert shares[0] == shares[1] and first != second
+
+
+def test_what_cannot_train_together_is_refused(tmp_path):
+    folders = [tmp_path / "1", tmp_path / "2"]
+    with pytest.raises(ValueError, match="training.seed alone"):
+        run.train_together([config(1), config(2, steps=5)], folders)
+    with pytest.raises(ValueError, match="set training.patience to 0"):
+        run.train_together([config(1, patience=1), config(2, patience=1)], folders)
+    assert not any(folder.exists() for folder in folders)
