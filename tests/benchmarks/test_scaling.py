@@ -53,7 +53,15 @@ def test_a_size_is_timed_and_its_memory_planned():
 
 
 @pytest.mark.parametrize(
-    "way", [{}, {"--training.parallel": "pmap", "--training.accumulate": 2}], ids=["jit", "pmap"]
+    "way",
+    [
+        pytest.param({}, id="jit"),
+        pytest.param(
+            {"--training.parallel": "pmap", "--training.accumulate": 2},
+            id="pmap",
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monkeypatch):
     settings = {
