@@ -54,8 +54,13 @@ def test_options_of_the_paper_alone_are_refused_elsewhere(command_line, tmp_path
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.exhaustive if name == "scores" else pytest.mark.slow)
+        for name in SUITES
+    ],
+)
 def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
     options = ["--quick", "True", "--steps", "2", "--workdir", tmp_path / "s"]
     if SUITES[name].takes_corpora:
