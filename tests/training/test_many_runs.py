@@ -71,7 +71,7 @@ def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
     assert run.train(config(3), unbroken / "3").folder == unbroken / "3"  # nothing is left to do
 
 
-@pytest.mark.parametrize("at", [3, 8])
+@pytest.mark.parametrize("at", [pytest.param(3, marks=pytest.mark.slow), 8])
 def test_a_stopped_program_goes_on_bit_for_bit(at, unbroken, tmp_path, monkeypatch):
     """At 3 a signal comes, and the runs are saved; at 8 they are killed."""
     original = many_runs.ManyRuns.measure
@@ -95,6 +95,7 @@ def test_a_stopped_program_goes_on_bit_for_bit(at, unbroken, tmp_path, monkeypat
             assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_leaves_the_others(unbroken, tmp_path, monkeypatch):
     """The gradients of one seed are not finite from step 4 on."""
     record = many_runs.OneRun.record
@@ -111,6 +112,7 @@ def test_a_run_that_diverges_leaves_the_others(unbroken, tmp_path, monkeypatch):
     assert all(line["step"] < 12 for line in lines(tmp_path / "2"))
 
 
+@pytest.mark.slow
 def test_a_shared_order_is_that_of_the_first_seed(tmp_path):
     assert together(tmp_path, order="shared") == {}
     first, second = (lines(tmp_path / f"{seed}") for seed in (1, 2))
