@@ -21,7 +21,7 @@ class Sweep(experiment.Experiment):
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()  # FIELD=VALUE,VALUE; may be repeated
     seeds: int = 10  # seeds of each cell, from --training.seed on
     together: Literal["auto", "yes", "no"] = "auto"  # all seeds of a cell train in one program
-    order: Literal["alone", "shared"] = "alone"  # of the training data, where seeds train together
+    order: Literal["shared", "alone"] = "shared"  # of the training data, where seeds train together
     metrics: str = ""  # scores of the table, separated by commas; default: those of the corpus
 
     EXAMPLES: ClassVar[Sequence[str]] = (

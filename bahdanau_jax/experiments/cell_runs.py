@@ -18,7 +18,7 @@ from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.resuming import updates_made
-from bahdanau_jax.training import AS_IF_ALONE
+from bahdanau_jax.training import SHARED
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class CellRuns:
         name: str,
         config: Config,
         groups: Sequence[Sequence[int]],
-        order: str = AS_IF_ALONE,
+        order: str = SHARED,
         settings: Settings = DEFAULTS,
         tests: Mapping[str, str] = MappingProxyType({}),
         reporter: Reporter = PLAIN,

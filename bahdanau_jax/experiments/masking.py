@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.stats import rankdata
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
@@ -27,23 +28,13 @@ POINTS = 8  # of integrated gradients
 EITHER = ", either sign"  # after a masking: the absolute value of the drop
 
 
-def ranks(values: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
-    """Return the rank of each value, from 1; equal values have the mean of their ranks.
-
-    >>> ranks(np.array([3.0, 1.0, 3.0]))
-    array([2.5, 1. , 2.5])
-    """
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[place]
-
-
 def rank_correlation(a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"]) -> float:
     """Return Spearman's correlation; 0 where all values of one side are equal.
 
     >>> rank_correlation(np.array([1.0, 2.0, 4.0]), np.array([0.1, 0.5, 0.6]))
     1.0
     """
-    x, y = (ranks(side) - (len(side) + 1) / 2 for side in (a, b))
+    x, y = (rankdata(side) - (len(side) + 1) / 2 for side in (a, b))
     size = np.sqrt((x @ x) * (y @ y))
     return float(x @ y / size) if size else 0.0
 

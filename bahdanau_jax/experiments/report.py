@@ -9,6 +9,8 @@ from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.results import Results, sections, table, usual_metrics
 from bahdanau_jax.names import choose
 from bahdanau_jax.report import Section, Table, duration, publish
+from bahdanau_jax.resuming import TRAINED_ON
+from bahdanau_jax.run_folder import STORE
 from bahdanau_jax.training import read_metrics, read_record
 
 REPORT = "report"  # the folder of the report in that of a sweep
@@ -82,16 +84,15 @@ def made(workdir: Path, results: Results) -> Section:
         versions, devices = starts[0].get("versions", {}), starts[0].get("devices", {})
         rows += [
             ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-            ("hardware", f"{devices.get('count')} x {devices.get('kind')}, {_platform(starts[0])}"),
+            (
+                "hardware",
+                f"{devices.get('count')} x {devices.get('kind')}, {starts[0].get('platform')}",
+            ),
             ("commit", ", ".join(sorted({_commit(start) for start in starts}))),
         ]
     rows.append(("training data", ", ".join(sorted({_digest(folder) for folder in folders}))))
     rows.append(("time of training", duration(sum(map(_seconds, folders)))))
     return Section("How this was made", "", (Table(("field", "value"), rows),))
-
-
-def _platform(start: dict[str, Any]) -> str:
-    return str(start.get("platform", ""))
 
 
 def _commit(start: dict[str, Any]) -> str:
@@ -102,7 +103,7 @@ def _commit(start: dict[str, Any]) -> str:
 
 def _digest(folder: Path) -> str:
     try:
-        return (folder / "store" / "trained_on").read_text(encoding="utf-8")[:12]
+        return (folder / STORE / TRAINED_ON).read_text(encoding="utf-8")[:12]
     except OSError:
         return "unknown"
 

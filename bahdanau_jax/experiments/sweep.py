@@ -21,7 +21,7 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json
 from bahdanau_jax.reporting import PLAIN, Reporter
-from bahdanau_jax.training import AS_IF_ALONE
+from bahdanau_jax.training import SHARED
 
 DEFINITION, RESULTS = "sweep.json", "results.json"
 
@@ -31,7 +31,7 @@ def sweep(
     workdir: Path,
     seeds: Sequence[int],
     together: bool | None = None,
-    order: str = AS_IF_ALONE,
+    order: str = SHARED,
     settings: Settings = DEFAULTS,
     tests: Mapping[str, str] = MappingProxyType({}),
     reporter: Reporter = PLAIN,

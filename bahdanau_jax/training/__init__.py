@@ -13,12 +13,13 @@ from bahdanau_jax.training.settings import DEV_METRICS, faults
 from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.telemetry import Telemetry
 from bahdanau_jax.training.trainer import Evaluator, Trainer, train_and_evaluate
-from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, DATA_ORDERS
+from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, DATA_ORDERS, SHARED
 
 __all__ = [
     "AS_IF_ALONE",
     "DATA_ORDERS",
     "DEV_METRICS",
+    "SHARED",
     "Ahead",
     "Diverged",
     "Evaluator",

@@ -13,17 +13,15 @@ import numpy as np
 
 from bahdanau_jax import data
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.checkpoints import Checkpointer, Records
+from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
-from bahdanau_jax.run_folder import CHECKPOINTS
 from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.loop import run
-from bahdanau_jax.training.monitor import Monitor
 from bahdanau_jax.training.phases import Diverged, OneRun, Outcome, Pending
 from bahdanau_jax.training.precompilation import Ahead, once_a_shape
 from bahdanau_jax.training.run_record import append_record
 from bahdanau_jax.training.step import TrainState
-from bahdanau_jax.training.trainer import Evaluator, Trainer, evaluation
+from bahdanau_jax.training.trainer import Evaluator, Trainer, phases
 from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, States, VmappedUpdate, row
 
 
@@ -141,34 +139,13 @@ def train_together(
     plans = [data.Plan.of(store, config.data, each.config.training.seed) for each in trainers]
     first = plans[0]
     plans = plans if order == AS_IF_ALONE else first
-    evaluate = evaluation(evaluators)
     with contextlib.ExitStack() as stack:
         runs = []
-        for index, (trainer, workdir) in enumerate(zip(trainers, workdirs, strict=True)):
-            checkpoints = Checkpointer(
-                workdir / CHECKPOINTS, settings.keep_checkpoints, Records.of(workdir)
-            )
-            stack.callback(checkpoints.close)
-            monitor = Monitor(
-                workdir,
-                settings.steps,
-                log_every=settings.log_every,
-                epoch_steps=first.steps(),
-                reporter=SILENT if index else reporter,
-            )
-            stack.callback(monitor.close)
-            max_nonfinite = config.optimizer.max_nonfinite
-            runs.append(
-                OneRun(
-                    evaluate,
-                    checkpoints,
-                    monitor,
-                    settings,
-                    settings.steps,
-                    max_nonfinite,
-                    trainer.telemetry,
-                )
-            )
+        for trainer, workdir in zip(trainers, workdirs, strict=True):
+            shown = SILENT if runs else reporter
+            runs.append(phases(trainer, workdir, evaluators, first.steps(), shown))
+            stack.callback(runs[-1].checkpointer.close)
+            stack.callback(runs[-1].monitor.close)
         states = _restored(trainers, [each.checkpointer for each in runs])
         for trainer, workdir, state in zip(trainers, workdirs, states, strict=True):
             append_record(workdir, trainer.config, int(state.step))

@@ -96,6 +96,32 @@ class Trainer:
         return jax.jit(lambda seed: self.begin(model.init(self.config.model, seed)))(seed)
 
 
+def phases(
+    trainer: Trainer,
+    workdir: Path,
+    evaluators: Sequence[Evaluator],
+    epoch_steps: float,
+    reporter: Reporter,
+) -> OneRun:
+    """The phases of a run in its folder. The caller closes their checkpointer and their monitor."""
+    config, settings = trainer.config, trainer.config.training
+    return OneRun(
+        evaluation(evaluators),
+        Checkpointer(workdir / CHECKPOINTS, settings.keep_checkpoints, Records.of(workdir)),
+        Monitor(
+            workdir,
+            settings.steps,
+            log_every=settings.log_every,
+            epoch_steps=epoch_steps,
+            reporter=reporter,
+        ),
+        settings,
+        settings.steps,
+        config.optimizer.max_nonfinite,
+        trainer.telemetry,
+    )
+
+
 def train_and_evaluate(
     trainer: Trainer,
     store: data.Store,
@@ -111,16 +137,8 @@ def train_and_evaluate(
     """
     config, settings, backend = trainer.config, trainer.config.training, trainer.backend
     plan = data.Plan.of(store, config.data, settings.seed)
-    checkpoints = Checkpointer(
-        workdir / CHECKPOINTS, settings.keep_checkpoints, Records.of(workdir)
-    )
-    monitor = Monitor(
-        workdir,
-        settings.steps,
-        log_every=settings.log_every,
-        epoch_steps=plan.steps(),
-        reporter=reporter,
-    )
+    one = phases(trainer, workdir, evaluators, plan.steps(), reporter)
+    checkpoints, monitor = one.checkpointer, one.monitor
     monitor.watch_programs()
     start = max(checkpoints.steps(), default=0)
     began = time.perf_counter() if began is None else began
@@ -134,15 +152,7 @@ def train_and_evaluate(
         process = distributed.process_index(), distributed.process_count()
         return run(
             state,
-            phases=OneRun(
-                evaluation(evaluators),
-                checkpoints,
-                monitor,
-                settings,
-                settings.steps,
-                config.optimizer.max_nonfinite,
-                trainer.telemetry,
-            ),
+            phases=one,
             next_batches=data.train_batches(
                 store, plan, int(state.step), *process, trainer.row_multiple
             ),

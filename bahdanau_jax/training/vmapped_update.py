@@ -1,8 +1,8 @@
 """The update of several runs: groups of runs in vmapped programs that run at the same time.
 
-Each accelerator gets a group, and so does each core of a CPU, because a small update keeps only one
-core busy. The states of all groups are a tuple. That of a group of R runs has an axis of length R
-in front of every leaf.
+Each accelerator gets a group, and so does each core of a CPU, because a small update does not keep
+all cores busy. The states of all groups are a tuple. The state of a group of R runs has an axis of
+length R in front of every leaf.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.training.step import StepSums, TrainState, train_step
 from bahdanau_jax.training.trainer import Trainer
 
-AS_IF_ALONE = "alone"
+AS_IF_ALONE, SHARED = "alone", "shared"
 # The order of the data of several runs -> the axis of runs in their batches; None: they share it.
-DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({AS_IF_ALONE: 0, "shared": None})
+DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({AS_IF_ALONE: 0, SHARED: None})
 
 States = tuple[TrainState, ...]
 

@@ -9,6 +9,7 @@ from bahdanau_jax import data, figures, run, training
 from bahdanau_jax.config import Config
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.evaluation import scores, significance
+from bahdanau_jax.experiments.cell_runs import TRANSLATIONS
 from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
 from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
@@ -73,7 +74,7 @@ def folder(name: str) -> str:
 
 
 def _base(request: Request) -> Config:
-    """The settings of all models. `paper`: those of the authors' program, else of smaller ones."""
+    """The settings that all models share: the paper's, or those of smaller models."""
     steps = request.steps or (40 if request.quick else STEPS)
     if request.paper_size:
         config = configuration("rnnsearch50")
@@ -175,7 +176,7 @@ def _tally(outcome: Outcome, cell: str):
     seed = min(outcome.results.scores[cell])
     own = outcome.workdir / cell / f"seed-{seed}"
     config = outcome.cells[cell].data
-    texts = (own / "translations.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    texts = (own / TRANSLATIONS).read_text(encoding="utf-8").split("\n")[:-1]
     references = [pair.target for pair in data.pairs(config.test, config)]
     tokenize = run.load(own, trust_code=True).codecs[1].tokenizer.tokenize
     return scores.tallies(texts, references, tokenize, "13a")["BLEU-tokenized"]
@@ -211,15 +212,17 @@ def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
 
 def _learning(outcome: Outcome, done: Sequence[str]) -> Section:
     rows = []
-    for cell in done:
+    for name, printed in PRINTED.items():
+        cell = folder(name)
+        if cell not in done:
+            continue
         own = outcome.workdir / cell / f"seed-{min(outcome.results.scores[cell])}"
         lines = training.read_metrics(own)
         last, trained = lines[-1], [line for line in lines if "nll" in line]
         dev = [line["dev_loss"] for line in lines if line.get("dev_loss") is not None]
-        printed = PRINTED.get(cell.replace("-longer", ", longer"), Printed(0, 0, "", ""))
         rows.append(
             (
-                cell,
+                name,
                 f"{last['step']:,}",
                 number(last.get("epoch"), ".2f"),
                 duration(last["seconds"]),

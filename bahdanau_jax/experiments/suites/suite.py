@@ -51,7 +51,6 @@ class Suite(NamedTuple):
     sections: Callable[[Outcome], Sequence[Section]]  # shown before the table of all scores
     metrics: Mapping[str, int]  # the scores of that table, with their decimals
     seeds: int = 1  # of each cell
-    order: str = "shared"  # the data order of seeds that train together
     settings: Settings = DEFAULTS
     tests: Callable[[Request], Mapping[str, str]] = lambda request: {}  # further ones, by name
     takes_corpora: bool = False  # whether it reads corpora of the user's own
@@ -86,7 +85,6 @@ def reproduce(
         cells,
         workdir,
         seeds,
-        order=suite.order,
         settings=suite.settings,
         tests=suite.tests(request),
         reporter=reporter,
