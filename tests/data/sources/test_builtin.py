@@ -197,11 +197,11 @@ def test_the_words_count_as_files_of_the_corpus(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("rare=101", "rare=101: a per cent from 0 to 100"),
+        ("rare=101", "rare=101, but a percentage from 0 to 100"),
         ("rare=x", "rare should be a whole number, not 'x'"),
         ("rare=-1", "rare should be a whole number, not '-1'"),
         ("min=9&max=8", "no English sentence has 9 to 8 tokens"),
-        ("max=2", "nor the largest below 3"),
+        ("max=2", "and at least 3"),
         ("words=nowhere.txt", "words should be a file, but 'nowhere.txt' is none"),
         ("words", "words should be a file, but '' is none"),
         ("word=x", "no option of builtin:en-fr 'word'; .*mean 'words'"),

@@ -1,10 +1,10 @@
-"""The rules of the built-in English-French grammar: each writes both languages at once.
+"""The rules of the built-in English-French grammar: each rule writes both languages at once.
 
-A rule takes the number of English tokens it should fill; that is a wish, and what remains is taken
-by the next rule. Links follow from the words chosen (see `synchronous`).
+A rule takes the number of English tokens that it should write. It may write fewer or more, and the
+next rule gets the rest. Links follow from the chosen words (see `synchronous`).
 
-To extend the grammar: words, times, prepositions and whole sentences go into a file of words (see
-docs/grammar.md); a new kind of predicate goes into `predicates`, a new kind of sentence here.
+To extend the grammar, add words, times, prepositions and whole sentences to a file of words (see
+docs/grammar.md), a new kind of predicate to `predicates`, and a new kind of sentence here.
 """
 
 from itertools import combinations
@@ -22,30 +22,31 @@ _LINKS: tuple[Pair, ...] = (
     *3 * ((",/1 and/2", ",/1 et/2"),),
     (",/1 but/2", ",/1 mais/2"),
 )
-_SUBORDINATE = (  # conjunction, tense of its clause and of the other
+_SUBORDINATE = (  # conjunction, tense of its clause, tense of the main clause
     (("if", "si"), PRESENT, FUTURE),
     (("when", "quand"), PAST, PAST),
     (("when", "quand"), PRESENT, PRESENT),
     (("while", "pendant que"), PAST, PAST),
 )
-# Which modifiers a noun gets, by the number of them: before, quality, relation, modifying noun.
+# Choices of the modifiers of a noun, by their number. The modifiers are: adjective before the
+# French noun, quality, relation, modifying noun.
 _SLOTS = [[list(combinations(range(n), k)) for k in range(n + 1)] for n in (3, 4)]
 _POSSESSIVES = ("my", "our", "their")
 _TITLED = ("the", *_POSSESSIVES)  # before a noun that a surname follows
-_FIXED = 0.1  # share of sentences from templates, where there are any
-_LONGEST_FIXED = 40  # words of one
+_FIXED = 0.1  # share of sentences from templates, if there are templates
+_LONGEST_FIXED = 40  # words of a sentence from a template
 _COMPOUNDING = ("measure", "domain")  # kinds that take modifying nouns
 
 
 class Derivation(Predicates):
-    """Writes sentences at random, from one stream of random numbers.
+    """Writes random sentences, from one stream of random numbers.
 
     >>> [word for word, _ in Derivation(Random(1), load()).sentence(5).en]
     ['will', 'he', 'return', 'in', 'eight', 'days', '?']
     """
 
     def sentence(self, size: int) -> Phrase:
-        """A statement or a question of about `size` English tokens, not yet spelled."""
+        """A statement or a question of about `size` English tokens, before `spell`."""
         if self._lexicon.sentences and self._random() < _FIXED:
             template = self._pick(self._lexicon.sentences)
             if template.least() <= size <= _LONGEST_FIXED:
@@ -55,7 +56,7 @@ class Derivation(Predicates):
         return join(self._question(size - 1), self._words(("?", "?")))
 
     def _fixed(self, template: Sentence, size: int) -> Phrase:
-        """A sentence given whole, its slots filled."""
+        """A sentence of a template, with phrases in its slots."""
         room = (size - template.least()) // len(template.slots) + SLOT
         filled = {
             slot: self._clause(room, PRESENT)
@@ -109,7 +110,7 @@ class Derivation(Predicates):
         left = size - len(asked) - len(subject.en)
         setting = self._setting(left, subject, tense, question=True)
         said = self._predicate(left, setting, timed=bool(asked))
-        mark = self._mark()  # of asking, which the auxiliary expresses beside its own
+        mark = self._mark()  # of the question, which the auxiliary expresses beside its own meaning
         front = [(word, (mark + 1, *marks)) for word, marks in said.front]
         ask = Phrase(front, self._tokens("est-ce ~que", mark))
         return join(*asked, ask, subject, Phrase(said.en, said.fr))
@@ -127,9 +128,9 @@ class Derivation(Predicates):
         return self._noun(share, kind)
 
     def _noun(self, size: int, kind: str, simple: bool = False, single: bool = False) -> Phrase:
-        """A noun phrase: name, or noun with modifiers, and what follows it unless it is simple.
+        """A noun phrase: a name or a noun with modifiers and, unless `simple`, a complement.
 
-        A `single` one is not "X and Y", before which French would repeat the preposition.
+        A `single` one is never "X and Y", before which French would repeat the preposition.
         """
         if size == 1 and kind in AGENTS:
             return self._person() if kind == "person" else self._country()
@@ -209,7 +210,7 @@ class Derivation(Predicates):
         )
 
     def _adjective(self, table, gender: int, number: int, before: str = "") -> Phrase:
-        """An adjective that agrees; `before` is the French noun where it stands before that."""
+        """An adjective that agrees; `before` is the French noun if the adjective precedes it."""
         english, forms, short = self._pick(table)
         if short and before and not (gender or number) and self._vowel(before):
             return self._words((english, short))
@@ -222,7 +223,7 @@ class Derivation(Predicates):
         return self._words((english, french[gender]))
 
     def _genitive(self, room: int, gender: int, number: int) -> tuple[Phrase, Phrase]:
-        """What "the minister 's" puts before the noun, and what French puts after it."""
+        """The genitive "the minister 's" before the English noun, and after the French noun."""
         owner = self._owner(room)
         base = self._mark()
         article = ("les" if number else ("le", "la")[gender], (-base,))
@@ -238,7 +239,7 @@ class Derivation(Predicates):
         return join(article, self._words((noun.english[0], noun.french[0])))
 
     def _number(self, room: int) -> Phrase:
-        """A number above one: "two hundred", but "two hundred and five" loses the French -s."""
+        """A number above one. "two hundred" has a French -s, "two hundred and five" has none."""
         chance, low = self._random(), self._pick(closed.DIGITS)
         if room < 3 or chance < 0.5:
             return self._words(low if chance < 0.3 else self._pick(closed.TENS))
@@ -251,7 +252,7 @@ class Derivation(Predicates):
         return join(self._words(low), hundred, self._words(self._pick(closed.DIGITS + closed.TENS)))
 
     def _relative(self, size: int, head: Phrase) -> Phrase:
-        """A clause about `head`, the subject or the object of what it says."""
+        """A relative clause, of which `head` is the subject or the object."""
         person, tense = head.kind == "person", int(self._random() * 3)
         if size > 7 or self._random() < 0.5:
             that = self._words(("who" if person else "that", "qui"))

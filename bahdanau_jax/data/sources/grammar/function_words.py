@@ -1,7 +1,7 @@
 """Function words of the built-in corpus: determiners, pronouns, numbers, times, prepositions.
 
-A pair is an English and a French template (see `lexicon`).
-What stands twice is drawn twice as often.
+A pair is an English and a French template (see `lexicon`). An entry that occurs twice is drawn
+twice as often.
 """
 
 from bahdanau_jax.data.sources.grammar.inflection import THEY, THIRD, WE, YOU, I, make_verb
@@ -86,5 +86,5 @@ BECOMING_PASSIVE = make_verb(  # was adopted: a été adoptée
     ("be",), "être", "suis sommes êtes est sont ser été"
 )._replace(auxiliary=True)
 BE = BECOMING_PASSIVE._replace(imperfect=("étais", "étions", "étiez", "était", "étaient"))
-# Words of which the first letter says the wrong thing of their sound: le huit, le onze.
+# Words whose first letter does not show whether they begin with a vowel sound: le huit, le onze.
 MISLEADING = frozenset(["huit", "onze"])

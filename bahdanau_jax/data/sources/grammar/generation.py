@@ -1,4 +1,4 @@
-"""Pairs of the built-in corpus, drawn by seed: which split, how long, and how they are written."""
+"""Draws pairs of the built-in corpus by a seed: their split, their length and their text."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,16 +18,16 @@ from bahdanau_jax.data.sources.grammar.synchronous import Links, links
 from bahdanau_jax.data.sources.grammar.wordreader import load
 
 SPLITS = ("train", "dev", "test")
-_SHARES = ("test", "dev", *8 * ("train",))  # of the hash of the English sentence
+_SHARES = ("test", "dev", *8 * ("train",))  # by the hash of the English sentence
 _SHORTEST = 3
-_TYPICAL, _SPREAD = 2.54, 0.5  # of the logarithm of the English length
+_TYPICAL, _SPREAD = 2.54, 0.5  # mean and deviation of the logarithm of the English length
 
 
 class AlignedPair(NamedTuple):
     source: tuple[str, ...]  # English tokens, as the Moses tokeniser splits them
     target: tuple[str, ...]  # French tokens, likewise: "l'" and "homme" are two
     sure: Links  # (source position, target position), from 0
-    possible: Links  # sure links among them
+    possible: Links  # all links, with the sure ones
 
 
 def generate(
@@ -39,15 +39,15 @@ def generate(
     words: str | Path | None = None,
     linked: bool = True,
 ) -> Iterator[AlignedPair]:
-    """Pairs without end whose English has `min_words` to `max_words` tokens, always the same ones.
+    """Yield pairs without end whose English has `min_words` to `max_words` tokens.
 
-    `rare` is the per cent of noun phrases with a rare proper name; `words` is a file that adds to
-    the words (docs/grammar.md). Without `linked`, the pairs are the same, but their sets of links
-    are empty; this takes half of the time.
+    Equal arguments give equal pairs. `rare` is the percentage of noun phrases with a rare proper
+    name; `words` is a file that adds to the words (docs/grammar.md). Without `linked`, the pairs
+    are the same, but their sets of links are empty; this takes half of the time.
 
-    A sentence belongs to one of SPLITS by a hash of its English side, so the splits share no
-    sentence, whatever their seeds. Raises ValueError for an unknown split or an impossible range,
-    and what `wordreader.load` raises.
+    A hash of its English side assigns a sentence to one of SPLITS, so the splits share no sentence,
+    whatever their seeds. Raises ValueError for an unknown split or an impossible range, and the
+    errors of `wordreader.load`.
 
     >>> next(generate("train", min_words=3, max_words=5)).source
     ('You', 'travel', '.')
@@ -56,11 +56,11 @@ def generate(
         raise ValueError(f"no split {split!r} of the built-in corpus; known: {', '.join(SPLITS)}")
     if not max(min_words, _SHORTEST) <= max_words:
         raise ValueError(
-            f"no English sentence has {min_words} to {max_words} tokens: "
-            f"the smallest number must not be above the largest, nor the largest below {_SHORTEST}"
+            f"no English sentence has {min_words} to {max_words} tokens: the largest number must "
+            f"be at least the smallest number, and at least {_SHORTEST}"
         )
     if not 0 <= rare <= 100:
-        raise ValueError(f"rare={rare}: a per cent from 0 to 100 was expected")
+        raise ValueError(f"rare={rare}, but a percentage from 0 to 100 was expected")
     low = max(min_words, _SHORTEST)
     return _generate(split, Random(seed), load(words), rare / 100, low, max_words, linked)
 
@@ -81,7 +81,7 @@ def _generate(
 
 
 def split_of(source: Sequence[str]) -> str:
-    """Which of SPLITS an English sentence belongs to."""
+    """The one of SPLITS that an English sentence belongs to."""
     return _SHARES[crc32(" ".join(source).encode()) % len(_SHARES)]
 
 
@@ -90,12 +90,12 @@ def _capitalised(tokens: list[Token]) -> list[Token]:
     return [(word[0].upper() + word[1:], marks), *rest]
 
 
-# Stand without a space before them.
+# Tokens without a space before them.
 _CLOSING = MappingProxyType({"en": (".", ",", "?", "'s"), "fr": (".", ",")})
 
 
 def text(tokens: Sequence[str], language: str) -> str:
-    """Tokens of the corpus as ordinary text, which the Moses tokeniser splits into them again.
+    """Ordinary text, which the Moses tokeniser splits into these tokens again.
 
     >>> text(("L'", "homme", "voit", "la", "zone", "."), "fr")
     "L'homme voit la zone."
@@ -114,7 +114,7 @@ def text(tokens: Sequence[str], language: str) -> str:
 
 @cache
 def _dictionary() -> MappingProxyType[str, str]:
-    """Each English word's commonest translation among the sure links of training sentences."""
+    """The most frequent translation of each English word, by sure links of training sentences."""
     counts: dict[str, Counter[str]] = {}
     for pair in islice(generate("train"), 5_000):
         for i, j in pair.sure:
@@ -125,7 +125,7 @@ def _dictionary() -> MappingProxyType[str, str]:
 
 
 def word_for_word(source: Sequence[str]) -> tuple[str, ...]:
-    """The baseline without context or order: every English token's one commonest French form.
+    """A baseline without context or reordering: the most frequent French form of every token.
 
     >>> word_for_word(("The", "European", "Union", "."))
     ('Le', 'européenne', 'Union', '.')

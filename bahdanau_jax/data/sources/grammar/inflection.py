@@ -1,7 +1,8 @@
-"""Forms of English and French words, spelled by rule: plurals, conjugation, elision, contraction.
+"""Forms of English and French words by rules: plurals, conjugation, elision, contraction.
 
 Persons are indices 0 to 4: I, we, you (plural), he or she, they. Genders are 0 (masculine) and 1
-(feminine), numbers 0 (singular) and 1 (plural): a table of four forms is `forms[gender][number]`.
+(feminine), and numbers are 0 (singular) and 1 (plural). So a table of four forms is
+`forms[gender][number]`.
 """
 
 import re
@@ -16,7 +17,7 @@ NUMBER = (0, 1, 1, 0, 1)  # of each person
 
 Persons = tuple[str, ...]  # [person]
 Forms = tuple[tuple[str, str], tuple[str, str]]  # [gender][number]
-Token = tuple[str, tuple[int, ...]]  # a word and its marks, which say what it is linked to
+Token = tuple[str, tuple[int, ...]]  # a word and its marks, which determine its links
 
 
 class Verb(NamedTuple):
@@ -28,13 +29,13 @@ class Verb(NamedTuple):
     present: Persons  # adopte adoptons adoptez adopte adoptent
     future: Persons  # adopterai ...
     participle: Forms  # adopté adoptés / adoptée adoptées
-    imperfect: Persons = ()  # the past, where it is not the passé composé
-    auxiliary: bool = False  # English asks and denies with the verb itself: is, can, must
-    with_etre: bool = False  # the French past is made with être: est venu
+    imperfect: Persons = ()  # the past, if it is not the passé composé
+    auxiliary: bool = False  # questions and negations need no "do": is, can, must
+    with_etre: bool = False  # the French past is formed with être: est venu
 
 
 def english_s(word: str) -> str:
-    """The plural of a noun, the third person of a verb: laws, cities, crosses."""
+    """The plural of a noun or the third person of a verb: laws, cities, crosses."""
     if word.endswith("y") and word[-2:-1] not in "aeou":
         return word[:-1] + "ies"
     return word + ("es" if word.endswith(("s", "x", "sh", "ch")) else "s")
@@ -56,7 +57,7 @@ def french_plural(word: str) -> str:
     return word + ("x" if word.endswith(("au", "eu")) else "s")
 
 
-# Endings of adjectives whose feminine is not made with -e alone, and what it ends in.
+# Endings of adjectives whose feminine has more than a final -e, and the feminine endings.
 _FEMININE = (
     ("eux", "euse"),
     ("er", "ère"),
@@ -68,7 +69,7 @@ _FEMININE = (
 
 
 def french_forms(masculine: str, feminine: str = "") -> Forms:
-    """The four forms of an adjective or participle; the feminine is made by rule unless given."""
+    """The four forms of an adjective or participle; a missing feminine is formed by rule."""
     if not feminine:
         feminine = masculine + "e" * (not masculine.endswith("e"))
         for ending, other in _FEMININE:
@@ -77,7 +78,8 @@ def french_forms(masculine: str, feminine: str = "") -> Forms:
     return (masculine, french_plural(masculine)), (feminine, french_plural(feminine))
 
 
-# Infinitive ending: what it loses, endings of the present, what the future stem loses, participle.
+# Ending of the infinitive -> letters to remove for the present, its endings, letters to remove for
+# the future, ending of the participle.
 _REGULAR: Mapping[str, tuple[int, str, int, str]] = MappingProxyType(
     {
         "er": (2, "e ons ez e ent", 0, "é"),
@@ -89,7 +91,7 @@ _FUTURE = ("ai", "ons", "ez", "a", "ont")
 
 
 def conjugate(infinitive: str, irregular: str = "") -> tuple[Persons, Persons, Forms]:
-    """(present, future, participle) of a French verb, regular or by its line of forms.
+    """(present, future, participle) of a French verb, by rule or from its irregular forms.
 
     >>> conjugate("voir", "vois voyons voyez voit voient verr vu")[1][THIRD]
     'verra'
@@ -108,21 +110,21 @@ def conjugate(infinitive: str, irregular: str = "") -> tuple[Persons, Persons, F
 
 
 _BY_RULE = re.compile(r".*(er|ir|([aeo]n|[eo]r)dre)")
-_NOT_BY_RULE = re.compile(  # stems that change (préférer, lever, payer), and irregular families
+_NOT_BY_RULE = re.compile(  # stems that change (préférer, lever, payer), and irregular verbs
     r"aller|.*(é[bcdfghjklmnpqrstvxz]+u?er|e[bcdfghjklmnpqrstvxz]er|[aou]yer|"
     r"oir|[tv]enir|[tmv]ir|[vf]rir|[cm]ourir|quérir|[cb]u?eillir|bouillir|fuir|haïr|prendre)"
 )
 
 
 def needs_forms(infinitive: str) -> bool:
-    """Whether the ending of a French verb is one that `conjugate` may not do by rule."""
+    """Whether the ending of a French verb may be irregular, so that `conjugate` needs its forms."""
     return not _BY_RULE.fullmatch(infinitive) or bool(_NOT_BY_RULE.fullmatch(infinitive))
 
 
 def make_verb(
     english: Sequence[str], infinitive: str, irregular: str = "", with_etre: bool = False
 ) -> Verb:
-    """A verb by its English forms (base, past, participle; the last two may be left out).
+    """A verb from its English forms: base, past, participle; the last two are optional.
 
     >>> make_verb(["see", "saw", "seen"], "voir", "vois voyons voyez voit voient verr vu").third
     'sees'
@@ -144,7 +146,7 @@ def make_verb(
 
 
 def english_verb(verb: Verb, person: int, tense: int, support: bool) -> tuple[str, str]:
-    """(auxiliary, verb), either of them empty; `support` asks for "do" where there is no other.
+    """(auxiliary, verb), either of which may be empty; `support` adds "do" if there is no other.
 
     >>> english_verb(SEE, THIRD, PAST, support=True)
     ('did', 'see')
@@ -175,13 +177,13 @@ _CONTRACTED = MappingProxyType(  # second word, first word, both
         "not": {"can": "cannot"},
     }
 )
-_MERGING = frozenset({"si", *_CONTRACTED})  # words that other neighbours than vowels change
+_MERGING = frozenset({"si", *_CONTRACTED})  # words that change beside certain other words
 _VOWELS = frozenset("aàâäeéèêëiîïoôöuùûüœæ")
 _LETTERS_MISLEAD = re.compile(r"eu|uni(?![mn])|use|hon|hour", re.IGNORECASE)  # English words
 
 
 def begins_with_vowel(word: str, language: str, misleading: AbstractSet[str] = frozenset()) -> bool:
-    """Whether a word begins with the sound of a vowel; French h is mute unless it is misleading."""
+    """Whether a word begins with a vowel sound; French h is mute unless the word is misleading."""
     vowel = word[0].lower() in _VOWELS or (language == "fr" and word[0] in "hH")
     by_rule = language == "en" and _LETTERS_MISLEAD.match(word)
     return vowel != (word in misleading or bool(by_rule))
@@ -190,9 +192,9 @@ def begins_with_vowel(word: str, language: str, misleading: AbstractSet[str] = f
 def spell(
     tokens: Sequence[Token], language: str, misleading: AbstractSet[str] = frozenset()
 ) -> list[Token]:
-    """What neighbours do to each other: an, l', cet, du, cannot. Merged words keep all marks.
+    """Apply the changes between neighbours: an, l', cet, du, cannot. Merged words keep all marks.
 
-    The first letters of `misleading` words say the wrong thing of their sound: héros, onze.
+    The first letter of a `misleading` word does not show its sound: héros, onze.
 
     >>> spell([("de", (1,)), ("le", (2,)), ("pays", (3,))], "fr")
     [('du', (1, 2)), ('pays', (3,))]

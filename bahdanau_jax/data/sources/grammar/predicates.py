@@ -27,8 +27,9 @@ _OBJECTS = {  # kinds of objects, by the kind of the subject
     "person": (*5 * ("measure",), *5 * ("person",), *2 * ("domain", "body", "thing", "place")),
     "body": (*6 * ("measure",), *3 * ("person",), *2 * ("domain", "body")),
 }
-_WHERE = {kind: ("person", "body", "domain", "place") for kind in AGENTS}  # in adjuncts, likewise
-_FRAMES = (  # rule, smallest and largest number of words, kinds of subject, weight
+# Kinds of nouns in adjuncts, by the kind of the subject.
+_WHERE = {kind: ("person", "body", "domain", "place") for kind in AGENTS}
+_FRAMES = (  # rule, smallest and largest number of words, kinds of the subject, weight
     ("_intransitive", 1, 9, AGENTS, 2),
     ("_transitive", 2, 99, AGENTS, 9),
     ("_copula", 2, 12, (*AGENTS, "measure", "domain", "thing", "place"), 2),
@@ -59,14 +60,14 @@ class Predicate(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What the parts of a predicate share."""
+    """The settings that all parts of a predicate share."""
 
     subject: Phrase
     tense: int
-    denial: Pair | None = None  # at most one of denial and adverb is there
+    denial: Pair | None = None  # a negation; not together with an adverb
     adverb: Pair | None = None
     question: bool = False
-    time: Phrase = EMPTY  # in English at the end, in French after the verb
+    time: Phrase = EMPTY  # at the end in English, after the verb in French
 
 
 @cache
@@ -81,7 +82,7 @@ def _frames(size: int, kind: str) -> tuple[str, ...]:
 
 
 class Predicates(ProperNames):
-    """Rules for everything but the subject; noun phrases and clauses come from the subclass."""
+    """Rules for predicates; the subclass has those for noun phrases and clauses."""
 
     def _noun(self, size: int, kind: str, simple: bool = False, single: bool = False) -> Phrase:
         raise NotImplementedError
@@ -93,7 +94,7 @@ class Predicates(ProperNames):
         raise NotImplementedError
 
     def _setting(self, size: int, subject: Phrase, tense: int, question: bool = False) -> Setting:
-        """Draw negation or an adverb, where there is room."""
+        """Draw a negation or an adverb, if there is room."""
         chance = self._random()
         if size > 2 and chance < 0.2 and not question:
             return Setting(subject, tense, denial=self._pick(closed.DENIALS))
@@ -104,7 +105,7 @@ class Predicates(ProperNames):
         return Setting(subject, tense, question=question)
 
     def _predicate(self, size: int, setting: Setting, timed: bool) -> Predicate:
-        """A verb with all that belongs to it; `timed` if a time is said elsewhere."""
+        """A verb with its objects and adjuncts; `timed` if the sentence has a time elsewhere."""
         rule = self._pick(_frames(size, setting.subject.kind))
         if size > 1 and rule != "_saying" and not timed and self._random() < 0.45:
             setting = setting._replace(
@@ -133,7 +134,7 @@ class Predicates(ProperNames):
     def _verb(self, verb: Verb, setting: Setting, clitic=EMPTY, agreeing=None) -> Predicate:
         """A finite verb with auxiliary, negation, adverb and, in French, the clitic before it.
 
-        `agreeing` is the direct object where it comes before the French participle.
+        `agreeing` is the direct object if it precedes the French participle.
         """
         subject, tense, denial, adverb, question, time = setting
         person, mark = subject.person, self._mark()
@@ -175,7 +176,7 @@ class Predicates(ProperNames):
         return said.then(thing, self._words(("and", "et")), self._same_again(verb, thing, setting))
 
     def _object(self, size: int, kind: str, setting: Setting, simple: bool = False) -> Phrase:
-        """A direct object; after a negation "a" becomes "de": "ne voit pas de maison"."""
+        """A direct object; after a negation "un" becomes "de": "ne voit pas de maison"."""
         thing = self._noun(size, kind, simple or setting.denial is not None)
         (article, marks), *rest = thing.fr
         if setting.denial and article in ("un", "une"):
@@ -183,7 +184,7 @@ class Predicates(ProperNames):
         return thing
 
     def _same_again(self, verb: Verb, thing: Phrase, setting: Setting) -> Phrase:
-        """A second verb about the same object: "publishes it", "l' a publiée"."""
+        """A second verb with the same object: "publishes it", "l' a publiée"."""
         others = [other for other in self._lexicon.verbs[thing.kind] if other != verb]
         singular = "it" if thing.kind != "person" else ("him", "her")[thing.gender]
         pair = ("them", "les") if thing.person == THEY else (singular, ("le", "la")[thing.gender])
@@ -193,7 +194,7 @@ class Predicates(ProperNames):
         return Phrase(said.front + said.en + clitic.en, said.fr)
 
     def _clitic(self, setting: Setting, indirect: bool = False) -> Phrase:
-        """An object pronoun: not the subject again, nor "them" where its gender would show."""
+        """An object pronoun: not that of the subject, and not "them" if French shows its gender."""
         subject, ambiguous = setting.subject.person, setting.tense == PAST and not indirect
         english, direct, dative, person, gender = self._pick(
             [
@@ -208,7 +209,7 @@ class Predicates(ProperNames):
         return self._words(pair, person, gender, "person")
 
     def _modal(self, size: int, setting: Setting) -> Predicate:
-        """ "cannot see the house": the clitic stands before the French infinitive."""
+        """ "cannot see the house": the clitic precedes the French infinitive."""
         bare = setting.tense == PRESENT and self._random() < 0.7
         modal = self._pick((closed.CAN, closed.MUST) if bare else self._lexicon.wanting)
         said = self._verb(modal, setting._replace(time=EMPTY))

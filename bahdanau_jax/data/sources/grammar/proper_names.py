@@ -1,7 +1,7 @@
-"""Proper names in the built-in corpus: the known ones of the lexicon, and rare ones without end.
+"""Proper names of the built-in corpus: those of the lexicon, and any number of rare names.
 
-A rare name is the same word in both languages. The ending of one tells what it is, so that the
-French follows from the English: Komira (a woman), Kodan (a man), Kosen (a surname), Kopolis (a
+A rare name is the same word in both languages. Its ending shows its kind, so that the French
+follows from the English: Komira (a woman), Kodan (a man), Kosen (a surname), Kopolis (a
 city), Kodovia (a country, feminine), Korstan (a country, masculine).
 """
 
@@ -13,7 +13,8 @@ from bahdanau_jax.data.sources.grammar.inflection import THIRD, begins_with_vowe
 from bahdanau_jax.data.sources.grammar.lexicon import Lexicon, Name
 from bahdanau_jax.data.sources.grammar.synchronous import Phrase, Writer, join
 
-# No ending ends another, and syllables split in one way only: different names for different ranks.
+# No ending is the end of another one, and a name has only one division into syllables. So different
+# ranks have different names.
 ENDINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "man": ("dan", "mir", "los", "vek"),
@@ -24,17 +25,18 @@ ENDINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "country f": ("dovia", "tovia"),
     }
 )
-# First syllables and all others; those of the commonest names come first.
+# First syllables and all others, in the order of the frequency of their names.
 _BEGIN = "ko a bre te o sta li u ma dra e pi zo ru i fa tri ne so va gle ba ga kre du plo mi sa"
 _GO_ON = "la ri no be ka mo ti sa do ve lu ta ni ro ma gi pe so va ki ra lo du ne bi ga to mi"
 _FIRST, _NEXT = tuple(_BEGIN.split()), tuple(_GO_ON.split())
 _COMMON = 5  # names that share about a third of all uses
-# Whose name follows "of": "the law of Kodovia", "the house of Komira", "the church of Kopolis".
+# Kind of a noun -> kind of the name after "of"; by default a country: "the law of Kodovia", "the
+# house of Komira", "the church of Kopolis".
 _OF = {"thing": "person", "place": "city"}
 
 
 def coin(kind: str, rank: int) -> str:
-    """The name of a rank in one of ENDINGS, from 0; another for each.
+    """The name of this rank, from 0, for a kind of ENDINGS; each rank has a different name.
 
     >>> [coin("city", rank) for rank in (0, 4, 1_000, 1_000_000)]
     ['Kopolis', 'Apolis', 'Misapolis', 'Trinevelupolis']
@@ -49,21 +51,21 @@ def coin(kind: str, rank: int) -> str:
 
 
 class ProperNames(Writer):
-    """Rules for names. `rare` is the chance that a rare name stands where a name may stand."""
+    """Rules for names. `rare` is the probability of a rare name in each place for a name."""
 
     def __init__(self, random: Random, lexicon: Lexicon, rare: float = 0.0, linked: bool = True):
         super().__init__(random, linked)
         self._lexicon, self._rare = lexicon, rare
 
     def _rarely(self) -> bool:
-        # Without rare names nothing is drawn for them, so that the corpus is what it is.
+        # Without rare names, no random number is drawn here, so the default corpus stays the same.
         return self._rare > 0 and self._random() < self._rare
 
     def _vowel(self, french: str) -> bool:
         return begins_with_vowel(french, "fr", self._lexicon.misleading["fr"])
 
     def _coined(self, kind: str) -> str:
-        """A name by a law like Zipf's: the share of ranks above r falls as (1 + r/5)^(-1/2)."""
+        """A name drawn by a law like Zipf's: the share of ranks above r is (1 + r/5)^(-1/2)."""
         while True:
             rank = int(_COMMON * ((1 - self._random()) ** -2 - 1))
             name = coin(kind, rank)
@@ -71,7 +73,7 @@ class ProperNames(Writer):
                 return name
 
     def _copied(self, kind: str, person: int = THIRD, gender: int = 0, what: str = "") -> Phrase:
-        # No template: those are remembered, and names have no end.
+        # Not from a template: `parse` caches templates, and the number of names is unlimited.
         token = self._coined(kind), (self._mark() + 1,)
         return Phrase([token], [token], person, gender, what)
 
@@ -80,7 +82,7 @@ class ProperNames(Writer):
         return self._words((english, french), THIRD, gender, kind)
 
     def _person(self, size: int = 1) -> Phrase:
-        """ "Peter", rarely "Kodan" or, where there is room, "Peter Kosen"."""
+        """ "Peter", rarely "Kodan" or, if there is room, "Peter Kosen"."""
         if not self._rarely():
             return self._name(self._lexicon.people, "person")
         return self._rare_person(size)
@@ -99,7 +101,7 @@ class ProperNames(Writer):
         return self._rare_country()
 
     def _rare_country(self) -> Phrase:
-        """ "Kodovia" and "la Kodovia", with the article only possibly linked."""
+        """ "Kodovia" and "la Kodovia", with a possible link to the article."""
         gender = int(self._random() * 2)
         name = self._copied(("country m", "country f")[gender], THIRD, gender, "body")
         return name._replace(fr=[*self._article(name), *name.fr])
@@ -122,7 +124,7 @@ class ProperNames(Writer):
         return Phrase(place.en + name.en, [*place.fr, *self._article(name), *name.fr])
 
     def _rare_owner(self, kind: str) -> Phrase:
-        """ "of Kodovia", "of Komira", "of Kopolis": what suits a noun of this kind."""
+        """ "of Kodovia", "of Komira", "of Kopolis", by the kind of the noun before it."""
         of = self._words(("of", "de"))
         if (named := _OF.get(kind, "country")) == "person":
             return join(of, self._rare_person(1))

@@ -1,8 +1,8 @@
-"""Writing two languages at once: tokens with marks, from which the word alignment follows.
+"""Phrases of two languages whose tokens have marks; the word alignment follows from the marks.
 
-A token carries marks, the numbers of the meanings that it expresses. Tokens of the two languages
-with a mark in common are linked: surely if the mark is positive on both sides, possibly if it is
-negative on either.
+A mark is the number of a meaning that a token expresses. Tokens of the two languages with a common
+mark are linked. The link is sure if the mark is positive on both sides, and only possible if it is
+negative on one side.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ Links = frozenset[tuple[int, int]]
 
 
 class Phrase(NamedTuple):
-    """The two sides of a constituent, and what agrees with it."""
+    """The two sides of a constituent, and the features for agreement."""
 
     en: list[Token]
     fr: list[Token]
     person: int = THIRD
     gender: int = 0
-    kind: str = ""  # see lexicon; empty where nothing asks
+    kind: str = ""  # a kind of `wordfile.KINDS`; empty if no rule needs it
 
 
 EMPTY = Phrase([], [])
@@ -41,7 +41,7 @@ def join(*phrases: Phrase) -> Phrase:
 
 @cache
 def parse(template: str) -> tuple[tuple[str, int], ...]:
-    """The words of a template and their numbers, negative where links are only possible ones.
+    """The words of a template and their numbers, which are negative for possible links.
 
     >>> parse("~ne/2 voit/1 pas/2")
     (('ne', -2), ('voit', 1), ('pas', 2))
@@ -74,16 +74,16 @@ def links(source: Sequence[Token], target: Sequence[Token]) -> tuple[Links, Link
 
 
 class Writer:
-    """Random choices and fresh marks: what every rule of a synchronous grammar needs.
+    """Random choices and new marks for the rules of a synchronous grammar.
 
-    Without `linked`, all marks are those of the first one: links mean nothing. Then a phrase that
-    is given whole depends on its template alone, and is made once.
+    Without `linked`, marks are not numbered, so links have no meaning. A phrase from a template
+    then depends on the template alone, and is cached.
     """
 
     def __init__(self, random: Random, linked: bool = True):
         self._random = random.random
-        self._last = 0  # of the marks given out
-        self._step = 10 if linked else 0  # a template has fewer numbers
+        self._last = 0  # the base of the last marks
+        self._step = 10 if linked else 0  # more than the numbers of a template
         if not linked:
             self._words = cache(self._words)
 
@@ -98,7 +98,7 @@ class Writer:
         return [(word, (base + n if n > 0 else n - base,)) for word, n in parse(template)]
 
     def _words(self, pair: Pair, person: int = THIRD, gender: int = 0, kind: str = "") -> Phrase:
-        """A pair of templates with marks of its own."""
+        """A phrase from a pair of templates, with new marks."""
         base = self._mark()
         en, fr = self._tokens(pair[0], base), self._tokens(pair[1], base)
         return Phrase(en, fr, person, gender, kind)

@@ -1,10 +1,10 @@
-"""Files of words for the built-in corpus: sections of entries, and errors that name the line.
+"""Reads the sections and entries of a file of words for the built-in corpus.
 
     # comment
-    [noun thing place]        a section: what its entries are, and of which kinds
+    [noun thing place]        a section: the type of its entries, and their kinds
     lamp = lampe f            an entry: English = French
 
-`SECTIONS` has every section; docs/grammar.md says what they are for.
+`SECTIONS` has every section; docs/grammar.md explains them. Errors show the file and the line.
 """
 
 import re
@@ -22,21 +22,22 @@ TENSES = ("present", "past", "future")
 
 
 class Section(NamedTuple):
-    example: str  # an entry of it
-    kinds: tuple[str, ...] = ()  # its header names one or more of them
+    example: str  # one of its entries
+    kinds: tuple[str, ...] = ()  # the header names one or more of these
 
 
 class Entry(NamedTuple):
     place: str  # FILE:LINE
     section: str
-    kind: str  # one of the section's kinds; empty where it has none
+    kind: str  # one of the section's kinds; empty if it has none
     english: str
     french: str
 
     def expected(self, what: str) -> ValueError:
-        """The error of an entry that should have been `what`."""
+        """An error for this entry; `what` is the text about the expected form."""
         return ValueError(
-            f'{self.place}: {what}; [{self.section}] reads "{SECTIONS[self.section].example}", '
+            f"{self.place}: {what}; [{self.section}] has entries such as "
+            f'"{SECTIONS[self.section].example}", '
             f'not "{self.english} = {self.french}"'
         )
 
@@ -68,9 +69,9 @@ SECTIONS: Mapping[str, Section] = MappingProxyType(
 
 
 def entries(path: Path) -> Iterator[Entry]:
-    """The entries of a file of words in its order; one a kind where a section names several.
+    """Yield the entries of a file of words in its order, once for each kind of their section.
 
-    Raises FileNotFoundError, or a ValueError that says file, line and what was expected.
+    Raises FileNotFoundError, or a ValueError with the file, the line and the expected form.
     """
     section, kinds = "", ("",)
     for number, line in enumerate(_text(path).split("\n"), start=1):
@@ -103,9 +104,9 @@ def _text(path: Path) -> str:
 
 
 def _header(line: str, place: str) -> tuple[str, tuple[str, ...]]:
-    """(section, its kinds) of "[adjective before person thing]"."""
+    """(section, kinds) of a header such as "[adjective before person thing]"."""
     said = line.removeprefix("[").removesuffix("]").split()
-    known = (" ".join(said[:n]) for n in (2, 1))  # the longest name wins
+    known = (" ".join(said[:n]) for n in (2, 1))  # longer names first
     section = next((name for name in known if name in SECTIONS), "".join(said[:1]))
     try:
         possible = choose(SECTIONS, section, "section").kinds
@@ -129,7 +130,7 @@ _SLOT = re.compile(r"\{(\w+?)(\d?)\}")
 
 
 def forms(text: str, most: int, entry: Entry) -> tuple[list[str], bool]:
-    """The forms of "city/cities", and whether a star before them says they mislead."""
+    """The forms of "city/cities", and whether a star marks them as misleading."""
     found = text.removeprefix("*").split("/")
     if len(found) > most or not all(_WORD.fullmatch(form) for form in found):
         many = "a word" if most == 1 else f"a word, or up to {most} forms with / between them,"
@@ -138,7 +139,7 @@ def forms(text: str, most: int, entry: Entry) -> tuple[list[str], bool]:
 
 
 def template(text: str, entry: Entry) -> list[str]:
-    """The items of "~la/2 année/2 dernière/1", each of them a word."""
+    """The items of a template such as "~la/2 année/2 dernière/1"."""
     items = text.split()
     for item in items:
         if not _ITEM.fullmatch(item):
@@ -149,6 +150,6 @@ def template(text: str, entry: Entry) -> list[str]:
 
 
 def slot(item: str) -> str:
-    """The kind of phrase that "{measure}" or "{measure2}" stands for; empty for a word."""
+    """The kind of phrase for a slot, such as "{measure}" or "{measure2}"; empty for a word."""
     match = _SLOT.fullmatch(item)
     return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""The words of en-fr.txt and of a file of the user's, read into a `Lexicon`."""
+"""Reads the words of en-fr.txt and of a user's file into a `Lexicon`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -33,9 +33,9 @@ FILE = Path(__file__).with_name("en-fr.txt")
 
 
 def load(words: str | Path | None = None) -> Lexicon:
-    """The built-in words, and those of a file in the format of docs/grammar.md after them.
+    """The built-in words, followed by those of a file in the format of docs/grammar.md.
 
-    Raises OSError, or a ValueError that says file, line and what was expected.
+    Raises OSError, or a ValueError with the file, the line and the expected form.
 
     >>> load().countries[0]
     ('Canada', '~le Canada', 0)
@@ -48,7 +48,7 @@ def load(words: str | Path | None = None) -> Lexicon:
 
 
 def _check_tokens(used: Mapping[tuple[str, str], str], path: str) -> None:
-    """The Moses tokeniser must split the words of a file from the full stop after them."""
+    """Raise ValueError where the Moses tokeniser does not split a word from a full stop."""
     from sacremoses import MosesTokenizer
 
     tokenizers = {language: MosesTokenizer(language) for language in ("en", "fr")}
@@ -57,16 +57,16 @@ def _check_tokens(used: Mapping[tuple[str, str], str], path: str) -> None:
             split = " ".join(tokenizers[language].tokenize(f"x {word}.", escape=False))
             if split != f"x {word} .":
                 raise ValueError(
-                    f'{place}: the Moses tokeniser splits "{word}." into "{split[2:]}", so that '
-                    f'the links would be wrong: another word than "{word}" is needed'
+                    f'{place}: the Moses tokeniser splits "{word}." into "{split[2:]}", so '
+                    f'the links would be wrong: use another word than "{word}"'
                 )
 
 
 class _Reader:
-    """Entries made into words, one table for each section and kind."""
+    """Converts entries to words, in a table for each section and kind."""
 
     def __init__(self, found: Iterable[Entry]):
-        self.used: dict[tuple[str, str], str] = {}  # (language, word) -> where it is
+        self.used: dict[tuple[str, str], str] = {}  # (language, word) -> FILE:LINE
         self._tables: dict[tuple[str, str], list] = {}
         self._irregular: dict[str, str] = {}
         self._names: set[str] = set()
@@ -170,7 +170,7 @@ class _Reader:
             raise entry.expected(f"{infinitive} is irregular: its forms are needed in [forms]")
         verb = make_verb(english, infinitive, irregular, with_etre=bool(auxiliary))
         if verb.past == verb.base:
-            raise entry.expected("a past other than the present was expected, or the tense is open")
+            raise entry.expected("a past other than the present was expected, to show the tense")
         self._use("en", (*english, verb.third, verb.past), star, entry)
         inflected = (infinitive, *verb.present, *verb.future, *chain(*verb.participle))
         self._use("fr", inflected, étoile, entry)
@@ -182,7 +182,7 @@ class _Reader:
         pair = entry.english, entry.french
         english, french = (template(text, entry) for text in pair)
         pair = self._linked(english, "en", entry), self._linked(french, "fr", entry, english)
-        # What a name means does not depend on what it names.
+        # The translation of a name does not depend on its section.
         section = "name" if entry.section.startswith("name") else entry.section
         self._unique(section, entry.kind, pair[:1], pair[1], entry)
         return pair
@@ -205,7 +205,7 @@ class _Reader:
         if len(marks) > 1:
             raise entry.expected("both sides should end with the same mark")
         if slots[0] != slots[1] or len(kinds) != len(slots[0]):
-            raise entry.expected("each slot should stand once on either side")
+            raise entry.expected("each slot should occur once on each side")
         if not kinds or not set(kinds.values()) <= set(known):
             raise entry.expected(f"slots were expected, of {', '.join(known)}")
         english, french = (template(" ".join(i for i in s if not slot(i)), entry) for s in sides)
@@ -216,7 +216,7 @@ class _Reader:
         )
         return Sentence(said, translated, MappingProxyType(kinds), marks.pop())
 
-    # -- What they have in common.
+    # -- Common parts of the entries.
 
     def _gender(self, entry: Entry) -> tuple[str, int]:
         *french, gender = entry.french.split()
@@ -225,14 +225,14 @@ class _Reader:
         return " ".join(french), "mf".index(gender)
 
     def _linked(self, items: list[str], language: str, entry: Entry, other=None) -> str:
-        """A template without its stars; with `other`, their numbers must be the same."""
+        """A template without its stars; with `other`, both must have the same numbers."""
         for item in items:
             self._use(language, (item.strip("~*").split("/")[0],), "*" in item, entry)
         text = " ".join(items).replace("*", "")
         if other is not None:
             numbers = [{abs(n) for _, n in parse(t)} for t in (text, " ".join(other))]
             for number in numbers[0] ^ numbers[1]:
-                raise entry.expected(f"number {number} should stand on both sides")
+                raise entry.expected(f"number {number} should occur on both sides")
         return text
 
     def _use(self, language: str, words: Iterable[str], star: bool, entry: Entry) -> None:
@@ -246,8 +246,8 @@ class _Reader:
             said = self._translations.setdefault((section, kind, word), (french, entry.place))
             if said[0] != french:
                 raise entry.expected(
-                    f'"{word}" has another translation at {said[1]}, but the French should '
-                    "follow from the English"
+                    f'"{word}" has another translation at {said[1]}, but each English '
+                    "word should have only one"
                 )
 
 
@@ -267,7 +267,7 @@ _READERS: Mapping[str, Callable[[_Reader, Entry], Any]] = MappingProxyType(
 
 
 def _in_names(countries: Sequence[Name], cities: Sequence[Pair], misleading) -> tuple[Pair, ...]:
-    """ "en" before feminine countries and vowels, "au" before the others, "à" before cities."""
+    """Pairs with "en" before feminine countries and vowels, else "au", and "à" before cities."""
     en, au = [], []
     for english, french, gender in countries:
         vowel = begins_with_vowel(parse(french)[0][0], "fr", misleading)
