@@ -23,6 +23,10 @@ AS_IF_ALONE, SHARED = "alone", "shared"
 # The order of the data of several runs -> the axis of runs in their batches; None: they share it.
 DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({AS_IF_ALONE: 0, SHARED: None})
 
+# Options of the compiler where every core has its own group: the threads of one program would only
+# take cores from the others.
+_ONE_THREAD = MappingProxyType({"xla_cpu_multi_thread_eigen": False})
+
 States = tuple[TrainState, ...]
 
 
@@ -46,12 +50,16 @@ class VmappedUpdate:
             accumulate=config.training.accumulate,
         )
         axis = DATA_ORDERS[order]
-        self._step: Any = jax.jit(jax.vmap(step, (0, axis)), donate_argnums=0)
         self._has_own_batches = axis is not None
-        devices = jax.local_devices()
+        devices, options = jax.local_devices(), None
         if len(devices) == 1 and devices[0].platform == "cpu":
-            devices = devices * data.cores()
+            devices, options = devices * data.cores(), dict(_ONE_THREAD)
         count = min(len(devices), runs)
+        self._step: Any = jax.jit(
+            jax.vmap(step, (0, axis)),
+            donate_argnums=0,
+            compiler_options=options if count > 1 else None,
+        )
         self.groups = [part.tolist() for part in np.array_split(np.arange(runs), count)]
         self._devices = devices[:count]
         self._threads = ThreadPoolExecutor(count, "update") if count > 1 else None

@@ -19,7 +19,7 @@ WITHOUT = {"attention": "none", "encoder_directions": "forward", "initial_state"
 
 
 def cells(request: Request) -> Cells:
-    base = configuration("quickstart")
+    base = with_model(configuration("quickstart"), compute_dtype="bfloat16")
     if request.quick or request.steps:
         base = shortened(base, request.steps or 40)
     if request.quick:
