@@ -1,9 +1,11 @@
 """The update of several runs: groups of runs in vmapped programs that run at the same time.
 
-Each accelerator gets a group, and so does each core of a CPU, because a small update does not keep
-all cores busy. The states of all groups are a tuple. The state of a group of R runs has an axis of
-length R in front of every leaf.
+Each accelerator gets a group, and each core of a CPU as many as keep the groups small, because a
+small update does not keep all cores busy. The states of all groups are a tuple. The state of a
+group of R runs has an axis of length R in front of every leaf.
 """
+
+import math
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,9 +25,9 @@ AS_IF_ALONE, SHARED = "alone", "shared"
 # The order of the data of several runs -> the axis of runs in their batches; None: they share it.
 DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({AS_IF_ALONE: 0, SHARED: None})
 
-# Options of the compiler where every core has its own group: the threads of one program would only
-# take cores from the others.
-_ONE_THREAD = MappingProxyType({"xla_cpu_multi_thread_eigen": False})
+# Runs of a group on a CPU, at most. The C library gives threads at most 64 MiB in one piece from
+# the memory that it keeps; larger pieces are new pages of the kernel in every update.
+RUNS_OF_A_CORE = 3
 
 States = tuple[TrainState, ...]
 
@@ -50,19 +52,16 @@ class VmappedUpdate:
             accumulate=config.training.accumulate,
         )
         axis = DATA_ORDERS[order]
+        self._step: Any = jax.jit(jax.vmap(step, (0, axis)), donate_argnums=0)
         self._has_own_batches = axis is not None
-        devices, options = jax.local_devices(), None
-        if len(devices) == 1 and devices[0].platform == "cpu":
-            devices, options = devices * data.cores(), dict(_ONE_THREAD)
+        devices, threads = jax.local_devices(), jax.local_device_count()
+        if threads == 1 and devices[0].platform == "cpu":
+            threads = data.cores()
+            devices = devices * (threads * math.ceil(runs / (threads * RUNS_OF_A_CORE)))
         count = min(len(devices), runs)
-        self._step: Any = jax.jit(
-            jax.vmap(step, (0, axis)),
-            donate_argnums=0,
-            compiler_options=options if count > 1 else None,
-        )
         self.groups = [part.tolist() for part in np.array_split(np.arange(runs), count)]
         self._devices = devices[:count]
-        self._threads = ThreadPoolExecutor(count, "update") if count > 1 else None
+        self._threads = ThreadPoolExecutor(threads, "update") if count > 1 else None
 
     def place(self, states: Sequence[TrainState]) -> States:
         """The states of single runs, stacked, on the devices of their groups."""
