@@ -6,7 +6,6 @@ group of R runs has an axis of length R in front of every leaf.
 """
 
 import math
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
