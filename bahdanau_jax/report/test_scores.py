@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.trained import Run
 
 WORDS = "words"  # the kind of vocabulary that has unknown words
+LARGEST_EXPONENT = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,9 @@ def _by_length(
     run: Run, sources: Sequence[str], ours: Tally, theirs: Tally | None, settings: Settings
 ) -> dict[str, Any]:
     """BLEU by the number of source words, or of characters for a model of characters."""
-    codec, units = run.codecs[0], "characters" if _vocabulary(run) == "characters" else WORDS
-    if units == "characters":
-        lengths = [len(codec.units(line)) - 1 for line in sources]
+    codec, units = run.codecs[0], WORDS
+    if run.config.data.vocabulary == "characters":
+        units, lengths = "characters", [len(codec.units(line)) - 1 for line in sources]
     else:
         lengths = [len(codec.tokenize(line).split()) for line in sources]
 
@@ -195,23 +197,28 @@ def _no_unk(
 ) -> dict[str, Any]:
     """The second column of Table 1: sentences without unknown words, translated with UNK banned.
 
-    A model of characters or subwords has nearly no unknown words. Its subset is all sentences.
+    A model of characters or subwords has nearly no unknown words: its subset is all sentences. To
+    ban UNK does not change a greedy translation without UNK, which is not computed again.
     """
-    rows, banned = list(range(len(sources))), _vocabulary(run) == WORDS
+    rows, banned = list(range(len(sources))), run.config.data.vocabulary == WORDS
     if banned:
         sides = zip(run.codecs, (sources, references), strict=True)
         known = [[UNK not in codec.encode(line) for line in side] for codec, side in sides]
         rows = [row for row in rows if known[0][row] and known[1][row]]
-    texts = allowed = [hypotheses[row].text for row in rows]
-    if banned and rows:
-        decoding = dataclasses.replace(_decoding(run, settings), ban_unk=True)
+    allowed = [hypotheses[row].text for row in rows]
+    decoding = dataclasses.replace(_decoding(run, settings), ban_unk=True)
+    greedy = (decoding.method, decoding.beam_size) == ("beam", 1)
+    unknown = run.codecs[1].tokens([UNK])[0]
+    again = [row for row in rows if not greedy or unknown in hypotheses[row].tokens]
+    texts = dict(zip(rows, allowed, strict=True))
+    if banned and again:
         config = dataclasses.replace(run.config, decoding=decoding)
         searcher = dataclasses.replace(run, config=config)
-        translating = reporter.stage("translating without UNK", len(rows), "lines")
-        again = searcher.translate([sources[row] for row in rows], advance=translating.advance)
-        texts = [best.text for best in again]
+        translating = reporter.stage("translating without UNK", len(again), "lines")
+        best = searcher.translate([sources[row] for row in again], advance=translating.advance)
+        texts |= zip(again, (each.text for each in best), strict=True)
     wanted = [references[row] for row in rows]
-    counted = _optional_tallies(run, texts, wanted, settings)
+    counted = _optional_tallies(run, [*texts.values()], wanted, settings)
     before = _optional_tallies(run, allowed, wanted, settings)
     return {
         "sentences": len(rows),
@@ -284,17 +291,10 @@ def _calibration(predicted: token_predictions.Predictions) -> dict[str, Any]:
     }
 
 
-def _vocabulary(run: Run) -> str:
-    return run.config.data.vocabulary
-
-
 def _decoding(run: Run, settings: Settings):
     return dataclasses.replace(run.config.decoding, **settings.search())
 
 
 def _exp(x: float) -> float:
     """e^x; infinity where it is above the largest float."""
-    try:
-        return math.exp(x)
-    except OverflowError:
-        return math.inf
+    return math.exp(x) if x < LARGEST_EXPONENT else math.inf

@@ -4,14 +4,17 @@ import dataclasses
 import json
 import shutil
 
+import jax
 import numpy as np
 import pytest
 
 from bahdanau_jax import run as runs
+from bahdanau_jax.batch import UNK
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.report import provenance, report, token_predictions
+from bahdanau_jax.report import provenance, report, test_scores, token_predictions
 from bahdanau_jax.report.document import Section
+from bahdanau_jax.reporting import SILENT
 from tests import small
 
 PICTURES = ("alignment", "bleu_by_length", "curves", "reliability")
@@ -80,6 +83,35 @@ def test_the_parts_agree_with_the_whole(reported, trained):
     assert table["coverage"]["reference"]["mean"] == pytest.approx(totals.mean(), rel=1e-5)
     assert table["unfinished"] == sum(not h.finished for h in found) / 12
     assert table["lengths"]["output"]["words"] == sum(len(h.tokens) - h.finished for h in found)
+
+
+def test_greedy_translations_without_unk_are_not_computed_again(trained):
+    """They are those of a search that bans UNK."""
+    run = runs.load(trained[0])
+    decoding = dataclasses.replace(run.config.decoding, beam_size=1)
+    run = dataclasses.replace(run, config=dataclasses.replace(run.config, decoding=decoding))
+    draw = np.random.default_rng(1).normal  # weights with which some translations contain UNK
+    params = jax.tree.map(lambda leaf: draw(size=leaf.shape).astype(np.float32), run.params)
+    params["output"]["b_w"][UNK] = 18
+    run = dataclasses.replace(run, params=params)
+    lines = [pair.source for pair in runs.data.pairs(small.config.data.test, run.config.data)]
+    sources = [line for line in lines if UNK not in run.codecs[0].encode(line)]
+    with_unknown = sum("<unk>" in best.tokens for best in run.translate(sources))
+    assert 0 < with_unknown < len(sources)
+
+    banning = dataclasses.replace(decoding, ban_unk=True)
+    banned = dataclasses.replace(run, config=dataclasses.replace(run.config, decoding=banning))
+    texts = [best.text for best in banned.translate(sources)]
+    stages = {}
+
+    class Recording(type(SILENT)):
+        def stage(self, name, total=None, unit="", done=0):
+            stages[name] = total
+            return super().stage(name, total, unit, done)
+
+    part = test_scores.evaluate(run, sources, texts, reporter=Recording()).scores["no-UNK"]
+    assert part["BLEU"] == pytest.approx(100) and part["UNK-allowed"]["BLEU"] < 99
+    assert stages["translating without UNK"] == with_unknown
 
 
 def test_what_is_printed(reported):
