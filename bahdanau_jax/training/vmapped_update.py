@@ -80,9 +80,11 @@ class VmappedUpdate:
         ]
 
     def lower(self, states: Any, batch: Batch) -> "_Lowered":
-        """Trace the program of every group."""
-        pairs = zip(states, self._batches(batch), strict=True)
-        return _Lowered(self, [self._step.lower(*pair) for pair in pairs])
+        """Trace the programs. Groups of one size on one device share theirs."""
+        kinds = [*zip(map(len, self.groups), self._devices, strict=True)]
+        jobs = dict(zip(kinds, zip(states, self._batches(batch), strict=True), strict=True))
+        lowered = {kind: self._step.lower(*job) for kind, job in jobs.items()}
+        return _Lowered(self, lowered, kinds)
 
     def __call__(self, states: States, batch: Batch) -> tuple[States, StepSums]:
         return self.run([self._step] * len(states), states, batch)
@@ -109,13 +111,14 @@ def _finished(program: Any, *arguments: Any) -> Any:
 
 
 class _Lowered:
-    """The traced programs of all groups."""
+    """The traced programs: `kinds` has the key of the program of each group."""
 
-    def __init__(self, update: VmappedUpdate, lowered: Sequence[Any]):
-        self._update, self._lowered = update, lowered
+    def __init__(self, update: VmappedUpdate, lowered: Mapping[Any, Any], kinds: Sequence[Any]):
+        self._update, self._lowered, self._kinds = update, lowered, kinds
 
     def compile(self) -> Any:
-        programs = [each.compile() for each in self._lowered]
+        compiled = {kind: each.compile() for kind, each in self._lowered.items()}
+        programs = [compiled[kind] for kind in self._kinds]
         return lambda states, batch: self._update.run(programs, states, batch)
 
 
