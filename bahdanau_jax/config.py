@@ -254,7 +254,7 @@ _POSITIVE = "optimizer.learning_rate optimizer.epsilon"
 
 
 def faults(config: Config) -> list[str]:
-    """The faults of single values, a line each; empty where there is none."""
+    """The faults of single values, one in each line; empty where there is none."""
     lines = []
 
     def expect(names: str, holds, what: str) -> None:

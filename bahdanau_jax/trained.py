@@ -276,7 +276,7 @@ class Run:
         """The attention of the words of each target to the words of its source.
 
         `level` is a key of `data.LEVELS`. `advance` is called with the number of pairs of each
-        batch. Links of `weights`, which `aligner.Weights.of` reads, can then be asked for.
+        batch. `weights`, which `aligner.Weights.of` reads, are those that `Aligned.links` can use.
 
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
         >>> run.align(lines, targets, weights="posterior")[0].links("posterior,share")

@@ -111,7 +111,7 @@ def test_training_a_finished_run_again_changes_nothing(trained, command_line):
     before, kept = (workdir / "metrics.jsonl").read_bytes(), checkpoints_of(workdir)
     code, out, err = command_line(*small.train(workdir))
     told = [line for line in err.splitlines() if not line.endswith(" ...")]  # of slow stages
-    assert code == 0 and told[0] == "going on from step 30 of 30"
+    assert code == 0 and told[0] == "resuming from step 30 of 30"
     assert len(told) == 2 and told[1].startswith("next: echo 'The man saw a white house .' | ")
     assert out == first.stdout
     assert (workdir / "metrics.jsonl").read_bytes() == before
@@ -243,7 +243,7 @@ def test_a_prepared_run_killed_as_it_saves_equals_one_that_never_was(
     first_saved = workdir / "checkpoints" / "7"
     killed(workdir, lambda: first_saved.exists() and saving(workdir)())
     code, _, err = command_line(*small.train(workdir, *NO_TEST))
-    assert code == 0 and "going on from step " in err
+    assert code == 0 and "resuming from step " in err
     assert_equal_runs(workdir, trained[0])
 
 

@@ -33,7 +33,7 @@ class Checkpoints:
     export: Path | None = None  # a .safetensors file to write
     import_: Annotated[Path | None, tyro.conf.arg(name="import")] = None  # .safetensors or .npz
     trust_code: bool = False  # import the module that the run or file names, if it does
-    words: str = ""  # SOURCE,TARGET: the words of a GroundHog .npz, one a line
+    words: str = ""  # SOURCE,TARGET: two files with the words of a GroundHog .npz
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau checkpoints --run runs/quickstart --verify",

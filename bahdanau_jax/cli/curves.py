@@ -15,7 +15,7 @@ USUAL = ("loss", "dev_loss", "dev_bleu")
 class Curves:
     """Print the scores of training runs side by side for each evaluation, and draw them.
 
-    Runs may still be in training. A line has the last value of each score up to its evaluation.
+    Runs may still be in training. A line has the newest value of each score at an evaluation.
     """
 
     runs: str  # the folders of runs, separated by commas

@@ -33,7 +33,7 @@ class Reproduce:
     longer_steps: int = 0  # paper: the updates of that run; 0: there is no such run
     root: str = ""  # paper: the folder of relative files
     paper_size: bool = False  # paper: its sizes and its recipe, for an accelerator
-    compute_dtype: Literal["bfloat16", "float32"] = "bfloat16"  # paper: of the smaller models
+    compute_dtype: Literal["bfloat16", "float32"] = "bfloat16"  # paper: that of the smaller models
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau reproduce ablations --workdir runs/ablations",

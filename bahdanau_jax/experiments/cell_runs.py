@@ -26,15 +26,15 @@ SCORES = "sweep_scores.json"  # in a run folder
 TRANSLATIONS = "translations.txt"  # of the test pairs, in a run folder
 DATA = "data"  # the folder of prepared data in that of a sweep
 TOGETHER = 2_000_000  # parameters of a model, up to which its seeds train in one program
-# Errors of a run that leave the other runs alone.
+# Errors of one run, after which the other runs continue.
 FAILURES = (ValueError, OSError, MemoryError, FloatingPointError)
 
 
 class CellRuns:
-    """The runs of one cell, an ordinary run folder each: WORKDIR/CELL/seed-N.
+    """The runs of one cell, each in an ordinary run folder: WORKDIR/CELL/seed-N.
 
-    `groups` are the seeds that train in one program, if they do. A group that was interrupted goes
-    on as the same group, so that its results stay the same. `failed` has the error of each run that
+    Where seeds train together, each of `groups` trains in one program. An interrupted group resumes
+    as the same group, so that its results stay the same. `failed` has the error of each run that
     failed, by "CELL/seed-N".
     """
 

@@ -98,7 +98,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class MaskingStudy:
-    """The answer for one run."""
+    """The correlations of one run, and the drops that they are computed from."""
 
     sentences: int
     target_words: int

@@ -121,7 +121,7 @@ class Monitor:
         self.watch_programs()
         self._board = Board(self.workdir / "tensorboard", step)
         if step:
-            self.note(f"going on from step {step} of {self.total_steps}")
+            self.note(f"resuming from step {step} of {self.total_steps}")
         self._stage = self._reporter.stage("training", self.total_steps, done=step)
         self._stage.describe("waiting for the compiler")
 

@@ -30,7 +30,7 @@ from bahdanau_jax.training.telemetry import Telemetry
 class Evaluator(NamedTuple):
     """A function of the state that runs whenever the dev scores are due.
 
-    `evaluate` returns numbers, and pictures [height, width, 3] with 8 bits a colour, by name. They
+    `evaluate` returns numbers, and pictures [height, width, 3] with 8 bits per colour, by name. They
     are written to metrics.jsonl and TensorBoard as `name`_ plus their own name. The number
     `dev_score`, higher is better, selects the best checkpoint and stops a training early.
 

@@ -1,4 +1,4 @@
-"""Scores for people on stderr, for programs on stdout, and a folder; what can be mended, first."""
+"""bahdanau evaluate: scores on stderr, JSON on stdout, the report, and errors before any work."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""Exit codes and messages: 0, or 2 with one line for what the user can mend, or a traceback."""
+"""Exit codes and messages: 0, or 2 with one line for what the user can correct, or a traceback."""
 
 import importlib.metadata
 import os

@@ -135,7 +135,7 @@ def test_a_damaged_store_is_named_and_made_again(config, tmp_path, caplog, file)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     if file == "statistics.json":
         with pytest.raises(ValueError, match="is damaged: delete it"):
-            prepare(config, tmp_path / "work", mend=False)  # not the first of several processes
+            prepare(config, tmp_path / "work", repair=False)  # not the first of several processes
         assert not caplog.records and path.read_bytes().endswith(b"?")
     prepare(config, tmp_path / "work")
     (told,) = [record.getMessage() for record in caplog.records]

@@ -145,7 +145,7 @@ class Round:
     # Disks, signals, and two at once
 
     def told(self, what: str, code: int, said: str) -> None:
-        """What a user can mend: exit code 2 and a line, no traceback."""
+        """An error that a user can correct: exit code 2 and one line, without a traceback."""
         last = said.strip().splitlines()[-1:] or [""]
         fine = code == 2 and last[0].startswith("bahdanau: ") and "Traceback" not in said
         self.check(fine, f"{what}: exit {code}: {said}")

@@ -141,7 +141,7 @@ def test_a_range_that_the_run_does_not_reach(tmp_path):
 def test_a_run_that_goes_on_from_later_takes_no_trace(step, tmp_path, caplog):
     profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
     profile.begin(5)
-    assert caplog.messages == ["--profile 2:4 takes no trace: this run goes on from update 5"]
+    assert caplog.messages == ["--profile 2:4 takes no trace: this run resumes from update 5"]
     profile.at(5, None)
     assert not profile.running and not profile.folder.exists()
 

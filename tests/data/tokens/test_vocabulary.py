@@ -343,7 +343,7 @@ def test_a_folder_of_other_settings(codecs, tmp_path):
 
 def test_entries_that_are_no_vocabulary():
     for data in (b"a\nb\n", b"</s>\n<unk>\na\na\n", b"</s>\n<unk>\na", b""):
-        with pytest.raises(ValueError, match="different entries, one a line"):
+        with pytest.raises(ValueError, match="different entries, one in each line"):
             Words.from_bytes(data)
     for data in (b"", b"no model"):
         with pytest.raises(ValueError, match="no sentencepiece model"):
