@@ -48,13 +48,13 @@ class Reproduce:
 
 
 def main(arguments: Sequence[str]) -> int | None:
-    asked = options.parse(Reproduce, arguments, "bahdanau reproduce")
+    chosen = options.parse(Reproduce, arguments, "bahdanau reproduce")
     with progress.reporter() as reporter:
         from bahdanau_jax.experiments import SUITES, Request, reproduce
         from bahdanau_jax.names import choose
 
-        suite = choose(SUITES, asked.suite, "suite")
+        suite = choose(SUITES, chosen.suite, "suite")
         fields = [field.name for field in dataclasses.fields(Request)]
-        request = Request(**{name: getattr(asked, name) for name in fields})
-        text = reproduce(suite, asked.workdir, request, reporter)
+        request = Request(**{name: getattr(chosen, name) for name in fields})
+        text = reproduce(suite, chosen.workdir, request, reporter)
     print(text)

@@ -21,7 +21,7 @@ from bahdanau_jax.training.phases import Diverged, OneRun, Outcome, Pending
 from bahdanau_jax.training.precompilation import Ahead, once_a_shape
 from bahdanau_jax.training.run_record import append_record
 from bahdanau_jax.training.step import TrainState
-from bahdanau_jax.training.trainer import Evaluator, Trainer, phases
+from bahdanau_jax.training.trainer import Evaluator, Trainer, phases_of
 from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, States, VmappedUpdate, row
 
 
@@ -143,7 +143,7 @@ def train_together(
         runs = []
         for trainer, workdir in zip(trainers, workdirs, strict=True):
             shown = SILENT if runs else reporter
-            runs.append(phases(trainer, workdir, evaluators, first.steps(), shown))
+            runs.append(phases_of(trainer, workdir, evaluators, first.steps(), shown))
             stack.callback(runs[-1].checkpointer.close)
             stack.callback(runs[-1].monitor.close)
         states = _restored(trainers, [each.checkpointer for each in runs])

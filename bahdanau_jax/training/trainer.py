@@ -30,8 +30,8 @@ from bahdanau_jax.training.telemetry import Telemetry
 class Evaluator(NamedTuple):
     """A function of the state that runs whenever the dev scores are due.
 
-    `evaluate` returns numbers, and pictures [height, width, 3] with 8 bits per colour, by name. They
-    are written to metrics.jsonl and TensorBoard as `name`_ plus their own name. The number
+    `evaluate` returns numbers, and pictures [height, width, 3] with 8 bits per colour, by name.
+    They are written to metrics.jsonl and TensorBoard as `name`_ plus their own name. The number
     `dev_score`, higher is better, selects the best checkpoint and stops a training early.
 
     >>> Evaluator("params", lambda state: {"norm": float(optax.tree.norm(state.weights))})
@@ -96,7 +96,7 @@ class Trainer:
         return jax.jit(lambda seed: self.begin(model.init(self.config.model, seed)))(seed)
 
 
-def phases(
+def phases_of(
     trainer: Trainer,
     workdir: Path,
     evaluators: Sequence[Evaluator],
@@ -137,8 +137,8 @@ def train_and_evaluate(
     """
     config, settings, backend = trainer.config, trainer.config.training, trainer.backend
     plan = data.Plan.of(store, config.data, settings.seed)
-    one = phases(trainer, workdir, evaluators, plan.steps(), reporter)
-    checkpoints, monitor = one.checkpointer, one.monitor
+    phases = phases_of(trainer, workdir, evaluators, plan.steps(), reporter)
+    checkpoints, monitor = phases.checkpointer, phases.monitor
     monitor.watch_programs()
     start = max(checkpoints.steps(), default=0)
     began = time.perf_counter() if began is None else began
@@ -152,7 +152,7 @@ def train_and_evaluate(
         process = distributed.process_index(), distributed.process_count()
         return run(
             state,
-            phases=one,
+            phases=phases,
             next_batches=data.train_batches(
                 store, plan, int(state.step), *process, trainer.row_multiple
             ),
@@ -188,7 +188,7 @@ def _programs(
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
         distributed.barrier if distributed.is_distributed() else None,
-        made=compiling.advance,
+        finished=compiling.advance,
     )
 
 

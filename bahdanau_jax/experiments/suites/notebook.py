@@ -27,8 +27,8 @@ def cells(request: Request) -> Cells:
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32)
         base = with_pairs(base, train=2000, dev=50, test=100)
-    made = {name: with_model(base, attention=name) for name in ATTENTIONS}
-    return made | {"fixed context": with_model(base, **WITHOUT)}
+    configs = {name: with_model(base, attention=name) for name in ATTENTIONS}
+    return configs | {"fixed context": with_model(base, **WITHOUT)}
 
 
 def sections(outcome: Outcome) -> list[Section]:

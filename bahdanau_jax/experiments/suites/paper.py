@@ -57,15 +57,16 @@ def cells(request: Request) -> Cells:
             "text:train.en,train.fr, and --test ADDRESS for further test pairs"
         )
     base = _base(request)
-    made = {}
+    configs = {}
     for longest in LONGEST:
         config = _with_data(base, max_tokens=longest)
-        made[f"RNNencdec-{longest}"] = with_model(config, **WITHOUT)
-        made[f"RNNsearch-{longest}"] = config
+        configs[f"RNNencdec-{longest}"] = with_model(config, **WITHOUT)
+        configs[f"RNNsearch-{longest}"] = config
     if request.longer_steps:
         longer = _with_data(base, max_tokens=50, train=request.longer_train or request.train)
-        made[folder(LONGER)] = shortened(longer, request.longer_steps, request.longer_steps // 10)
-    return made
+        steps = request.longer_steps
+        configs[folder(LONGER)] = shortened(longer, steps, steps // 10)
+    return configs
 
 
 def folder(name: str) -> str:
@@ -155,14 +156,14 @@ def _comparison(outcome: Outcome) -> list[Section]:
         if not all(outcome.results.scores.get(cell) for cell in cells):
             continue
         ours, theirs = (_tally(outcome, cell) for cell in cells)
-        found = significance.compare({"BLEU": ours}, {"BLEU": theirs})["BLEU"]
+        compared = significance.compare({"BLEU": ours}, {"BLEU": theirs})["BLEU"]
         rows.append(
             (
                 f"{cells[0]} minus {cells[1]}",
-                f"{found.difference:+.1f}",
-                span(found.interval),
-                f"{found.p_bootstrap:.2g}",
-                f"{found.p_randomization:.2g}",
+                f"{compared.difference:+.1f}",
+                span(compared.interval),
+                f"{compared.p_bootstrap:.2g}",
+                f"{compared.p_randomization:.2g}",
             )
         )
     if not rows:
@@ -202,10 +203,10 @@ def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
         return []
     seed = min(outcome.results.scores[best])
     trained = run.load(outcome.workdir / best / f"seed-{seed}", trust_code=True)
-    found = [each for each in trained.translate(SENTENCES) if each.tokens]
+    hypotheses = [each for each in trained.translate(SENTENCES) if each.tokens]
     pictures = tuple(
         Picture(f"alignment_{n}", figures.alignment(each), f"{each.text} ({best})")
-        for n, each in enumerate(found, start=1)
+        for n, each in enumerate(hypotheses, start=1)
     )
     return [Section("Figure 3: alignments", pictures=pictures)]
 

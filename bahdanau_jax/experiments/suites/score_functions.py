@@ -23,7 +23,7 @@ DECIMALS = {"exact": 3, "PSA": 3, "BLEU": 1}
 
 
 def cells(request: Request) -> Cells:
-    made = {}
+    configs = {}
     for corpus in CORPORA:
         base = configuration(corpus)
         if request.quick or request.steps:
@@ -32,8 +32,8 @@ def cells(request: Request) -> Cells:
             base = with_model(base, hidden_size=16, alignment_size=16, embedding_size=16)
             base = with_pairs(base, train=1000, dev=20, test=20)
         for score in model.attention.SCORES:
-            made[f"{corpus}-{score}"] = with_model(base, attention=score)
-    return made
+            configs[f"{corpus}-{score}"] = with_model(base, attention=score)
+    return configs
 
 
 def sections(outcome: Outcome) -> list[Section]:

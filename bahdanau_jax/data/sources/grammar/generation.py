@@ -76,8 +76,8 @@ def _generate(
         source = tuple([word for word, _ in english])
         if low <= len(source) <= high and split == split_of(source):
             french = _capitalised(spell(said.fr, "fr", lexicon.misleading["fr"]))
-            found = links(english, french) if linked else (frozenset(), frozenset())
-            yield AlignedPair(source, tuple([word for word, _ in french]), *found)
+            both = links(english, french) if linked else (frozenset(), frozenset())
+            yield AlignedPair(source, tuple([word for word, _ in french]), *both)
 
 
 def split_of(source: Sequence[str]) -> str:
@@ -120,7 +120,7 @@ def _dictionary() -> MappingProxyType[str, str]:
         for i, j in pair.sure:
             counts.setdefault(pair.source[i], Counter())[pair.target[j]] += 1
     return MappingProxyType(
-        {word: max(sorted(found), key=found.__getitem__) for word, found in counts.items()}
+        {word: max(sorted(forms), key=forms.__getitem__) for word, forms in counts.items()}
     )
 
 
