@@ -153,7 +153,7 @@ def test_all_wrong_settings_are_told_at_once(refused, tmp_path):
         "data.batch_size is -1, but should be at least 1",
         "optimizer.learning_rate is nan, but should be positive and finite",
     ]
-    assert told[3].startswith("model.attention is 'aditive'; known: additive, ")
+    assert told[3].startswith("no model.attention 'aditive'; known: additive, ")
     assert told[4].startswith("no optimizer.name 'adm'; known: ")
     assert len(told) == 5
     assert not (tmp_path / "run").exists()

@@ -14,6 +14,7 @@ from typing import Any
 from bahdanau_jax import model, run, run_folder
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
+from bahdanau_jax.experiments.cells import seed_folder
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
@@ -55,7 +56,7 @@ class CellRuns:
         self.failed: dict[str, str] = {}
 
     def folder(self, seed: int) -> Path:
-        return self.workdir / self.name / f"seed-{seed}"
+        return seed_folder(self.workdir, self.name, seed)
 
     def _config(self, seed: int) -> Config:
         training = dataclasses.replace(self.config.training, seed=seed)

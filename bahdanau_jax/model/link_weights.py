@@ -23,6 +23,7 @@ from bahdanau_jax.model.interventions import force
 from bahdanau_jax.model.memory import Memory, intervene
 from bahdanau_jax.model.parameters import Params
 from bahdanau_jax.model.teacher_forcing import TeacherForced, predictions, teacher_forced
+from bahdanau_jax.names import choose
 
 
 def log_p_of_each(
@@ -112,9 +113,7 @@ LINK_WEIGHTS: Mapping[str, LinkWeights] = MappingProxyType(
 
 def check_link_weights(name: str, config: ModelConfig) -> None:
     """Raise ValueError for weights that are unknown, or that the model's order does not give."""
-    if name not in LINK_WEIGHTS:
-        raise ValueError(f"no link weights {name!r}; known: {', '.join(LINK_WEIGHTS)}")
-    orders = LINK_WEIGHTS[name].orders
+    orders = choose(LINK_WEIGHTS, name, "link weights").orders
     if config.order not in orders:
         raise ValueError(
             f"link weights {name!r} need a model of order {' or '.join(orders)}, but this one has "

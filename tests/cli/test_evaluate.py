@@ -158,7 +158,7 @@ def test_empty_and_missing_files(call, files, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "what"),
     [
-        ("--tokenize", "flores200", "no BLEU tokeniser 'flores200'; known: 13a, none"),
+        ("--tokenize", "flores200", "no BLEU tokeniser 'flores200'; known: 13a, char"),
         ("--resamples", 0, "0 resamples: there should be at least one"),
         ("--seed", -1, "--seed is -1, but should be at least 0"),
         ("--beam-size", 0, "--beam-size is 0, but should be at least 1"),

@@ -36,7 +36,7 @@ def sections(outcome: Outcome) -> list[Section]:
     for cell, runs in outcome.results.scores.items():
         if not runs:
             continue
-        trained = run.load(outcome.workdir / cell / f"seed-{min(runs)}", trust_code=True)
+        trained = run.load(outcome.folder(cell), trust_code=True)
         best = trained.translate([LIST])[0]
         lines.append(f"{cell}: {best.text}")
         name = cell.replace(" ", "_")

@@ -174,8 +174,7 @@ def _comparison(outcome: Outcome) -> list[Section]:
 
 
 def _tally(outcome: Outcome, cell: str):
-    seed = min(outcome.results.scores[cell])
-    own = outcome.workdir / cell / f"seed-{seed}"
+    own = outcome.folder(cell)
     config = outcome.cells[cell].data
     texts = (own / TRANSLATIONS).read_text(encoding="utf-8").split("\n")[:-1]
     references = [pair.target for pair in data.pairs(config.test, config)]
@@ -201,8 +200,7 @@ def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
     best = next((name for name in (folder(LONGER), "RNNsearch-50") if name in done), None)
     if best is None:
         return []
-    seed = min(outcome.results.scores[best])
-    trained = run.load(outcome.workdir / best / f"seed-{seed}", trust_code=True)
+    trained = run.load(outcome.folder(best), trust_code=True)
     hypotheses = [each for each in trained.translate(SENTENCES) if each.tokens]
     pictures = tuple(
         Picture(f"alignment_{n}", figures.alignment(each), f"{each.text} ({best})")
@@ -217,8 +215,7 @@ def _learning(outcome: Outcome, done: Sequence[str]) -> Section:
         cell = folder(name)
         if cell not in done:
             continue
-        own = outcome.workdir / cell / f"seed-{min(outcome.results.scores[cell])}"
-        lines = training.read_metrics(own)
+        lines = training.read_metrics(outcome.folder(cell))
         last, trained = lines[-1], [line for line in lines if "nll" in line]
         dev = [line["dev_loss"] for line in lines if line.get("dev_loss") is not None]
         rows.append(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import report, sweep
-from bahdanau_jax.experiments.cells import Cells
+from bahdanau_jax.experiments.cells import Cells, seed_folder
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
@@ -40,6 +40,11 @@ class Outcome(NamedTuple):
     workdir: Path
     cells: Cells
     results: Results
+
+    def folder(self, cell: str, seed: int | None = None) -> Path:
+        """The folder of a run; by default that of the first seed with scores."""
+        first = min(self.results.scores[cell]) if seed is None else seed
+        return seed_folder(self.workdir, cell, first)
 
 
 class Suite(NamedTuple):
