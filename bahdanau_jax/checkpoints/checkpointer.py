@@ -281,19 +281,18 @@ class Checkpointer:
                 raise Damaged(f"{name} does not match its digest")
         return flat
 
-    def arrays(self, step: int, part: str = "") -> dict[str, np.ndarray]:
-        """Read the saved arrays by name, without a template; with `part`, only those of this part.
+    def arrays(self, step: int) -> dict[str, np.ndarray]:
+        """Read the saved arrays by name, without a template.
 
         Raises Damaged where they differ from what was written.
 
-        >>> checkpoints.arrays(200, "params")["params/source_embedding/E"].shape
+        >>> checkpoints.arrays(200)["params/source_embedding/E"].shape
         (30001, 620)
         """
         note = self._note(step)
         leaves = {
             name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
             for name, (dtype, shape) in note["leaves"].items()
-            if not part or name.split("/")[0] == part
         }
         wide = any(leaf.dtype.itemsize == 8 for leaf in leaves.values())
         with jax.enable_x64(wide):

@@ -13,7 +13,6 @@ from bahdanau_jax import data, distributed, model
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer, Records
 from bahdanau_jax.config import Config
-from bahdanau_jax.distributed import Backend
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.run_folder import CHECKPOINTS
 from bahdanau_jax.training.loop import run
@@ -48,17 +47,13 @@ class Trainer:
     >>> state = trainer.backend.place(trainer.begin())
     >>> state, sums = trainer.update(state, trainer.backend.feed(batch))
 
-    Args:
-        config: every setting, with the sizes of the vocabularies.
-        backend: by default, that of `config.training` on all devices.
+    `config` has every setting, with the sizes of the vocabularies.
     """
 
-    def __init__(self, config: Config, backend: Backend | None = None):
+    def __init__(self, config: Config):
         settings = config.training
         self.config = config
-        self.backend = backend or distributed.BACKENDS[settings.parallel](
-            distributed.mesh(), settings.shard
-        )
+        self.backend = distributed.BACKENDS[settings.parallel](distributed.mesh(), settings.shard)
         self.network = model.Seq2Seq(config.model)
         self.optimizer = make(config.optimizer, settings.steps)
         # Those of the table are elementwise, and telemetry understands their accumulators.
