@@ -1,4 +1,4 @@
-"""The command line as users run it: a run folder from nothing, and back after whatever stops it."""
+"""The command line as users run it: a new run, and its resumption after every kind of stop."""
 
 import json
 import random
@@ -21,7 +21,7 @@ NO_TEST = ("--data.test", "")  # a run without its report, of which the figures 
 
 
 def lines(workdir) -> list[dict]:
-    """metrics.jsonl but for times and rates."""
+    """metrics.jsonl without times and rates."""
     text = (workdir / "metrics.jsonl").read_text().splitlines()
     return [{k: v for k, v in json.loads(line).items() if k not in monitor.TIMES} for line in text]
 
@@ -195,7 +195,7 @@ def start(workdir, *overrides) -> subprocess.Popen:
 
 
 def wait_for(process, event, seconds: float = 120):
-    """Until `event()` holds."""
+    """Wait until `event()` is true."""
     deadline = time.monotonic() + seconds
     while not event():
         assert process.poll() is None, process.communicate()
@@ -204,7 +204,7 @@ def wait_for(process, event, seconds: float = 120):
 
 
 def reached(workdir, step: int):
-    """Whether metrics.jsonl has come to a step."""
+    """Whether metrics.jsonl has a line of this step or a later one."""
 
     def event():
         path = workdir / "metrics.jsonl"

@@ -56,7 +56,7 @@ VAGUE = {"util", "utils", "helper", "helpers", "common", "misc"}
 
 
 def faults(root: Path) -> list[str]:
-    """All that is wrong with the layout of a checkout, a line each."""
+    """All faults of the layout of a checkout, one in each line."""
     package = sorted((root / PACKAGE).rglob("*.py"))
     around = [*sorted((root / "configs").glob("*.py")), *root.glob("train.py")]
     lines = []

@@ -159,7 +159,7 @@ def test_the_last_words_are_the_error_not_what_a_library_says_after_it():
 
 @pytest.fixture(scope="module")
 def found():
-    """A small model whose search has much to remember: T 300, K·V 3.7 MiB, α 5.5 MiB."""
+    """A small model whose search has large buffers: T 300, K·V 3.7 MiB, α 5.5 MiB."""
     model = ModelConfig(
         source_vocabulary=50,
         target_vocabulary=20_000,

@@ -1,4 +1,4 @@
-"""The benchmark of learning, with a peer that writes what the development set wants, or less."""
+"""The benchmark of learning, with a stand-in peer that writes good or bad translations."""
 
 import json
 import stat

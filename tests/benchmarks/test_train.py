@@ -1,4 +1,4 @@
-"""Peers compute what ours computes; the command says what it measured."""
+"""Peers compute the same updates as ours, and the command reports what it measured."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def torch_python() -> Path:
 
 
 def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_path):
-    """Loss, gradient, clipping and Adadelta: each shows in the losses that follow."""
+    """A fault of loss, gradient, clipping or Adadelta would change the losses of later updates."""
     config = updates.architecture(SIZE)
     params = updates.parameters(config)
     leaves = jax.tree.leaves_with_path(params)

@@ -1,4 +1,4 @@
-"""A digest that any single bit changes, and no sharding does."""
+"""The digest changes with any single bit, and does not depend on the sharding."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def oracle(array: np.ndarray) -> int:
 
 
 def drawn(dtype, shape=(3, 5), seed: int = 0) -> np.ndarray:
-    """Any bits at all, NaN and infinities among them."""
+    """An array of random bits, which include NaN and infinities."""
     word = WORD[np.dtype(dtype).itemsize]
     rng = np.random.default_rng(seed)
     return rng.integers(0, 1 << (8 * word().itemsize), shape, dtype=word).view(dtype)
@@ -41,7 +41,7 @@ def drawn(dtype, shape=(3, 5), seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_every_single_bit_changes_it(dtype):
-    """And flipping a bit back brings it back; each value equals the loop's."""
+    """Flipping the bit back restores the digest, and each digest equals the loop's."""
     with jax.enable_x64(np.dtype(dtype).itemsize == 8):
         array = drawn(dtype)
         whole, bits = int(DIGEST(array)), array.view(WORD[array.dtype.itemsize])

@@ -1,4 +1,4 @@
-"""UNK replacement as the command line offers it."""
+"""UNK replacement on the command line."""
 
 import types
 

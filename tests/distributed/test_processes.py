@@ -1,4 +1,4 @@
-"""How processes are told of each other, or find each other, before JAX starts."""
+"""How processes are told of each other or find each other, before JAX starts."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sweeps: what they refuse, resume and report. Only one of these tests trains."""
+"""Sweeps: their errors, resumption and reports. Only one of these tests trains."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ CELLS = product(config(), {"model.order": ["paper", "luong"]})
 
 @pytest.fixture
 def without_training(monkeypatch):
-    """Runs that end at once; their scores depend on cell and seed. Returns what was trained."""
+    """Replace training by a stand-in whose scores depend on cell and seed; return its calls."""
     trained = []
 
     def train(own, folder, **options):

@@ -1,4 +1,4 @@
-"""What is gathered of aligned sentences, against sums by hand; the real way is in tests/cli."""
+"""Statistics of aligned sentences, against sums by hand; tests/cli has the whole command."""
 
 import numpy as np
 import pytest

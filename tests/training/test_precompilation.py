@@ -1,4 +1,4 @@
-"""Programs are compiled ahead, once a shape, and compute what the jitted update computes."""
+"""Programs are compiled ahead, once for each shape, and equal the jitted update."""
 
 import threading
 

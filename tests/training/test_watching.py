@@ -1,4 +1,4 @@
-"""What a run leaves behind for whoever asks afterwards: record, compilations, trace, bad batch."""
+"""Files for later questions about a run: record, compilations, trace, non-finite batch."""
 
 import dataclasses
 import json
@@ -49,7 +49,7 @@ def test_a_damaged_record_is_set_aside(tmp_path):
 
 
 def test_the_state_of_the_checkout(tmp_path):
-    """Of the checkout that holds the code, not of one that the code is merely installed in."""
+    """The commit is that of the checkout with the code, not of one around an installed copy."""
     run = lambda *words: subprocess.run(["git", "-C", tmp_path, *words], check=True)  # noqa: E731
     assert run_record.git(tmp_path) is None
     run("init", "-q")
