@@ -81,10 +81,10 @@ def test_so_does_another_order(seed, order):
 
 def test_names_go_with_values():
     flat = {"b": jnp.arange(3.0), "a": jnp.ones((2, 2), jnp.bfloat16), "n": jnp.int32(7)}
-    assert state_digest.sums(flat) == {
+    assert state_digest.digests(flat) == {
         name: oracle(np.asarray(leaf)) for name, leaf in flat.items()
     }
-    assert state_digest.sums({}) == {}
+    assert state_digest.digests({}) == {}
 
 
 EIGHT = """
@@ -96,7 +96,7 @@ devices = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 array = drawn(np.float32, (16, 24))
 for spec in (P(), P("x"), P("y"), P("x", "y"), P(None, ("x", "y")), P(("y", "x"))):
     placed = jax.device_put(array, NamedSharding(devices, spec))
-    assert state_digest.sums({"a": placed}) == {"a": oracle(array)}, spec
+    assert state_digest.digests({"a": placed}) == {"a": oracle(array)}, spec
 print(jax.device_count())
 """
 
