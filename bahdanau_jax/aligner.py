@@ -100,9 +100,10 @@ def align(
 ) -> list[Aligned]:
     """Align line i of `sources` with line i of `targets`.
 
-    `score` turns sources and their targets into hypotheses, whose alpha is what its argument
-    `weights` names, a key of `model.LINK_WEIGHTS`. `level` is a key of `data.LEVELS`. `weights` is
-    read by `Weights.of`: links of these weights may be asked for.
+    `score(sources, targets, weights=...)` returns hypotheses whose alpha are the weights of this
+    name, a key of `model.LINK_WEIGHTS`. `level` is a key of `data.LEVELS`. `weights` is read by
+    `Weights.of`; `Aligned.links` can use only these weights and attention.
+
     Pairs with a blank side, or with a side above LONGEST units, are not scored. Raises ValueError
     for unequal numbers of lines and for attention weights that are not finite.
     """

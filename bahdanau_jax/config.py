@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from bahdanau_jax.atomic import write_text
+from bahdanau_jax.names import did_you_mean
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.splits import OWN, own
 
@@ -213,7 +214,9 @@ def _build(cls, data: Any, path: str):
         raise ValueError(f"{name} should be an object, not {reprlib.repr(data)}")
     known = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(known)):
-        raise ValueError(f"no field {path}{unknown[0]}; known: {', '.join(sorted(known))}")
+        hint = did_you_mean(unknown[0], known)
+        names = ", ".join(sorted(known))
+        raise ValueError(f"no field {path}{unknown[0]}; known: {names}{hint and f' ({hint})'}")
     template = cls()
     values = {}
     for name, value in data.items():
@@ -254,7 +257,7 @@ _POSITIVE = "optimizer.learning_rate optimizer.epsilon"
 
 
 def faults(config: Config) -> list[str]:
-    """The faults of single values, a line each; empty where there is none."""
+    """The faults of single values, one in each line; empty where there is none."""
     lines = []
 
     def expect(names: str, holds, what: str) -> None:

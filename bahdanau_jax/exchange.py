@@ -64,8 +64,10 @@ def import_weights(
     """Make a run folder with 0 updates from a file of weights; return their number.
 
     The run translates, and `train` continues from these weights. `words` is only for GroundHog's
-    files: two lists of words, source and target, one a line, in the order of GroundHog's ids from
-    2. A file whose configuration names code (`module:attribute`) is refused unless `trust_code`.
+    files: two lists of words, source and target, one in each line, in the order of GroundHog's ids
+    from 2. A file whose configuration names code (`module:attribute`) is refused without
+    `trust_code`.
+
     Raises ValueError for an unsuitable file or folder, OSError where the folder cannot be written.
     """
     folder, path = Path(folder), Path(path)
@@ -81,7 +83,10 @@ def import_weights(
         settings = contents.config.model
         sizes = settings.source_vocabulary, settings.target_vocabulary
         if tuple(len(codec.vocabulary) for codec in codecs) != sizes:
-            raise ValueError(f"{path}: its vocabularies do not have the {sizes} entries it names")
+            raise ValueError(
+                f"{path}: its vocabularies do not have {sizes[0]} and {sizes[1]} entries, the "
+                "sizes in its configuration"
+            )
         _save(contents, folder)
     return model.count(contents.params)
 
@@ -153,7 +158,7 @@ def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: boo
     if words is None:
         raise ValueError(
             f"{path} holds no vocabulary: give --words SOURCE,TARGET, two files with the words of "
-            "GroundHog's ids from 2 on, one a line"
+            "GroundHog's ids from 2 on, one in each line"
         )
     try:
         with np.load(path) as file:

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 
-def choose(table: Mapping[str, Value], name: str, what: str) -> Value:
+def choose(table: Mapping[str, Value], name: str, what: str, others: str = "") -> Value:
     """Return `table[name]`, or raise a ValueError with all known names and the nearest one.
+
+    `others` describes further values that are allowed, and ends the list of known names.
 
     >>> choose({"moses": 1, "none": 2}, "mose", "data.tokenizer")
     ValueError: no data.tokenizer 'mose'; known: moses, none (did you mean 'moses'?)
@@ -20,7 +22,8 @@ def choose(table: Mapping[str, Value], name: str, what: str) -> Value:
         return table[name]
     question = did_you_mean(name, table, quote=True)
     hint = f" ({question})" if question else ""
-    raise ValueError(f"no {what} {name!r}; known: {', '.join(sorted(table))}{hint}")
+    known = ", ".join([*sorted(table), *([f"or {others}"] if others else [])])
+    raise ValueError(f"no {what} {name!r}; known: {known}{hint}")
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:

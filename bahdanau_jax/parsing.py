@@ -1,6 +1,8 @@
-"""JSON of untrusted files."""
+"""JSON: parsing of untrusted files, and values without NaN and infinity."""
 
 import json
+import math
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -14,3 +16,18 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("its brackets are nested too deeply") from None
+
+
+def finite(value: Any) -> Any:
+    """The value with None in place of NaN and infinity, which JSON does not have.
+
+    >>> finite({"a": [math.nan, 1.0]})
+    {'a': [None, 1.0]}
+    """
+    if isinstance(value, Mapping):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, int | str) or value is None:
+        return value
+    return float(value) if math.isfinite(value) else None

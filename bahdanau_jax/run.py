@@ -29,7 +29,7 @@ PROFILE = "profile"  # the folder of a trace, in the run folder
 
 
 def check(config: Config) -> None:
-    """Raise ValueError with all faults of the settings, one a line.
+    """Raise ValueError with all faults of the settings, one in each line.
 
     The user's own code is imported, and traced where there is no other fault.
     """
@@ -169,7 +169,7 @@ def _prepared(
     """The data, and the configuration with the vocabulary sizes from the data."""
     trained = (Path(workdir) / CONFIG).exists()
     prepared = data.prepare(
-        config.data, workdir, stage, trained=trained, mend=distributed.is_main_process()
+        config.data, workdir, stage, trained=trained, repair=distributed.is_main_process()
     )
     sizes = {}
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):

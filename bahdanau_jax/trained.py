@@ -16,6 +16,7 @@ from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.names import choose
 from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, require
 from bahdanau_jax.variants import check, refuse_code
@@ -142,10 +143,9 @@ class Run:
 
         Raises ValueError for a field that is unknown, or a value that does not fit.
         """
-        fields = [field.name for field in dataclasses.fields(DecodingConfig)]
+        fields = {field.name: field for field in dataclasses.fields(DecodingConfig)}
         for name in settings:
-            if name not in fields:
-                raise ValueError(f"no setting of the search {name!r}; known: {', '.join(fields)}")
+            choose(fields, name, "setting of the search")
         changed = dataclasses.replace(self.config.decoding, **settings)
         if settings:
             check(dataclasses.replace(self.config, decoding=changed))
@@ -276,7 +276,7 @@ class Run:
         """The attention of the words of each target to the words of its source.
 
         `level` is a key of `data.LEVELS`. `advance` is called with the number of pairs of each
-        batch. Links of `weights`, which `aligner.Weights.of` reads, can then be asked for.
+        batch. `weights`, which `aligner.Weights.of` reads, are those that `Aligned.links` can use.
 
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
         >>> run.align(lines, targets, weights="posterior")[0].links("posterior,share")

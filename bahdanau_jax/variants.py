@@ -86,7 +86,7 @@ def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
 
 
 def check(config: Config) -> None:
-    """Raise ValueError with all faults of the settings of a trained model, one a line.
+    """Raise ValueError with all faults of the settings of a trained model, one in each line.
 
     The user's own score function is imported, and traced where there is no other fault. The
     settings of training are not checked: see `run.check`.
@@ -97,7 +97,7 @@ def check(config: Config) -> None:
 
 
 def faults(config: Config) -> Iterator[str]:
-    """The faults of the settings of model, data and search, a line each."""
+    """The faults of the settings of model, data and search, one in each line."""
     yield from config_faults(config)
     yield from _unknown(config)
     yield from _contradictions(config)

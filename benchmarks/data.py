@@ -48,7 +48,7 @@ def run(
     results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "prepare": {}}
     with tempfile.TemporaryDirectory() as folder:
         for name in encoders:
-            ours = dataclasses.replace(config, **choose(ENCODERS, name, "way to encode"))
+            ours = dataclasses.replace(config, **choose(ENCODERS, name, "kind of encoding"))
             workdir = Path(folder) / name
             results["prepare"][name] = _in_a_process(ours, workdir)
             ours = dataclasses.replace(ours, **results["prepare"][name]["sizes"])

@@ -56,7 +56,7 @@ def run(
     seconds, memory = _measure(sorted({one for sweep in sweeps.values() for one in sweep}), rounds)
     lines = {letter: _line(sweeps[letter], letter, seconds) for letter in DEGREES}
     temporaries = {one: plan["temporaries"] for one, plan in memory.items()}
-    found = {
+    results = {
         "machine": machine.describe(PACKAGES),
         "device": machine.device(),
         "base": base._asdict(),
@@ -74,7 +74,7 @@ def run(
     }
     if output is not None:
         save(draw(sweeps, seconds, lines), output / "scaling.svg")
-    return found
+    return results
 
 
 def _measure(

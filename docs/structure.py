@@ -19,13 +19,13 @@ PACKAGE = "bahdanau_jax"
 
 def modules(root: Path) -> dict[str, Path]:
     """Dotted name below the package -> file, of the package and of benchmarks beside it."""
-    found = {}
+    files = {}
     for path in sorted((root / PACKAGE).rglob("*.py")):
         name = ".".join(path.relative_to(root / PACKAGE).with_suffix("").parts)
-        found[name.removesuffix(".__init__") if name != "__init__" else ""] = path
+        files[name.removesuffix(".__init__") if name != "__init__" else ""] = path
     for path in sorted((root / "benchmarks").rglob("*.py")):
-        found[".".join(path.relative_to(root).with_suffix("").parts)] = path
-    return found
+        files[".".join(path.relative_to(root).with_suffix("").parts)] = path
+    return files
 
 
 def imports(path: Path, known: set[str]) -> set[str]:

@@ -1,5 +1,6 @@
-"""A small run to be made on several devices and by several processes: a configuration, as the
-command line takes it, and as a program (across.py WORKDIR) the runs that one process can make.
+"""A small configuration that tests train on several devices and by several processes.
+
+As a program, `across.py WORKDIR`, it trains the runs that one process can train.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ config = dataclasses.replace(
 
 
 def main(folder: Path) -> None:
-    """FOLDER/MADE and, gone on with from a copy of FOLDER/FROM, FOLDER/FROM-MADE, by devices."""
+    """Train FOLDER/DEVICES, and resume copies of half runs on other numbers of devices."""
     import jax
 
     jax.config.update("jax_num_cpu_devices", 8)

@@ -1,4 +1,4 @@
-"""A strict world for every test: one CPU, no implicit rank promotion, shapes checked in the model.
+"""Strict settings for every test: one CPU, no implicit rank promotion, checked shapes.
 
 Warnings are errors, with the exceptions named in pyproject.toml.
 """
@@ -43,7 +43,7 @@ hypothesis.settings.load_profile("jax")
 
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs():
-    """Every compiled program holds some memory maps, and the system allows a process so many."""
+    """Clear compiled programs: each holds memory maps, whose number the system limits."""
     yield
     jax.clear_caches()
 

@@ -1,4 +1,4 @@
-"""The whole way in seconds: a configuration that the command line takes as it takes any other."""
+"""A small configuration, which the command line trains in seconds."""
 
 import json
 import os
@@ -37,12 +37,12 @@ config = Config(
 
 
 def bahdanau(*arguments, **options) -> subprocess.CompletedProcess:
-    """The command line in a process of its own."""
+    """Run the command line in its own process."""
     return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, **options)
 
 
 def measured(program: Path, *arguments: str) -> dict:
-    """The JSON that a program prints which needs a process of its own."""
+    """Run a program in its own process; return the JSON that it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error", str(program), *arguments],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What a GPU or TPU computes, beside this machine's CPU: `make accelerator`.
+"""Results of a GPU or TPU, compared with this machine's CPU: `make accelerator`.
 
 Products are made in full float32 for it, where a test does not say otherwise.
 """
@@ -29,7 +29,7 @@ PAPER = ModelConfig(source_vocabulary=2_003, target_vocabulary=2_011)  # but for
 
 
 def by(device, function, *arguments):
-    """What one device makes of it, as arrays of the host."""
+    """The result of a function on one device, as arrays of the host."""
     with jax.default_device(device), jax.default_matmul_precision("highest"):
         return jax.device_get(jax.jit(function)(*jax.device_put(arguments, device)))
 
@@ -59,7 +59,7 @@ def test_every_variant_has_the_gradients_of_a_cpu(name):
 
 
 def losses(config: ModelConfig, device, steps: int = 5) -> list[float]:
-    """In nats a sentence, of the paper's updates by one batch again and again."""
+    """Losses in nats per sentence, of updates with the paper's optimiser by the same batch."""
     with jax.default_device(device):
         params = jax.device_put(jax.device_get(updates.parameters(config)), device)
         program = updates.ours(config, params, backend=distributed.Jit(distributed.mesh([device])))
@@ -77,7 +77,7 @@ def losses(config: ModelConfig, device, steps: int = 5) -> list[float]:
 
 @pytest.mark.parametrize(("compute_dtype", "tolerance"), [("float32", 1e-3), ("bfloat16", 3e-2)])
 def test_updates_of_the_papers_size_go_as_on_a_cpu(compute_dtype, tolerance):
-    """Products as this device makes them by itself, which may round their factors."""
+    """Products in the default precision of this device, which may round their factors."""
     ours = losses(dataclasses.replace(PAPER, compute_dtype=compute_dtype), accelerator())
     theirs = losses(PAPER, cpu())
     assert theirs[-1] < theirs[0] - 0.1
@@ -103,7 +103,7 @@ def test_search_finds_the_hypotheses_of_a_cpu(beam_size):
 
 
 def test_a_run_that_goes_on_loses_no_bit(tmp_path):
-    """With what `make accelerator` asks of a GPU's compiler: sums in a fixed order."""
+    """`make accelerator` sets the compiler option for sums in a fixed order on a GPU."""
 
     def train(name: str, steps: int):
         changed = dataclasses.replace(across.config.training, steps=steps)

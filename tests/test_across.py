@@ -1,4 +1,4 @@
-"""One run on several devices, by several processes, resumed on others, and killed."""
+"""One run on several devices and by several processes, resumed on others, and killed."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.exhaustive
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The folders that across.py makes."""
+    """The run folders of across.py."""
     folder = tmp_path_factory.mktemp("across")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(across.FILE), str(folder)],
@@ -118,7 +118,7 @@ def wait_for_step(workdir: Path, step: int) -> None:
 
 
 def children(process: subprocess.Popen) -> list[int]:
-    """In the order they were started."""
+    """The child processes, in the order in which they were started."""
     task = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return [int(pid) for pid in task.read_text().split()]
 

@@ -1,4 +1,4 @@
-"""Forced alignment at every level, with a stand-in for the model whose weights are known."""
+"""Alignment of given translations at every level, with a stand-in model of known weights."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ asked = []
 
 
 def score(sources, targets):
-    """Unit i of a target looks at unit i of its source most, a little at all others."""
+    """Unit i of a target attends most to unit i of its source, and a little to all others."""
     found = []
     for source, target in zip(sources, targets, strict=True):
         asked.append((source, target))

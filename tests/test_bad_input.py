@@ -1,4 +1,4 @@
-"""Whatever is wrong with files, settings or folders: exit code 2 and a line that helps."""
+"""Faulty files, settings and folders give exit code 2 and a line that helps."""
 
 import hashlib
 import io
@@ -29,7 +29,7 @@ FILES = {
 
 
 def said(err: str) -> list[str]:
-    """Lines of stderr but for the names of stages, which appear on a busy machine."""
+    """The lines of stderr without the names of stages, which appear on a busy machine."""
     return [line for line in err.splitlines() if not line.endswith(" ...")]
 
 
@@ -153,7 +153,7 @@ def test_all_wrong_settings_are_told_at_once(refused, tmp_path):
         "data.batch_size is -1, but should be at least 1",
         "optimizer.learning_rate is nan, but should be positive and finite",
     ]
-    assert told[3].startswith("model.attention is 'aditive'; known: additive, ")
+    assert told[3].startswith("no model.attention 'aditive'; known: additive, ")
     assert told[4].startswith("no optimizer.name 'adm'; known: ")
     assert len(told) == 5
     assert not (tmp_path / "run").exists()
@@ -361,7 +361,7 @@ def test_endless_text_is_translated_as_it_comes(trained):
 
 
 def test_lines_of_one_write_are_answered_one_by_one(trained):
-    """A slow pipe that gave many lines at once: none waits for the others' translation."""
+    """A slow pipe gives many lines at once; no line waits for the translation of the others."""
     with subprocess.Popen(
         small.command("translate", "--run", trained[0], "--line-buffered", "True"),
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The faults of JAX's compiler that are known here, and what the program does about them."""
+"""Known faults of JAX's compiler, and the options that avoid them."""
 
 import json
 import os
@@ -27,7 +27,7 @@ print(json.dumps([error(jnp.float32, 32_769), error(jnp.float64, 16_385)]))
 
 
 def worst(prepare: str, flags: str) -> list[float]:
-    """Of a fresh process with these XLA_FLAGS that runs `prepare` before it imports JAX."""
+    """The errors of REPORTED in a new process with these XLA_FLAGS, after `prepare`."""
     environment = {**os.environ, "XLA_FLAGS": flags}
     command = [sys.executable, "-c", prepare + REPORTED]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The shipped configurations, and what else users write scores and optimisers with."""
+"""The shipped configurations, and the functions for a user's own scores and optimisers."""
 
 import jax
 import pytest

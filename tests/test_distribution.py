@@ -1,4 +1,4 @@
-"""What a model says of the next word, and the product that takes its bias along."""
+"""Distributions over the next word, and the product that includes the bias."""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ def test_what_all_logits_share_changes_nothing(shift):
 
 
 def test_log_probabilities_are_more_precise_than_their_logits():
-    """Of logits near 50, which float32 has in steps of 4e-6: the first word nearly certain."""
+    """Logits near 50, where float32 has steps of 4e-6, make the first word nearly certain."""
     logits = _logits(97, 70).astype(np.float32) + 50
     logits[:, 0] = logits[:, 1:].max(-1) + 3
     exact = log_softmax(logits.astype(float), -1)[:, 0]

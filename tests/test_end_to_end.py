@@ -1,4 +1,4 @@
-"""The command line as users run it: a run folder from nothing, and back after whatever stops it."""
+"""The command line as users run it: a new run, and its resumption after every kind of stop."""
 
 import json
 import random
@@ -21,7 +21,7 @@ NO_TEST = ("--data.test", "")  # a run without its report, of which the figures 
 
 
 def lines(workdir) -> list[dict]:
-    """metrics.jsonl but for times and rates."""
+    """metrics.jsonl without times and rates."""
     text = (workdir / "metrics.jsonl").read_text().splitlines()
     return [{k: v for k, v in json.loads(line).items() if k not in monitor.TIMES} for line in text]
 
@@ -111,7 +111,7 @@ def test_training_a_finished_run_again_changes_nothing(trained, command_line):
     before, kept = (workdir / "metrics.jsonl").read_bytes(), checkpoints_of(workdir)
     code, out, err = command_line(*small.train(workdir))
     told = [line for line in err.splitlines() if not line.endswith(" ...")]  # of slow stages
-    assert code == 0 and told[0] == "going on from step 30 of 30"
+    assert code == 0 and told[0] == "resuming from step 30 of 30"
     assert len(told) == 2 and told[1].startswith("next: echo 'The man saw a white house .' | ")
     assert out == first.stdout
     assert (workdir / "metrics.jsonl").read_bytes() == before
@@ -195,7 +195,7 @@ def start(workdir, *overrides) -> subprocess.Popen:
 
 
 def wait_for(process, event, seconds: float = 120):
-    """Until `event()` holds."""
+    """Wait until `event()` is true."""
     deadline = time.monotonic() + seconds
     while not event():
         assert process.poll() is None, process.communicate()
@@ -204,7 +204,7 @@ def wait_for(process, event, seconds: float = 120):
 
 
 def reached(workdir, step: int):
-    """Whether metrics.jsonl has come to a step."""
+    """Whether metrics.jsonl has a line of this step or a later one."""
 
     def event():
         path = workdir / "metrics.jsonl"
@@ -243,7 +243,7 @@ def test_a_prepared_run_killed_as_it_saves_equals_one_that_never_was(
     first_saved = workdir / "checkpoints" / "7"
     killed(workdir, lambda: first_saved.exists() and saving(workdir)())
     code, _, err = command_line(*small.train(workdir, *NO_TEST))
-    assert code == 0 and "going on from step " in err
+    assert code == 0 and "resuming from step " in err
     assert_equal_runs(workdir, trained[0])
 
 

@@ -1,4 +1,4 @@
-"""Weights leave in one file and come back as a run that translates and trains."""
+"""Exported weights are imported as a run that translates and trains."""
 
 import dataclasses
 import json
@@ -120,7 +120,7 @@ def words(folder, rows: int, side: str):
 
 
 def test_groundhogs_weights_become_a_run(tmp_path):
-    """The words' ids are GroundHog's, and forced decoding scores as its equations do."""
+    """Words have GroundHog's ids, and teacher forcing gives the scores of its equations."""
     weights = arrays()
     np.savez(tmp_path / "search_model.npz", **weights)
     lists = words(tmp_path, VS, "s"), words(tmp_path, VT, "t")

@@ -1,4 +1,4 @@
-"""A translation as JSON: whole, and in pieces."""
+"""A translation as JSON: as one object, and in pieces."""
 
 import json
 import tracemalloc
@@ -27,7 +27,7 @@ def test_the_pieces_are_the_json_of_the_whole(tmp_path):
 
 
 def test_alpha_is_written_without_a_copy_of_it():
-    """As lists and text, that of 10,000 tokens a side took 3 GB."""
+    """As lists and text, an alpha of 10,000 tokens per side took 3 GB."""
     long = made(1000)
     tracemalloc.start()
     written = sum(map(len, long.json_pieces()))

@@ -56,17 +56,17 @@ VAGUE = {"util", "utils", "helper", "helpers", "common", "misc"}
 
 
 def faults(root: Path) -> list[str]:
-    """All that is wrong with the layout of a checkout, a line each."""
+    """All faults of the layout of a checkout, one in each line."""
     package = sorted((root / PACKAGE).rglob("*.py"))
     around = [*sorted((root / "configs").glob("*.py")), *root.glob("train.py")]
-    found = []
+    lines = []
     for path in [*package, *around]:
         name, tree = path.relative_to(root), ast.parse(path.read_text(encoding="utf-8"))
-        found += [f"{name}: {fault}" for fault in (*_size(path, tree), *_vague(name))]
+        lines += [f"{name}: {fault}" for fault in (*_size(path, tree), *_vague(name))]
     for path in package:
         name, tree = path.relative_to(root), ast.parse(path.read_text(encoding="utf-8"))
-        found += [f"{name}:{fault}" for fault in _imports(root, name, tree)]
-    return found
+        lines += [f"{name}:{fault}" for fault in _imports(root, name, tree)]
+    return lines
 
 
 def _size(path: Path, tree: ast.Module) -> Iterator[str]:

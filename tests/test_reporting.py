@@ -1,4 +1,4 @@
-"""What is said of long work, also where nobody can be told."""
+"""Messages about long work, also where a stream is closed or full."""
 
 import io
 import logging

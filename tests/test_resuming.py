@@ -1,4 +1,4 @@
-"""Which settings and which text a run may go on with."""
+"""The settings and the text with which a run can be resumed."""
 
 import dataclasses
 import json

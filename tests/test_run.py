@@ -1,4 +1,4 @@
-"""The Python face, line by line as the design has it, and composition: check, prepare, train."""
+"""The Python interface as in the design, line by line, and composition: check, prepare, train."""
 
 import dataclasses
 import json
@@ -276,7 +276,7 @@ def test_the_first_line_says_how_long_the_start_took(trained):
 
 
 def test_blank_lines_have_empty_translations(trained):
-    """Also where they are scored: as the command line has it."""
+    """Blank lines do not change the translations of the other lines."""
     run = bj.load(trained[0])
     first, blank, last = run.translate(["We sleep .", " \t", "I arrive ."], n_best=2)
     assert [h.text for h in blank] == [""] and blank[0].alpha.shape == (0, 0)

@@ -1,4 +1,4 @@
-"""A trained run: which weights it has, with whom it translates, and how it is asked to search."""
+"""A trained run: its weights, its ensembles, and the settings of its search."""
 
 import dataclasses
 import json
@@ -185,7 +185,7 @@ def test_an_ensemble_scores_as_it_translates(run, trained):
     "how", [{"min_ratio": 0.5}, {"method": "sample", "temperature": 2.0, "max_ratio": 2.0}]
 )
 def test_hypotheses_are_forced_in_their_own_tokens(run, how):
-    """Also where their text would be tokenised otherwise, and where they have no end."""
+    """This holds for hypotheses whose text has other tokens, and for unfinished ones."""
     ranked = run.translate(LINES, n_best=3, **how)
     pairs = [(line, h) for line, each in zip(LINES, ranked, strict=True) for h in each]
     found = [h for _, h in pairs]
@@ -221,7 +221,7 @@ def test_settings_of_the_search_by_name(run):
         LINES
     )
     wrong = {
-        "no setting of the search 'beam'; known: method, beam_size": {"beam": 3},
+        "no setting of the search 'beam'; known: alpha, ban_unk": {"beam": 3},
         "decoding.coverage is -1, but should be at least 0": {"coverage": -1},
         "decoding.top_p is 1.5, but should be above 0 and at most 1": {"top_p": 1.5},
         "decoding.temperature is 1e-39, but should be between": {"temperature": 1e-39},
@@ -247,7 +247,7 @@ def test_settings_of_the_search_by_name(run):
 @settings(max_examples=8, derandomize=True)
 @given(order=st.permutations(range(len(LINES))), batch_size=st.sampled_from([1, 12]))
 def test_order_batch_size_and_padding_change_nothing(run, order, batch_size):
-    """Not the words, nor scores and α; a longer neighbour brings more padding."""
+    """Words, scores and α stay the same, also beside a longer line, which adds padding."""
     long = "The man saw a white house in Canada and the woman saw a black dog in Europe ."
     lines = [LINES[row] for row in order]
     alone = run.translate(LINES, batch_size=12)
@@ -283,7 +283,7 @@ def test_prefixes_and_samples_skip_blank_lines(run):
 
 
 def test_a_wider_beam_is_seldom_below(run):
-    """Reported, not forbidden; a beam that is often worse would be a fault."""
+    """A wider beam may find a worse score, but only rarely."""
     wide, narrow = run.translate(LINES, beam_size=12), run.translate(LINES, beam_size=1)
     assert len(below(wide, narrow)) <= 1
 

@@ -1,4 +1,4 @@
-"""Code that a received configuration names runs only when the user says so."""
+"""Code that a received configuration names runs only with the user's permission."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ score = SCORES["additive"]
 
 @pytest.fixture
 def received(trained, tmp_path, monkeypatch):
-    """A run folder that names a module of the current folder; `ran` is there once it ran."""
+    """A run folder that names a module of the current folder, which writes the file `ran`."""
     folder = shutil.copytree(trained[0], tmp_path / "received")
     record = json.loads((folder / "config.json").read_text())
     record["model"]["attention"] = "of_others:score"
@@ -79,7 +79,7 @@ def test_trusted_code_runs_and_its_weights_travel(received, command_line, tmp_pa
 
 
 def test_who_trains_named_the_code_himself(received, tmp_path, capfd):
-    """There is nothing left to do, and the model is loaded all the same."""
+    """No update is left to make, but the model is loaded."""
     sys.path.append(str(tmp_path))
     before = (received / "config.json").read_bytes()
     config = bj.Config.load(received / "config.json")

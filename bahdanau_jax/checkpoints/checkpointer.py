@@ -32,10 +32,10 @@ from bahdanau_jax.checkpoints.state_digest import (
     Flat,
     abstract,
     difference,
+    digests,
     flatten,
     seal,
     signature,
-    sums,
     unflatten,
 )
 from bahdanau_jax.distributed import Lost, is_lost, owned
@@ -113,12 +113,12 @@ class Checkpointer:
         flat = flatten(state)
         note = {
             "leaves": {name: signature(leaf) for name, leaf in flat.items()},
-            "digests": sums(flat),
+            "digests": digests(flat),
             "score": score if score is not None and math.isfinite(score) else None,
             "progress": progress or {},
         }
         self.wait()
-        replacement.make_room(self.folder, flat)
+        replacement.check_space(self.folder, flat)
         self._scores.pop(step, None)
         if note["score"] is not None:
             self._scores[step] = note["score"]
@@ -275,25 +275,24 @@ class Checkpointer:
         for name in wanted:
             if not isinstance(flat[name], jax.Array):  # not found
                 raise Damaged(f"{name} is missing")
-        digests = sums(flat)
+        read = digests(flat)
         for name in wanted:
-            if digests[name] != note["digests"][name]:
+            if read[name] != note["digests"][name]:
                 raise Damaged(f"{name} does not match its digest")
         return flat
 
-    def arrays(self, step: int, part: str = "") -> dict[str, np.ndarray]:
-        """Read the saved arrays by name, without a template; with `part`, only those of this part.
+    def arrays(self, step: int) -> dict[str, np.ndarray]:
+        """Read the saved arrays by name, without a template.
 
         Raises Damaged where they differ from what was written.
 
-        >>> checkpoints.arrays(200, "params")["params/source_embedding/E"].shape
+        >>> checkpoints.arrays(200)["params/source_embedding/E"].shape
         (30001, 620)
         """
         note = self._note(step)
         leaves = {
             name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
             for name, (dtype, shape) in note["leaves"].items()
-            if not part or name.split("/")[0] == part
         }
         wide = any(leaf.dtype.itemsize == 8 for leaf in leaves.values())
         with jax.enable_x64(wide):

@@ -9,8 +9,8 @@ from bahdanau_jax.distributed import barrier, is_main_process
 REPLACED = "replaced-"  # the prefix of the step in the name of a folder that is being replaced
 
 
-def make_room(folder: Path, flat: Flat) -> None:
-    """Raise OSError where the disk has too little space for these arrays, or no folder."""
+def check_space(folder: Path, flat: Flat) -> None:
+    """Raise OSError where the disk has too little space for these arrays, or the folder is gone."""
     needed = sum(leaf.size * leaf.dtype.itemsize for leaf in flat.values())
     if not folder.exists():
         raise OSError(

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Self
 
 from bahdanau_jax.distributed import is_main_process
+from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import METRICS, is_locked
 
@@ -41,11 +42,10 @@ def ordered(
 
     Raises ValueError for an unknown order or a `count` below 1.
     """
-    if choice not in READING_ORDERS:
-        raise ValueError(f"no checkpoint {choice!r}; known: {', '.join(READING_ORDERS)}")
+    key = choose(READING_ORDERS, choice, "checkpoint")
     if count < 1:
         raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
-    return sorted(steps, key=lambda step: READING_ORDERS[choice](scores, step), reverse=True)
+    return sorted(steps, key=lambda step: key(scores, step), reverse=True)
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,10 @@ def _stacked(arrays: list[Array]) -> UInt32[Array, " N"]:
     return jnp.stack([digest(array) for array in arrays])
 
 
-def sums(flat: Flat) -> dict[str, int]:
+def digests(flat: Flat) -> dict[str, int]:
     """`digest` of each array. The arrays may be split over devices and processes."""
-    digests = np.asarray(_stacked(list(flat.values()))) if flat else []
-    return dict(zip(flat, map(int, digests), strict=True))
+    values = np.asarray(_stacked(list(flat.values()))) if flat else []
+    return dict(zip(flat, map(int, values), strict=True))
 
 
 def seal(note: dict) -> str:

@@ -1,4 +1,4 @@
-"""The command line: one thin file a command. Nothing imports this folder."""
+"""The command line: one thin file for each command. Nothing imports this folder."""
 
 import os
 import sys
@@ -6,8 +6,8 @@ import time
 
 BEGAN = time.perf_counter()  # the program imports this file first
 
-MENDABLE = 2  # exit code of a user error, which a restart does not mend
-LOST = 75  # exit code of a lost process, which a restart of all mends; EX_TEMPFAIL of sysexits.h
+USER_ERROR = 2  # exit code of an error that only the user can correct
+LOST = 75  # exit code where a process is lost and all should restart: EX_TEMPFAIL of sysexits.h
 
 
 def import_from_here() -> None:

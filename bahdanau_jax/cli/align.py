@@ -104,7 +104,7 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
         aligned_corpus.check_opposite(forward, backward)
     way = chosen.symmetrize if backward else "forward"
     summary, lexicon = aligned_corpus.Summary(gold), decoding.LexiconCounts()
-    settings = aligned_corpus.How(chosen.weights, chosen.threshold, chosen.eos)
+    settings = aligned_corpus.LinkSettings(chosen.weights, chosen.threshold, chosen.eos)
     dice = _dice(chosen, forward, trained)
     aligning = reporter.stage(
         "aligning", lines.total(chosen.source) if reporter.live else None, "lines"

@@ -33,7 +33,7 @@ class Checkpoints:
     export: Path | None = None  # a .safetensors file to write
     import_: Annotated[Path | None, tyro.conf.arg(name="import")] = None  # .safetensors or .npz
     trust_code: bool = False  # import the module that the run or file names, if it does
-    words: str = ""  # SOURCE,TARGET: the words of a GroundHog .npz, one a line
+    words: str = ""  # SOURCE,TARGET: two files with the words of a GroundHog .npz
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau checkpoints --run runs/quickstart --verify",
@@ -43,19 +43,19 @@ class Checkpoints:
 
 
 def main(arguments: Sequence[str]) -> None:
-    asked = options.parse(Checkpoints, _flags(arguments), "bahdanau checkpoints")
-    if asked.import_ is not None and (asked.verify or asked.prune or asked.export):
+    chosen = options.parse(Checkpoints, _flags(arguments), "bahdanau checkpoints")
+    if chosen.import_ is not None and (chosen.verify or chosen.prune or chosen.export):
         raise ValueError("--import makes a new run folder: leave out the other options")
-    if asked.words and asked.import_ is None:
+    if chosen.words and chosen.import_ is None:
         raise ValueError("--words needs --import, which is missing")
-    if asked.prune < 0:
-        raise ValueError(f"--prune is {asked.prune}, but should be at least 1")
-    if asked.trust_code:
+    if chosen.prune < 0:
+        raise ValueError(f"--prune is {chosen.prune}, but should be at least 1")
+    if chosen.trust_code:
         import_from_here()
-    if asked.import_ is not None:
-        _import(asked, asked.import_)
+    if chosen.import_ is not None:
+        _import(chosen, chosen.import_)
     else:
-        _list(asked)
+        _list(chosen)
 
 
 def _flags(arguments: Sequence[str]) -> list[str]:
@@ -68,40 +68,40 @@ def _flags(arguments: Sequence[str]) -> list[str]:
     ]
 
 
-def _import(asked: Checkpoints, path: Path) -> None:
-    names = asked.words.split(",") if asked.words else None
+def _import(chosen: Checkpoints, path: Path) -> None:
+    names = chosen.words.split(",") if chosen.words else None
     if names is not None and len(names) != 2:
-        raise ValueError(f"--words is {asked.words!r}, but should be two files: SOURCE,TARGET")
+        raise ValueError(f"--words is {chosen.words!r}, but should be two files: SOURCE,TARGET")
     from bahdanau_jax import exchange
 
     words = (Path(names[0]), Path(names[1])) if names else None
-    count = exchange.import_weights(path, asked.run, words, asked.trust_code)
-    say(f"{asked.run} holds {count:,} weights of {path}")
+    count = exchange.import_weights(path, chosen.run, words, chosen.trust_code)
+    say(f"{chosen.run} holds {count:,} weights of {path}")
 
 
-def _list(asked: Checkpoints) -> None:
+def _list(chosen: Checkpoints) -> None:
     from bahdanau_jax import checkpoints
 
-    folder = asked.run / run_folder.CHECKPOINTS
+    folder = chosen.run / run_folder.CHECKPOINTS
     if not folder.is_dir():
-        raise FileNotFoundError(f"{asked.run} holds no checkpoints: train a model there first")
+        raise FileNotFoundError(f"{chosen.run} holds no checkpoints: train a model there first")
 
-    if asked.prune:
-        with run_folder.lock(asked.run):
-            removed, entries = checkpoints.prune(folder, asked.prune)
+    if chosen.prune:
+        with run_folder.lock(chosen.run):
+            removed, entries = checkpoints.prune(folder, chosen.prune)
         say(f"removed: {', '.join(map(str, removed)) or 'none'}")
     else:
-        entries = checkpoints.inventory(folder, asked.verify)
+        entries = checkpoints.inventory(folder, chosen.verify)
     print("\n".join([HEAD, *map(row, entries)]))
     damaged = [entry for entry in entries if entry.damaged]
-    refused = damaged and (asked.verify or asked.prune)
-    if asked.export is not None:
+    refused = damaged and (chosen.verify or chosen.prune)
+    if chosen.export is not None:
         from bahdanau_jax import exchange
 
-        count = exchange.export_weights(asked.run, asked.export, asked.trust_code)
-        say(f"{asked.export} holds {count:,} weights")
+        count = exchange.export_weights(chosen.run, chosen.export, chosen.trust_code)
+        say(f"{chosen.export} holds {count:,} weights")
     elif not refused:
-        for line in checkpoints.better(asked.run, entries).warnings(folder):
+        for line in checkpoints.better(chosen.run, entries).warnings(folder):
             log.warning("%s", line)
     if refused:
         raise ValueError(

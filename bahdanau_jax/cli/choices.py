@@ -11,9 +11,9 @@ from types import MappingProxyType
 SUITES = {
     "paper": "the paper's four models on a corpus of yours: Table 1, Figures 2 and 3",
     "lengths": "BLEU by sentence length with and without attention, built-in corpus",
-    "ablations": "one path of the model cut at a time, primes of a list, ten seeds",
+    "ablations": "models with one path removed, primes of a list, ten seeds",
     "scores": "all score functions on three corpora: quality, AER, speed, memory",
-    "notebook": "attention matrices and bars of a reversed list, with and without attention",
+    "notebook": "attention matrices and bar charts of a reversed list",
 }
 
 COMPUTE_DTYPES = {
@@ -196,7 +196,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "no": "never: each seed trains in turn, on all devices",
         },
         "sweep.order": {
-            "alone": "each seed has the batches that it has alone, padded for the largest",
+            "alone": "each seed has the batches of a run of its own, padded to the largest",
             "shared": "all seeds have the batches of the first seed, which is faster",
         },
         "reproduce.compute_dtype": COMPUTE_DTYPES,

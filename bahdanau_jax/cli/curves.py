@@ -15,7 +15,7 @@ USUAL = ("loss", "dev_loss", "dev_bleu")
 class Curves:
     """Print the scores of training runs side by side for each evaluation, and draw them.
 
-    Runs may still be in training. A line has the last value of each score up to its evaluation.
+    Runs may still be in training. A line has the newest value of each score at an evaluation.
     """
 
     runs: str  # the folders of runs, separated by commas
@@ -29,15 +29,15 @@ class Curves:
 
 
 def main(arguments: Sequence[str]) -> None:
-    asked = options.parse(Curves, arguments, "bahdanau curves")
+    chosen = options.parse(Curves, arguments, "bahdanau curves")
     from bahdanau_jax import figures
     from bahdanau_jax.report import curves, publish
 
-    runs = curves.read([Path(folder) for folder in asked.runs.split(",") if folder])
+    runs = curves.read([Path(folder) for folder in chosen.runs.split(",") if folder])
     usual = [score for score in USUAL if score in curves.known(runs)]
-    scores = asked.scores.split(",") if asked.scores else usual
+    scores = chosen.scores.split(",") if chosen.scores else usual
     drawn = curves.chosen(runs, scores)
     print("\n".join(publish.rows(curves.table(runs, scores))))
-    if asked.output is not None:
-        figures.save(figures.curves(drawn), asked.output)
-        say(f"written: {asked.output}")
+    if chosen.output is not None:
+        figures.save(figures.curves(drawn), chosen.output)
+        say(f"written: {chosen.output}")

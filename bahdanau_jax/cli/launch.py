@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import IO, Any, ClassVar, TextIO
 
-from bahdanau_jax.cli import LOST, MENDABLE, leaving, options
+from bahdanau_jax.cli import LOST, USER_ERROR, leaving, options
 from bahdanau_jax.reporting import say
 
 DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
@@ -150,7 +150,7 @@ class Processes:
     def outcome(self, stop: Stop) -> tuple[int, str]:
         """Start all processes and wait for their end: (exit code, cause of a restart or "").
 
-        An error that the user can mend is no cause of a restart; the process has reported it.
+        An error that the user can correct causes no restart; the process has reported it.
         """
         with leaving.cleanup(self._end):
             try:
@@ -189,8 +189,8 @@ class Processes:
         exit_code = code if code > 0 else 128 - code
         if stopped and _rank(code):  # the others failed because it did not answer
             return exit_code, f"process {stopped[0]} was stopped and did not answer"
-        if code == MENDABLE:
-            return MENDABLE, ""
+        if code == USER_ERROR:
+            return USER_ERROR, ""
         if code > 0:
             return exit_code, f"process {first} failed with exit code {code}"
         return exit_code, f"process {first} was ended by {signal.Signals(-code).name}"
@@ -228,7 +228,7 @@ def _rank(code: int) -> int:
         return 3
     if code < 0:
         return 0
-    return 1 if code == MENDABLE else 2
+    return 1 if code == USER_ERROR else 2
 
 
 def environment(number: int, port: int, chosen: Launch) -> dict[str, str]:

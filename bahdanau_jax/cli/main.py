@@ -4,7 +4,7 @@ Exit codes:
 
     0    The command succeeded.
     1    The program has a fault, which its traceback shows.
-    2    The user can mend the error that is printed on stderr.
+    2    The user can correct the error that is printed on stderr.
     75   Another process of the same training is lost.
     130  Ctrl-C stopped the command.
     141  The reader of a pipe closed it.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import TypeGuard
 
-from bahdanau_jax.cli import LOST, MENDABLE, jax_defaults, leaving, manual, messages
+from bahdanau_jax.cli import LOST, USER_ERROR, jax_defaults, leaving, manual, messages
 from bahdanau_jax.cli.leaving import Terminated
 from bahdanau_jax.names import did_you_mean
 from bahdanau_jax.reporting import say
@@ -90,19 +90,19 @@ def main(arguments: Sequence[str] | None = None, dispatch: Dispatch | None = Non
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments, dispatch or _dispatch)
     except BaseException:
-        if _awaited() or (owned and _is_busy()):
+        if _is_connected() or (owned and _is_busy()):
             traceback.print_exc()
             leaving.leave(1)
         raise
     if owned and (number := leaving.received()):
         leaving.end(number)
-    if code and (_awaited() or (owned and _is_busy())):
+    if code and (_is_connected() or (owned and _is_busy())):
         leaving.leave(code)
     return code
 
 
-def _awaited() -> bool:
-    """Whether other processes of the same training have to learn that this one failed."""
+def _is_connected() -> bool:
+    """Whether this process trains together with others, which have to learn that it failed."""
     distributed = sys.modules.get("bahdanau_jax.distributed")
     return distributed is not None and distributed.is_connected()
 
@@ -170,11 +170,11 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
     except BaseException as error:
         if number := leaving.received():  # a library turned the signal into this error
             return 128 + number
-        if not _is_mendable(error) or os.environ.get("BAHDANAU_TRACEBACK"):
+        if not _is_user_error(error) or os.environ.get("BAHDANAU_TRACEBACK"):
             raise
         for line in describe(error).splitlines():
             say(f"bahdanau: {line}")
-        return LOST if _is_lost(error) else MENDABLE
+        return LOST if _is_lost(error) else USER_ERROR
     finally:
         _drop_output()
 
@@ -204,8 +204,8 @@ def _version() -> str:
         raise ValueError("bahdanau-jax is not installed: pip install --editable .") from None
 
 
-def _is_mendable(error: BaseException) -> TypeGuard[Exception]:
-    """Whether the user can mend it: values, files, a model that is too large, divergence."""
+def _is_user_error(error: BaseException) -> TypeGuard[Exception]:
+    """Whether the user can correct it: values, files, a model that is too large, divergence."""
     if not isinstance(error, DESCRIBED):
         return False
     if isinstance(error, RuntimeError):  # XLA has no class for missing memory

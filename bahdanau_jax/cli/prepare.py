@@ -36,18 +36,18 @@ class Prepare(experiment.Experiment):
 
 
 def main(arguments: Sequence[str]) -> None:
-    options = experiment.parse(Prepare, arguments, "bahdanau prepare")
+    chosen = experiment.parse(Prepare, arguments, "bahdanau prepare")
     from bahdanau_jax import data, run
     from bahdanau_jax.report import corpus_report
 
     with progress.reporter() as reporter:
-        statistics = run.prepare(options.settings, options.workdir, reporter.stage)
-    say(corpus_report.write(statistics, options.workdir))
-    if options.export is not None:
-        for path in corpus_report.export(options.settings.data, options.export):
+        statistics = run.prepare(chosen.settings, chosen.workdir, reporter.stage)
+    say(corpus_report.write(statistics, chosen.workdir))
+    if chosen.export is not None:
+        for path in corpus_report.export(chosen.settings.data, chosen.export):
             say(f"written: {path}")
-    if options.tfds is not None:
-        folder = data.write_tfds(options.settings.data, options.tfds, options.name)
+    if chosen.tfds is not None:
+        folder = data.write_tfds(chosen.settings.data, chosen.tfds, chosen.name)
         say(f"written: {folder}")
     del statistics["lengths"]  # they are long; the picture and the store have them
     print(json.dumps(statistics, indent=2))

@@ -33,7 +33,7 @@ class Reproduce:
     longer_steps: int = 0  # paper: the updates of that run; 0: there is no such run
     root: str = ""  # paper: the folder of relative files
     paper_size: bool = False  # paper: its sizes and its recipe, for an accelerator
-    compute_dtype: Literal["bfloat16", "float32"] = "bfloat16"  # paper: of the smaller models
+    compute_dtype: Literal["bfloat16", "float32"] = "bfloat16"  # paper: that of the smaller models
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau reproduce ablations --workdir runs/ablations",
@@ -48,13 +48,13 @@ class Reproduce:
 
 
 def main(arguments: Sequence[str]) -> int | None:
-    asked = options.parse(Reproduce, arguments, "bahdanau reproduce")
+    chosen = options.parse(Reproduce, arguments, "bahdanau reproduce")
     with progress.reporter() as reporter:
         from bahdanau_jax.experiments import SUITES, Request, reproduce
         from bahdanau_jax.names import choose
 
-        suite = choose(SUITES, asked.suite, "suite")
+        suite = choose(SUITES, chosen.suite, "suite")
         fields = [field.name for field in dataclasses.fields(Request)]
-        request = Request(**{name: getattr(asked, name) for name in fields})
-        text = reproduce(suite, asked.workdir, request, reporter)
+        request = Request(**{name: getattr(chosen, name) for name in fields})
+        text = reproduce(suite, chosen.workdir, request, reporter)
     print(text)

@@ -37,17 +37,17 @@ class Sweep(experiment.Experiment):
 
 
 def main(arguments: Sequence[str]) -> int | None:
-    asked = experiment.parse(Sweep, arguments, "bahdanau sweep")
+    chosen = experiment.parse(Sweep, arguments, "bahdanau sweep")
     with progress.reporter() as reporter:
         from bahdanau_jax.experiments import product, sweep, write_report
 
-        first = asked.settings.training.seed
-        varied = product(asked.settings, _fields(asked.vary))
-        seeds = range(first, first + asked.seeds)
-        together = TOGETHER[asked.together]
-        results = sweep(varied, asked.workdir, seeds, together, asked.order, reporter=reporter)
-        names = [name for name in asked.metrics.split(",") if name]
-        text = write_report(asked.workdir, results, varied, names)
+        first = chosen.settings.training.seed
+        varied = product(chosen.settings, _fields(chosen.vary))
+        seeds = range(first, first + chosen.seeds)
+        together = TOGETHER[chosen.together]
+        results = sweep(varied, chosen.workdir, seeds, together, chosen.order, reporter=reporter)
+        names = [name for name in chosen.metrics.split(",") if name]
+        text = write_report(chosen.workdir, results, varied, names)
     print(text)
     for run, error in results.failed.items():
         say(f"bahdanau: {run} failed: {error}")

@@ -48,19 +48,19 @@ class Train(experiment.Experiment):
 
 
 def main(arguments: Sequence[str]) -> int | None:
-    options = experiment.parse(Train, arguments, "bahdanau train")
+    chosen = experiment.parse(Train, arguments, "bahdanau train")
     with progress.reporter() as reporter:
         if reporter.live:
             reporter.stage("starting")
         from bahdanau_jax import distributed, run, training
 
-        run.check(options.settings)
-        with distributed.connected(options.coordinator, options.processes, options.process_id):
+        run.check(chosen.settings)
+        with distributed.connected(chosen.coordinator, chosen.processes, chosen.process_id):
             is_main, is_distributed = distributed.is_main_process(), distributed.is_distributed()
             reporter = reporter if is_main else SILENT
             try:
                 trained = run.train(
-                    options.settings, options.workdir, options.profile, BEGAN, reporter
+                    chosen.settings, chosen.workdir, chosen.profile, BEGAN, reporter
                 )
             except training.Interrupted as interrupted:
                 if is_main:
@@ -77,14 +77,14 @@ def main(arguments: Sequence[str]) -> int | None:
     if summary is not None:
         print(summary)
         sys.stdout.flush()  # the summary comes before the next line also through a buffer
-        say(_next_command(options))
+        say(_next_command(chosen))
 
 
-def _next_command(options: Train) -> str:
+def _next_command(chosen: Train) -> str:
     """A command that translates with the run, to copy."""
-    built_in = options.settings.data.train.startswith("builtin:en-fr")
+    built_in = chosen.settings.data.train.startswith("builtin:en-fr")
     line = "The man saw a white house ." if built_in else "..."
-    run = shlex.quote(str(options.workdir))
+    run = shlex.quote(str(chosen.workdir))
     return f"next: echo '{line}' | bahdanau translate --run {run}"
 
 

@@ -15,7 +15,7 @@ import tyro
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import import_from_here, lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
-from bahdanau_jax.cli.unk_options import Known
+from bahdanau_jax.cli.unk_options import UnkReplacer
 from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
@@ -109,8 +109,8 @@ def main(arguments: Sequence[str]) -> None:
     with progress.reporter(loading, keep=shown) as reporter:
         reporter.stage("loading the model")
         model = _load(chosen)
-    known, watch = (
-        Known(chosen, model),
+    replacer, watch = (
+        UnkReplacer(chosen, model),
         Completeness(chosen.settings.max_ratio, prefixed=chosen.prefix is not None),
     )
     if chosen.input is None and sys.stdin is not None and sys.stdin.isatty():
@@ -131,12 +131,12 @@ def main(arguments: Sequence[str]) -> None:
                 **overrides,
             )
             watch(index, ranked)
-            ranked = known(window, ranked)
+            ranked = replacer(window, ranked)
             numbered = [(i, h) for i, hypotheses in enumerate(ranked, index) for h in hypotheses]
             write(itertools.chain.from_iterable(itertools.starmap(form, numbered)))
             index += len(window)
     watch.report()
-    known.report()
+    replacer.report()
 
 
 def _parse(arguments: Sequence[str]) -> Translate:

@@ -25,7 +25,7 @@ class Options(Protocol):
     def settings(self) -> DecodingConfig: ...
 
 
-class Known:
+class UnkReplacer:
     """Replace UNK in the hypotheses of each window, and measure the effect on BLEU.
 
     Without --replace-unk, hypotheses are not changed, and only their BLEU is measured.

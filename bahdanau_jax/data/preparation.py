@@ -42,7 +42,7 @@ def prepare(
     workdir: Path,
     stage: Callable[[str], object] = SILENT.stage,
     trained: bool = False,
-    mend: bool = True,
+    repair: bool = True,
 ) -> Prepared:
     """Learn or load the vocabularies, write or open the encoded training pairs, read dev and test.
 
@@ -50,7 +50,7 @@ def prepare(
     with it. `stage` is called with the name of each stage that begins: "tokenise", "learn" and
     "encode" where they are needed, then "ready". Stored pairs are compared with their digests;
     damaged ones are reported and written again. Only the main process repairs them: the other ones
-    pass `mend=False`.
+    pass `repair=False`.
 
     `statistics` of the training pairs: `read`, `kept` (and those of each of the `corpora`) and
     `dropped` by reason; for each side `words` before the vocabulary and `types` (different words),
@@ -83,7 +83,7 @@ def prepare(
             codec.save(folder, codecs, identity)
 
         stored = workdir / run_folder.STORE / store.key(config, codecs, identity)
-        train = _open_store(stored, mend)
+        train = _open_store(stored, repair)
         if train is None:
             spool.fill()
             stage("encode")
@@ -104,14 +104,14 @@ def prepare(
     return Prepared(codecs, train, dev, test, _statistics(codecs, train))
 
 
-def _open_store(folder: Path, mend: bool) -> Store | None:
+def _open_store(folder: Path, repair: bool) -> Store | None:
     """The store in a folder; None if there is none, or a damaged one that is to be repaired."""
     if not folder.exists():
         return None
     try:
-        return Store(folder, verify=mend)
+        return Store(folder, verify=repair)
     except (ValueError, FileNotFoundError) as error:
-        if not mend:
+        if not repair:
             raise
         log.warning("the store %s is made again: %s", folder, error.__cause__ or error)
         return None

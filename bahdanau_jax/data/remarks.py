@@ -1,4 +1,4 @@
-"""Remarks on the corpora of a configuration before training, a line each."""
+"""Remarks on the corpora of a configuration before training: each is one line."""
 
 import itertools
 from collections.abc import Iterator, Sequence

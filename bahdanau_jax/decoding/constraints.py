@@ -46,6 +46,6 @@ def constrain(
         width = rules.prefix.shape[1]
         word = lax.dynamic_index_in_dim(rules.prefix, jnp.minimum(time, width - 1), 1, False)
         word = jnp.where(time < width, word, FREE)[:, None, None]
-        forced = jnp.where(words == word, unconstrained, -jnp.inf)
-        log_p = jnp.where(word == FREE, log_p, forced)
+        prefixed = jnp.where(words == word, unconstrained, -jnp.inf)
+        log_p = jnp.where(word == FREE, log_p, prefixed)
     return log_p

@@ -1,4 +1,4 @@
-"""Work on two batches at once, in two threads, so that each uses the cores that the other leaves.
+"""Work on two batches at once, in two threads: each uses the cores that the other leaves idle.
 
 XLA runs the operations of one thread one after the other. A search is a chain of small operations,
 and many of them use a single core. A second search in another thread uses the other cores. Two

@@ -87,7 +87,7 @@ def beam(
         shrink: each finished hypothesis makes the beam smaller by one, as in GroundHog.
         narrow: rows of the batch -> the step of these sentences alone; `widths` needs it.
         widths: falling numbers of sentences. Once no more than this many are unfinished, the search
-            goes on with these alone; each width compiles another loop.
+            continues with these alone; each width compiles another loop.
 
     >>> n_best = beam(step, state, Rules(3 * source_mask.sum(1)), max_length=150, beam_size=12)
     >>> best = n_best.tokens[:, 0]

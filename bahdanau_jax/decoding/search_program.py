@@ -49,7 +49,7 @@ class Inputs(NamedTuple):
 
 Stepping = Callable[[Any], Step]  # rows of the batch, or None for all -> their step
 
-# Once no more than 1/2 of a batch is unfinished, the search goes on with these sentences alone.
+# Once no more than 1/2 of a batch is unfinished, the search continues with these sentences alone.
 # Each further entry compiles one more loop.
 PARTS = (2,)
 FEWEST = 16  # the fewest sentences that are worth a loop of their own
@@ -140,7 +140,7 @@ def inside(decoding: DecodingConfig) -> DecodingConfig:
 @functools.partial(jax.jit, static_argnums=(0, 3, 4, 5))
 def _search(configs, weights, inputs, steps, decoding, n_best) -> NBest:
     method = METHODS[decoding.method]
-    # A single hypothesis has about as many words as its source, too few to make folding pay.
+    # A single hypothesis has about as many words as its source, so folding would save no time.
     folded = method.width(decoding, n_best) > 1
     stepping, state = combined(
         configs, weights, inputs.source, inputs.mask, folded, inputs.intervention

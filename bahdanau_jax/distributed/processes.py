@@ -103,7 +103,10 @@ def arrangement(
         )
     address, count, number = values
     if not count.isdecimal() or not number.isdecimal() or int(number) >= int(count):
-        raise ValueError(f"process {number} of {count}: --process-id counts from 0 to one less")
+        raise ValueError(
+            f"process {number} of {count}: --process-id counts from 0, so it should be below "
+            "--processes"
+        )
     if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdecimal():
         raise ValueError(f"--coordinator is {address!r}, but should be HOST:PORT")
     if int(count) == 1:

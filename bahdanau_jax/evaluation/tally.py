@@ -14,6 +14,8 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from bahdanau_jax.names import choose
+
 TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # sacreBLEU's, without those that it downloads
 
 Formula = Callable[[Float[np.ndarray, "*X D"]], Float[np.ndarray, "*X"]]
@@ -48,8 +50,7 @@ def bleu_tally(
     lowercase: bool = False,
 ) -> Tally:
     """Count for BLEU. Raises ValueError for no sentences, unequal counts, an unknown tokeniser."""
-    if tokenize not in TOKENIZERS:
-        raise ValueError(f"no BLEU tokeniser {tokenize!r}; known: {', '.join(TOKENIZERS)}")
+    choose(dict.fromkeys(TOKENIZERS), tokenize, "BLEU tokeniser")
     # `force` suppresses a warning about tokenised text, which is the caller's choice here.
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     return _tally(metric, bleu_formula, hypotheses, references)

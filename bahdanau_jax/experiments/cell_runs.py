@@ -14,6 +14,7 @@ from typing import Any
 from bahdanau_jax import model, run, run_folder
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
+from bahdanau_jax.experiments.cells import seed_folder
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
@@ -26,15 +27,15 @@ SCORES = "sweep_scores.json"  # in a run folder
 TRANSLATIONS = "translations.txt"  # of the test pairs, in a run folder
 DATA = "data"  # the folder of prepared data in that of a sweep
 TOGETHER = 2_000_000  # parameters of a model, up to which its seeds train in one program
-# Errors of a run that leave the other runs alone.
+# Errors of one run, after which the other runs continue.
 FAILURES = (ValueError, OSError, MemoryError, FloatingPointError)
 
 
 class CellRuns:
-    """The runs of one cell, an ordinary run folder each: WORKDIR/CELL/seed-N.
+    """The runs of one cell, each in an ordinary run folder: WORKDIR/CELL/seed-N.
 
-    `groups` are the seeds that train in one program, if they do. A group that was interrupted goes
-    on as the same group, so that its results stay the same. `failed` has the error of each run that
+    Where seeds train together, each of `groups` trains in one program. An interrupted group resumes
+    as the same group, so that its results stay the same. `failed` has the error of each run that
     failed, by "CELL/seed-N".
     """
 
@@ -55,7 +56,7 @@ class CellRuns:
         self.failed: dict[str, str] = {}
 
     def folder(self, seed: int) -> Path:
-        return self.workdir / self.name / f"seed-{seed}"
+        return seed_folder(self.workdir, self.name, seed)
 
     def _config(self, seed: int) -> Config:
         training = dataclasses.replace(self.config.training, seed=seed)

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bahdanau_jax.config import Config
@@ -50,6 +51,11 @@ def name(settings: Mapping[str, Any]) -> str:
     """
     parts = (f"{field.rpartition('.')[2]}={value}" for field, value in settings.items())
     return re.sub(r"[^\w=.,+-]", "_", ",".join(parts)) or "all"
+
+
+def seed_folder(workdir: Path, cell: str, seed: int) -> Path:
+    """The folder of a run in that of its sweep."""
+    return workdir / cell / f"seed-{seed}"
 
 
 def with_field(config: Config, field: str, value: Any) -> Config:

@@ -98,7 +98,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class MaskingStudy:
-    """The answer for one run."""
+    """The correlations of one run, and the drops that they are computed from."""
 
     sentences: int
     target_words: int
@@ -130,14 +130,14 @@ def masking_study(
     order = sorted((row for row in range(len(lines)) if lengths[row] > 3), key=lengths.__getitem__)
     targets = run.translate(lines) if targets is None else targets
     program = jax.jit(partial(_measured, run.config.model))
-    found: dict[tuple[str, str], list[np.ndarray]] = {}
+    samples: dict[tuple[str, str], list[np.ndarray]] = {}
     drops: dict[str, list[float]] = {}
     for start in range(0, len(order), ROWS):
         rows = order[start : start + ROWS]
         batch = as_batch(run, [lines[row] for row in rows], [targets[row] for row in rows])
         measured = jax.tree.map(np.asarray, program(run.params, batch))
         for masking, measure, pairs in _sentences(batch, *measured):
-            found.setdefault((masking, measure), []).append(pairs)
+            samples.setdefault((masking, measure), []).append(pairs)
         for masking, drop in measured[0].items():
             for sentence in _cut(batch, drop):
                 drops.setdefault(masking, []).extend(sentence.max(axis=1).tolist())
@@ -146,7 +146,7 @@ def masking_study(
         raise ValueError(f"the translations of {len(lines)} lines have no word to measure")
     draws = np.random.default_rng(seed).integers(0, len(order), (resamples, len(order)))
     correlations: dict[str, dict[str, Correlation]] = {name: {} for name in drops}
-    for (masking, measure), sentences in found.items():
+    for (masking, measure), sentences in samples.items():
         correlations[masking][measure] = _summary(sentences, draws)
     means = {name: float(np.mean(values)) for name, values in drops.items()}
     return MaskingStudy(len(order), words, correlations, means)

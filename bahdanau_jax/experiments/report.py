@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.experiments.cells import Cells
+from bahdanau_jax.experiments.cells import Cells, seed_folder
 from bahdanau_jax.experiments.results import Results, sections, table, usual_metrics
 from bahdanau_jax.names import choose
-from bahdanau_jax.report import Section, Table, duration, publish
+from bahdanau_jax.report import Section, Table, commit, duration, publish
 from bahdanau_jax.resuming import TRAINED_ON
 from bahdanau_jax.run_folder import STORE
 from bahdanau_jax.training import read_metrics, read_record
@@ -75,10 +75,9 @@ def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def made(workdir: Path, results: Results) -> Section:
     """The section on how the runs were made: seeds, versions, hardware, data and hours."""
-    folders = [
-        workdir / cell / f"seed-{seed}" for cell, runs in results.scores.items() for seed in runs
-    ]
-    rows = [("seeds", ", ".join(sorted({folder.name[5:] for folder in folders}, key=int)))]
+    runs = [(cell, seed) for cell, seeds in results.scores.items() for seed in seeds]
+    folders = [seed_folder(workdir, *run) for run in runs]
+    rows = [("seeds", ", ".join(map(str, sorted({seed for _, seed in runs}))))]
     starts = [start for folder in folders for start in read_record(folder)[:1]]
     if starts:
         versions, devices = starts[0].get("versions", {}), starts[0].get("devices", {})
@@ -88,17 +87,11 @@ def made(workdir: Path, results: Results) -> Section:
                 "hardware",
                 f"{devices.get('count')} x {devices.get('kind')}, {starts[0].get('platform')}",
             ),
-            ("commit", ", ".join(sorted({_commit(start) for start in starts}))),
+            ("commit", ", ".join(sorted({commit(start) for start in starts}))),
         ]
     rows.append(("training data", ", ".join(sorted({_digest(folder) for folder in folders}))))
     rows.append(("time of training", duration(sum(map(_seconds, folders)))))
     return Section("How this was made", "", (Table(("field", "value"), rows),))
-
-
-def _commit(start: dict[str, Any]) -> str:
-    code = start.get("git") or {}
-    changed = ", with changes" if code.get("changed") else ""
-    return f"{str(code.get('commit', 'unknown'))[:12]}{changed}"
 
 
 def _digest(folder: Path) -> str:

@@ -18,8 +18,8 @@ class Results(NamedTuple):
 
     def values(self, cell: str, metric: str) -> dict[int, float]:
         """The seeds of a cell that have this score, and its values."""
-        found = ((seed, scores.get(metric)) for seed, scores in self.scores[cell].items())
-        return {seed: float(x) for seed, x in found if isinstance(x, int | float)}
+        values = ((seed, scores.get(metric)) for seed, scores in self.scores[cell].items())
+        return {seed: float(x) for seed, x in values if isinstance(x, int | float)}
 
     def summary(self, cell: str, metric: str) -> statistics.Summary | None:
         """A score over the seeds of a cell; None where no seed has it."""

@@ -13,8 +13,8 @@ from jaxtyping import Float
 from scipy import stats
 
 CONFIDENCE = 0.95
-EXACT = 12  # up to so many seeds, a test goes through all 2^R signs
-DRAWS = 1 << 14  # signs that are drawn where there are more seeds
+EXACT = 12  # with at most this many seeds, a test uses all 2^R combinations of signs
+DRAWS = 1 << 14  # combinations of signs that are drawn where there are more seeds
 
 
 class Summary(NamedTuple):

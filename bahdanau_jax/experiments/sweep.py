@@ -36,9 +36,9 @@ def sweep(
     tests: Mapping[str, str] = MappingProxyType({}),
     reporter: Reporter = PLAIN,
 ) -> Results:
-    """Train and score every cell with every seed, or go on where an earlier call ended.
+    """Train and score every cell with every seed, or continue where an earlier call ended.
 
-    A run that fails is reported, and the others go on. The next call tries it again.
+    A run that fails is reported, and the others continue. The next call tries it again.
 
     Args:
         cells: the configurations by the names of their folders.
@@ -75,7 +75,7 @@ def _check(cells: Cells, seeds: Sequence[int], order: str, tests: Mapping[str, s
     if not cells or not seeds:
         raise ValueError("a sweep needs at least one cell and one seed")
     if len(set(seeds)) < len(seeds):
-        raise ValueError("every seed of a sweep should be another one")
+        raise ValueError("the seeds of a sweep should all be different")
     choose(training.DATA_ORDERS, order, "data order")
     opened = set()
     for name, config in cells.items():
@@ -93,9 +93,9 @@ def _check(cells: Cells, seeds: Sequence[int], order: str, tests: Mapping[str, s
 
 
 def _define(workdir: Path, cells: Cells, seeds: Sequence[int], order: str) -> list[list[int]]:
-    """Write what the sweep is, or compare it with what the folder holds; return groups of seeds.
+    """Write the definition of the sweep, or compare it with that in the folder.
 
-    New cells may come, and new seeds, which are a group of their own.
+    A later call may add cells and seeds; its new seeds form a group. Returns the groups of seeds.
     """
     path = workdir / DEFINITION
     now: dict[str, Any] = {
@@ -118,7 +118,7 @@ def _define(workdir: Path, cells: Cells, seeds: Sequence[int], order: str) -> li
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """Why one sweep cannot go on as the other; None where it can."""
+    """The reason why the new call cannot continue the earlier sweep; None where it can."""
     same = set(before["cells"]) & set(now["cells"])
     if not same:
         return f"its cells are {', '.join(before['cells'])}"
@@ -129,5 +129,5 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
         return f"its data order is {before['order']}"
     missing = {seed for group in before["seeds"] for seed in group} - set(now["seeds"][0])
     if missing:
-        return f"it has the seeds {', '.join(map(str, sorted(missing)))}, too"
+        return f"it also has the seeds {', '.join(map(str, sorted(missing)))}"
     return None

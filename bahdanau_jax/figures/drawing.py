@@ -96,7 +96,7 @@ def label(token: str) -> str:
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
 
 
-def dress(figure: Figure) -> str:
+def set_fonts(figure: Figure) -> str:
     """Set fonts for every text of the figure; return the characters that no installed font has."""
     for axes in figure.axes:  # matplotlib creates tick labels at this call
         for axis in (axes.xaxis, axes.yaxis):
@@ -120,7 +120,7 @@ def _write(figure: Figure, target: Any, **kwargs: Any) -> None:
     named = isinstance(target, (str, os.PathLike))
     suffix = Path(target).suffix.lower().removeprefix(".") if named else ""
     kind = kwargs.setdefault("format", suffix or "png")
-    missing = dress(figure)
+    missing = set_fonts(figure)
     if missing and kind != "svg":
         warnings.warn(_describe(missing), MissingFont, stacklevel=3)
     kwargs.setdefault("metadata", dict(FORMATS.get(kind, {})) or None)

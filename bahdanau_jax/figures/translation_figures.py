@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from bahdanau_jax.alignment import Link
 from bahdanau_jax.figures.charts import BAR, FAINT, MARK, bare
-from bahdanau_jax.figures.drawing import PADDING, PLAIN, Drawing, dress, ignoring_glyphs, label
+from bahdanau_jax.figures.drawing import PADDING, PLAIN, Drawing, ignoring_glyphs, label, set_fonts
 from bahdanau_jax.hypothesis import Hypothesis
 
 INK = "#1a1a1a"
@@ -118,14 +118,14 @@ def _longest(tokens: Sequence[str]) -> float:
     """Return the length of the longest label in inches."""
     probe = Drawing()
     texts = [probe.text(0, 0, label(token), fontsize=FONT_SIZE, **PLAIN) for token in set(tokens)]
-    dress(probe)
+    set_fonts(probe)
     with ignoring_glyphs():
         return max(text.get_window_extent().width for text in texts) / probe.dpi
 
 
 def _fit(drawing: Drawing, axes: Axes, width: float, height: float) -> None:
     """Set the size of the drawing so that the axes without labels have this size in inches."""
-    dress(drawing)
+    set_fonts(drawing)
     with ignoring_glyphs():
         drawing.draw_without_rendering()
         inner, outer = axes.get_window_extent(), axes.get_tightbbox()

@@ -17,7 +17,7 @@ from bahdanau_jax.model.interventions import Intervention, changed
 from bahdanau_jax.model.matrix_products import matmul, transposed
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.recurrence import Dot
-from bahdanau_jax.names import imported, is_code
+from bahdanau_jax.names import choose, imported, is_code
 
 
 class Score(NamedTuple):
@@ -263,11 +263,7 @@ def score_named(name: str) -> Score:
     Raises ValueError for an unknown name and for an object that is not a Score.
     """
     if not is_code(name):
-        if name not in SCORES:
-            raise ValueError(
-                f"model.attention is {name!r}; known: {', '.join(SCORES)}, or module:attribute"
-            )
-        return SCORES[name]
+        return choose(SCORES, name, "model.attention", "module:attribute")
     score = imported(name, "model.attention")
     if not isinstance(score, Score):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The attending decoder: attention and state update of each target word.
+"""The decoder with attention: the context and the state update of each target word.
 
 B sentences, S source and T target positions, H units, C annotation size, M inputs of the softmax,
 V vocabulary.

@@ -1,4 +1,4 @@
-"""Weights for word links under teacher forcing, which knows the target word that alpha precedes.
+"""Weights for word links under teacher forcing: alpha, and weights that use the target word too.
 
 alpha_i is computed before the target word y_i is known. The other entries of `LINK_WEIGHTS` use
 y_i as well. B sentences, S source and T target positions, C annotation size, V vocabulary.
@@ -23,6 +23,7 @@ from bahdanau_jax.model.interventions import force
 from bahdanau_jax.model.memory import Memory, intervene
 from bahdanau_jax.model.parameters import Params
 from bahdanau_jax.model.teacher_forcing import TeacherForced, predictions, teacher_forced
+from bahdanau_jax.names import choose
 
 
 def log_p_of_each(
@@ -41,7 +42,7 @@ def log_p_of_each(
 
     def of_position(j):
         position = jnp.full((memory.mask.shape[0], 1), j)
-        looking = intervene(memory, force(position))  # at step 0, which each step now is
+        looking = intervene(memory, force(position))  # every step below counts as step 0
         predict = predictor(config, params, looking)
 
         def of_step(inputs):
@@ -78,7 +79,7 @@ def shift(config: ModelConfig, params: Params, batch: Batch) -> TeacherForced:
     return known._replace(alpha=jnp.where(ends[..., None], known.alpha, following))
 
 
-POINTS = 4  # of the quadrature: links of saliency need fewer than the completeness of its sums
+POINTS = 4  # of the quadrature; links need less precision than the sums of attributions
 
 
 def saliency(config: ModelConfig, params: Params, batch: Batch) -> TeacherForced:
@@ -96,7 +97,7 @@ class LinkWeights(NamedTuple):
     """One kind of weights."""
 
     compute: Callable[[ModelConfig, Params, Batch], TeacherForced]  # alpha is these weights
-    orders: tuple[str, ...]  # the values of `model.order` for which they are what they claim
+    orders: tuple[str, ...]  # the values of `model.order` for which these weights are defined
 
 
 LINK_WEIGHTS: Mapping[str, LinkWeights] = MappingProxyType(
@@ -112,9 +113,7 @@ LINK_WEIGHTS: Mapping[str, LinkWeights] = MappingProxyType(
 
 def check_link_weights(name: str, config: ModelConfig) -> None:
     """Raise ValueError for weights that are unknown, or that the model's order does not give."""
-    if name not in LINK_WEIGHTS:
-        raise ValueError(f"no link weights {name!r}; known: {', '.join(LINK_WEIGHTS)}")
-    orders = LINK_WEIGHTS[name].orders
+    orders = choose(LINK_WEIGHTS, name, "link weights").orders
     if config.order not in orders:
         raise ValueError(
             f"link weights {name!r} need a model of order {' or '.join(orders)}, but this one has "

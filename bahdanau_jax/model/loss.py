@@ -25,10 +25,10 @@ from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.matrix_products import einsum, matmul, rounded
 from bahdanau_jax.model.parameters import Params, add_bias
 
-CHUNK_BYTES = 32 * 2**20  # the logits of a chunk, so that they fit a cache
-CHUNK_WORDS = 512  # the fewest words of a chunk, since every chunk reads W_o once more,
-CHUNK_MOST = 4  # unless their logits take more than this many times CHUNK_BYTES
-ON_ACCELERATORS = 8  # the factor of these sizes on an accelerator, where no such cache counts
+CHUNK_BYTES = 32 * 2**20  # the preferred size of a chunk's logits, which then fit a cache
+CHUNK_WORDS = 512  # the least words of a chunk, because every chunk reads all of W_o
+CHUNK_MOST = 4  # a chunk's logits never take more than this many times CHUNK_BYTES
+ON_ACCELERATORS = 8  # the factor of these sizes on an accelerator, which has no such cache
 
 
 class Sums(NamedTuple):

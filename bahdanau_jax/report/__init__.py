@@ -2,7 +2,7 @@
 
 from bahdanau_jax.report import aligned_corpus, corpus_report, curves, publish, report, test_scores
 from bahdanau_jax.report.document import NOTHING, Picture, Section, Table, number, span
-from bahdanau_jax.report.provenance import duration
+from bahdanau_jax.report.provenance import commit, duration
 from bahdanau_jax.report.publish import as_json
 from bahdanau_jax.report.report import evaluate_test_pairs
 from bahdanau_jax.report.test_scores import DEFAULTS, Settings
@@ -16,6 +16,7 @@ __all__ = [
     "Table",
     "aligned_corpus",
     "as_json",
+    "commit",
     "corpus_report",
     "curves",
     "duration",

@@ -107,7 +107,7 @@ def of_tokens(run: Run) -> Run:
     return dataclasses.replace(run, codecs=(source, target))
 
 
-class How(NamedTuple):
+class LinkSettings(NamedTuple):
     """The settings that turn attention into links."""
 
     weights: str = "attention"  # read by aligner.Weights.of
@@ -115,21 +115,21 @@ class How(NamedTuple):
     eos: str = "next"  # a key of alignment.EOS_LOOKS
 
 
-ATTENTION = How()
+ATTENTION = LinkSettings()
 
 
 def ways(
-    pair: Pair, how: How = ATTENTION, prior: Float[np.ndarray, "V W"] | None = None
+    pair: Pair, settings: LinkSettings = ATTENTION, prior: Float[np.ndarray, "V W"] | None = None
 ) -> dict[str, Links]:
     """All sets of links of the models: `forward`, `backward` and their symmetrisations.
 
     `prior` multiplies the weights between V target and W source words.
     """
-    forward = pair.forward.links(*how, prior)
+    forward = pair.forward.links(*settings, prior)
     if pair.backward is None:
         return {"forward": forward}
     turned = None if prior is None else prior.T
-    backward = alignment.transposed(pair.backward.links(*how, turned))
+    backward = alignment.transposed(pair.backward.links(*settings, turned))
     joined = {name: join(forward, backward) for name, join in SYMMETRIZATIONS.items()}
     return {"forward": forward, "backward": backward, **joined}
 

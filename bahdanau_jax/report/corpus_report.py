@@ -93,11 +93,13 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def export(config: DataConfig, folder: Path) -> list[Path]:
-    """Write train, dev and test as one text file a language: FOLDER/train.en, FOLDER/train.fr, ...
+    """Write train, dev and test as a text file for each language: FOLDER/train.en, train.fr, ...
 
     Corpora with gold alignments are written as tokens with single spaces, and their links in
-    FOLDER/train.pharaoh, a line a sentence: `i-j` is a sure link, `i?j` a possible one, and words
-    count from 0. Returns the paths. Raises ValueError and OSError for a faulty corpus or folder.
+    FOLDER/train.pharaoh, a line for each sentence: `i-j` is a sure link, `i?j` a possible one, and
+    words count from 0. Returns the paths.
+
+    Raises ValueError and OSError for a faulty corpus or folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -122,7 +124,7 @@ def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple
 
 
 def _write_columns(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> None:
-    """Write row n to line n of the files, a cell a file. The files appear when all are complete."""
+    """Write each row as a line, one cell to each file. The files appear when all are complete."""
     with ExitStack() as stack:
         drafts = [stack.enter_context(replaced_file(path)) for path in paths]
         files = [stack.enter_context(draft.open("w", encoding="utf-8")) for draft in drafts]

@@ -63,9 +63,15 @@ def _starts(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     yield "platform", str(first.get("platform", NOTHING))
     versions = first.get("versions") or {}
     yield "versions", ", ".join(f"{name} {versions.get(name, NOTHING)}" for name in PACKAGES)
-    if code := first.get("git"):
-        changed = ", with changes" if code.get("changed") else ""
-        yield "commit", f"{str(code.get('commit'))[:HASH]}{changed}"
+    if first.get("git"):
+        yield "commit", commit(first)
+
+
+def commit(start: Mapping[str, Any]) -> str:
+    """The commit of a start of a run, and whether the files differed from it."""
+    code = start.get("git") or {}
+    changed = ", with changes" if code.get("changed") else ""
+    return f"{str(code.get('commit', 'unknown'))[:HASH]}{changed}"
 
 
 def _command(words: Any) -> str:

@@ -1,13 +1,13 @@
 """Writes a report as a folder: scores.json, report.md, index.html, and pictures as SVG and PNG."""
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bahdanau_jax.figures import save
+from bahdanau_jax.parsing import finite
 from bahdanau_jax.report.document import Section, Table
 from bahdanau_jax.report.examples import Part
 from bahdanau_jax.report.page import page
@@ -40,19 +40,6 @@ def publish(
     _write(folder / "scores.json", as_json(scores))
     _write(folder / "report.md", "\n".join(markdown(title, subtitle, parts)))
     _write(folder / "index.html", page(title, subtitle, headline, parts))
-
-
-def finite(value: Any) -> Any:
-    """The value with None in place of NaN and infinity, which JSON does not have.
-
-    >>> finite({"a": [math.nan, 1.0]})
-    {'a': [None, 1.0]}
-    """
-    if isinstance(value, Mapping):
-        return {name: finite(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_json(scores: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Several runs that differ in their seeds and train by the same vmapped programs.
 
-Each run has its own folder, and writes there what it would write alone.
+Each run has its own folder, in which it writes the same files as a run that trains alone.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from bahdanau_jax.training.phases import Diverged, OneRun, Outcome, Pending
 from bahdanau_jax.training.precompilation import Ahead, once_a_shape
 from bahdanau_jax.training.run_record import append_record
 from bahdanau_jax.training.step import TrainState
-from bahdanau_jax.training.trainer import Evaluator, Trainer, phases
+from bahdanau_jax.training.trainer import Evaluator, Trainer, phases_of
 from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, States, VmappedUpdate, row
 
 
@@ -29,7 +29,7 @@ class ManyRuns:
     """The phases of several runs, as `OneRun` is those of one run.
 
     A run that diverges is left out from then on; `failed` has its error by the index of the run.
-    `groups` are those of the update, whose states and sums it gets.
+    `groups` are the groups of runs of the update (`VmappedUpdate.groups`).
     """
 
     def __init__(self, runs: Sequence[OneRun], groups: Sequence[Sequence[int]]):
@@ -91,7 +91,7 @@ class ManyRuns:
     def outcome(self, step: int, interrupted: bool) -> Outcome | None:
         outcomes = {each.outcome(step, interrupted) for _, each in self._active()}
         if not outcomes:
-            return Outcome.FINISHED  # none is left
+            return Outcome.FINISHED  # every run has diverged
         return Outcome.INTERRUPTED if Outcome.INTERRUPTED in outcomes else outcomes.pop()
 
     def save_when_due(self, step: int, state: States, outcome: Outcome | None) -> None:
@@ -129,8 +129,8 @@ def train_together(
     """Train several runs from their newest common checkpoint to the configured steps.
 
     The configurations of the trainers differ in `training.seed` alone. With the order "alone",
-    every run gets the batches that it would get alone, padded to the largest of a step; with
-    "shared", all get those of the first seed, which is faster. `patience` and several processes are
+    every run gets the batches of its own seed, padded to the largest of a step. With "shared", all
+    runs get the batches of the first seed, which is faster. `patience` and several processes are
     not supported.
 
     Returns the outcome, and the error of each run that diverged by its index.
@@ -143,7 +143,7 @@ def train_together(
         runs = []
         for trainer, workdir in zip(trainers, workdirs, strict=True):
             shown = SILENT if runs else reporter
-            runs.append(phases(trainer, workdir, evaluators, first.steps(), shown))
+            runs.append(phases_of(trainer, workdir, evaluators, first.steps(), shown))
             stack.callback(runs[-1].checkpointer.close)
             stack.callback(runs[-1].monitor.close)
         states = _restored(trainers, [each.checkpointer for each in runs])

@@ -14,7 +14,7 @@ from jaxtyping import Shaped
 from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.distributed import is_main_process
-from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.parsing import finite, parse_json
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.run_folder import COMPILATIONS, METRICS
 from bahdanau_jax.training.compile_log import CompileLog
@@ -29,14 +29,6 @@ def ratio(numerator: float, denominator: float) -> float | None:
     """The quotient; None where it is not finite, since JSON has no such numbers."""
     value = numerator / denominator if denominator else math.nan
     return value if math.isfinite(value) else None
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _jsonable(item) for name, item in value.items()}
-    if isinstance(value, (int, str)) or value is None:
-        return value
-    return float(value) if math.isfinite(value) else None
 
 
 def cut(path: Path, step: int, lines: int) -> int:
@@ -121,7 +113,7 @@ class Monitor:
         self.watch_programs()
         self._board = Board(self.workdir / "tensorboard", step)
         if step:
-            self.note(f"going on from step {step} of {self.total_steps}")
+            self.note(f"resuming from step {step} of {self.total_steps}")
         self._stage = self._reporter.stage("training", self.total_steps, done=step)
         self._stage.describe("waiting for the compiler")
 
@@ -213,7 +205,7 @@ class Monitor:
 
     def _write(self, step: int, values: Mapping[str, Any]) -> None:
         head = {"step": step, "epoch": ratio(step, self.epoch_steps), "seconds": self._seconds}
-        line = _jsonable({**head, **values})
+        line = finite({**head, **values})
         if self._file and self._board:
             self._file.write(json.dumps(line, allow_nan=False) + "\n")
             self._file.flush()

@@ -100,7 +100,7 @@ def optimizer_named(name: str) -> Optimizer:
     ...     return optax.lion(bj.schedule(config, steps), b1=config.beta1, b2=config.beta2)
     """
     if not is_code(name):
-        rule = choose(OPTIMIZERS, name, "optimizer.name")
+        rule = choose(OPTIMIZERS, name, "optimizer.name", "module:attribute")
         return lambda config, steps: optax.chain(
             rule(config), optax.scale_by_learning_rate(schedule(config, steps))
         )

@@ -1,8 +1,8 @@
 """What a run does between its updates: write lines, evaluate, save, and end.
 
 The sums of step n are fetched while step n + 1 runs, so the devices never wait for the host. The
-memory of these phases is saved with the state. A resumed run therefore writes the same lines, keeps
-the same checkpoints and stops at the same step as an uninterrupted one.
+progress of these phases is saved with the state. A resumed run therefore writes the same lines,
+keeps the same checkpoints and stops at the same step as an uninterrupted one.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class Pending(NamedTuple):
 
 @dataclass
 class Progress:
-    """The memory of the loop between evaluations."""
+    """The state of the loop that is saved with each checkpoint: the best dev score and its age."""
 
     best: float | None = None  # the highest dev score
     best_step: int = 0

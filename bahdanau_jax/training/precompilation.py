@@ -54,9 +54,9 @@ class Ahead:
         workers: the number of threads.
         compiling: is called with the batch before its program is compiled, in the same thread.
         first_step: is called with the program after the first step.
-        meet: a barrier, for several processes: all wait for the slowest compilation before they
-            run the program.
-        made: is called after each compilation.
+        barrier: is called by several processes, so that all wait for the slowest compilation before
+            they run the program.
+        finished: is called after each compilation.
 
     >>> with contextlib.closing(Ahead(step, state, examples, workers=2)) as step:
     ...     state, sums = step(state, batch)
@@ -70,11 +70,11 @@ class Ahead:
         workers: int,
         compiling: Callable[[Any], None] = lambda batch: None,
         first_step: Callable[[Program], None] = lambda program: None,
-        meet: Callable[[], None] | None = None,
-        made: Callable[[], None] = lambda: None,
+        barrier: Callable[[], None] | None = None,
+        finished: Callable[[], None] = lambda: None,
     ):
         self._step, self._compiling, self._first_step = step, compiling, first_step
-        self._meet, self._hits, self._advance = meet, CacheHits(), made
+        self._barrier, self._hits, self._finished = barrier, CacheHits(), finished
         self._threads = ThreadPoolExecutor(workers, "compile")
         self._state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
         self._futures: dict[Shapes, Future[Program]] = {}
@@ -86,22 +86,22 @@ class Ahead:
         self._compiling(batch)
         hits, start = self._hits.count, time.perf_counter()
         compiled = self._step.lower(self._state, batch).compile()
-        self._advance()
+        self._finished()
         return Program(compiled, time.perf_counter() - start, self._hits.count > hits)
 
     def program(self, batch: Any) -> Program:
         """The program for the shapes of a batch. It is compiled now if no thread has begun it."""
         shapes = shapes_of(batch)
         future = self._futures.get(shapes)
-        if future is None and self._meet is None:
+        if future is None and self._barrier is None:
             return Program(self._step, 0.0, False)
         if future is None or future.cancel():
             future = self._futures[shapes] = Future()
-            if self._meet is None:  # a signal handler can interrupt the wait for a thread
+            if self._barrier is None:  # a signal handler can interrupt the wait for a thread
                 threading.Thread(target=self._fill, args=(future, batch), daemon=True).start()
             else:  # collectives of the devices time out after 30 s
                 self._fill(future, batch)
-                self._meet()
+                self._barrier()
         return future.result()
 
     def _fill(self, future: Future[Program], batch: Any) -> None:

@@ -45,7 +45,7 @@ class Profile:
         """Warn where a resumed run starts at a `step` after the first one to trace."""
         if step > self.first:
             log.warning(
-                "--profile %d:%d takes no trace: this run goes on from update %d",
+                "--profile %d:%d takes no trace: this run resumes from update %d",
                 *(self.first, self.last, step),
             )
 

@@ -35,7 +35,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def faults(config: Config) -> Iterator[str]:
-    """The faults of the settings, a line each. An optimiser of the user's own is imported."""
+    """The faults of the settings, one in each line. An optimiser of the user's own is imported."""
     for field, table in VARIANTS.items():
         section, name = field.split(".")
         value = getattr(getattr(config, section), name)

@@ -108,6 +108,6 @@ class Telemetry:
         )
         return (
             f"warning: √E[g²] is {rms:.1e}, far below √ε = {root:.1e} of Adadelta, and clipping "
-            f"acts on {clipped:.0%} of the updates: an update is just the gradient; set "
+            f"acts on {clipped:.0%} of the updates: an update is nearly the gradient itself; set "
             f"{undivided}optimizer.epsilon to {rms**2:.0e} or less"
         )

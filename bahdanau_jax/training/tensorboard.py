@@ -37,7 +37,7 @@ class Board:
         self._write(step, summary=summary.scalar(name, value))
 
     def picture(self, step: int, name: str, pixels: Shaped[np.ndarray, "height width 3"]) -> None:
-        """Write an image with 8 bits a colour."""
+        """Write an image with 8 bits per colour."""
         self._write(step, summary=summary.image(name, pixels, dataformats="HWC"))
 
     def flush(self) -> None:

@@ -13,7 +13,6 @@ from bahdanau_jax import data, distributed, model
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer, Records
 from bahdanau_jax.config import Config
-from bahdanau_jax.distributed import Backend
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.run_folder import CHECKPOINTS
 from bahdanau_jax.training.loop import run
@@ -30,8 +29,8 @@ from bahdanau_jax.training.telemetry import Telemetry
 class Evaluator(NamedTuple):
     """A function of the state that runs whenever the dev scores are due.
 
-    `evaluate` returns numbers, and pictures [height, width, 3] with 8 bits a colour, by name. They
-    are written to metrics.jsonl and TensorBoard as `name`_ plus their own name. The number
+    `evaluate` returns numbers, and pictures [height, width, 3] with 8 bits per colour, by name.
+    They are written to metrics.jsonl and TensorBoard as `name`_ plus their own name. The number
     `dev_score`, higher is better, selects the best checkpoint and stops a training early.
 
     >>> Evaluator("params", lambda state: {"norm": float(optax.tree.norm(state.weights))})
@@ -48,17 +47,13 @@ class Trainer:
     >>> state = trainer.backend.place(trainer.begin())
     >>> state, sums = trainer.update(state, trainer.backend.feed(batch))
 
-    Args:
-        config: every setting, with the sizes of the vocabularies.
-        backend: by default, that of `config.training` on all devices.
+    `config` has every setting, with the sizes of the vocabularies.
     """
 
-    def __init__(self, config: Config, backend: Backend | None = None):
+    def __init__(self, config: Config):
         settings = config.training
         self.config = config
-        self.backend = backend or distributed.BACKENDS[settings.parallel](
-            distributed.mesh(), settings.shard
-        )
+        self.backend = distributed.BACKENDS[settings.parallel](distributed.mesh(), settings.shard)
         self.network = model.Seq2Seq(config.model)
         self.optimizer = make(config.optimizer, settings.steps)
         # Those of the table are elementwise, and telemetry understands their accumulators.
@@ -96,7 +91,7 @@ class Trainer:
         return jax.jit(lambda seed: self.begin(model.init(self.config.model, seed)))(seed)
 
 
-def phases(
+def phases_of(
     trainer: Trainer,
     workdir: Path,
     evaluators: Sequence[Evaluator],
@@ -137,8 +132,8 @@ def train_and_evaluate(
     """
     config, settings, backend = trainer.config, trainer.config.training, trainer.backend
     plan = data.Plan.of(store, config.data, settings.seed)
-    one = phases(trainer, workdir, evaluators, plan.steps(), reporter)
-    checkpoints, monitor = one.checkpointer, one.monitor
+    phases = phases_of(trainer, workdir, evaluators, plan.steps(), reporter)
+    checkpoints, monitor = phases.checkpointer, phases.monitor
     monitor.watch_programs()
     start = max(checkpoints.steps(), default=0)
     began = time.perf_counter() if began is None else began
@@ -152,7 +147,7 @@ def train_and_evaluate(
         process = distributed.process_index(), distributed.process_count()
         return run(
             state,
-            phases=one,
+            phases=phases,
             next_batches=data.train_batches(
                 store, plan, int(state.step), *process, trainer.row_multiple
             ),
@@ -188,7 +183,7 @@ def _programs(
         lambda batch: monitor.compiling(start, batch),
         lambda program: monitor.first_step(time.perf_counter() - began, program),
         distributed.barrier if distributed.is_distributed() else None,
-        made=compiling.advance,
+        finished=compiling.advance,
     )
 
 

@@ -24,15 +24,15 @@ AS_IF_ALONE, SHARED = "alone", "shared"
 # The order of the data of several runs -> the axis of runs in their batches; None: they share it.
 DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({AS_IF_ALONE: 0, SHARED: None})
 
-# Runs of a group on a CPU, at most. The C library gives threads at most 64 MiB in one piece from
-# the memory that it keeps; larger pieces are new pages of the kernel in every update.
+# The most runs of a group on a CPU. glibc reuses freed memory for arrays of at most 64 MiB in a
+# thread; larger arrays get new pages from the kernel in every update.
 RUNS_OF_A_CORE = 3
 
 States = tuple[TrainState, ...]
 
 
 class VmappedUpdate:
-    """(states, batch) -> (states, sums of all runs); each call consumes the states.
+    """The compiled update: (states, batch) -> (states, sums of all runs). It consumes the states.
 
     It has the methods of a jitted function that `precompilation.Ahead` calls.
 

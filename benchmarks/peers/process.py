@@ -16,7 +16,7 @@ class Failure(ValueError):
     """A program failed. The message contains its last error."""
 
     def __init__(self, name: str, fault: str, output: str):
-        super().__init__(f"{name} {fault}; its last words: {last_words(output)}")
+        super().__init__(f"{name} {fault}; last error: {last_error(output)}")
         self.name = name
 
 
@@ -131,10 +131,10 @@ def located(name: str, program: Path) -> Path:
     return Path(path)
 
 
-def last_words(output: str) -> str:
+def last_error(output: str) -> str:
     """The error at the end of a traceback, or else the last line that is not blank.
 
-    >>> last_words("Traceback (most recent call last):\n  File ...\nOSError: full\nbye\n")
+    >>> last_error("Traceback (most recent call last):\n  File ...\nOSError: full\nbye\n")
     'OSError: full'
     """
     _, traceback, rest = output.rpartition("Traceback (most recent call last):\n")

@@ -44,7 +44,7 @@ if [ "$out_of_time" -eq 1 ]; then # `wait` was only interrupted
     code=$?
 fi
 
-# 2 is what only you can mend; anything else goes on from the last good checkpoint.
+# 2 is an error that only you can correct; after any other, training resumes from the last good checkpoint.
 if [ "$out_of_time" -eq 1 ] || { [ "$code" -ne 0 ] && [ "$code" -ne 2 ]; }; then
     if [ "${SLURM_RESTART_COUNT:-0}" -lt "$MOST_RESTARTS" ]; then
         echo "starting again (exit code $code, restart ${SLURM_RESTART_COUNT:-0})"

@@ -1,4 +1,4 @@
-"""Files of links: what is written comes back, and whatever is wrong is named with its line."""
+"""Files of links: reading gives what was written, and errors name the line."""
 
 import pytest
 from hypothesis import given

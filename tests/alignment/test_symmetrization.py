@@ -1,4 +1,4 @@
-"""Symmetrised links against cases solved by hand and a slow loop over all places."""
+"""Symmetrised links against cases by hand and a slow loop over all places."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ PLACES = [(i, j) for i in range(6) for j in range(7)]
 
 
 def loops(method: str, forward, backward):
-    """Koehn's description, word for word: nested loops over all places until nothing changes."""
+    """Koehn's description, literally: nested loops over all places until nothing changes."""
     grown = set(forward & backward)
 
     def linked(source, target):

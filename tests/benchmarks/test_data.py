@@ -51,7 +51,7 @@ def test_unknown_benchmarks_and_encoders(capfd):
     assert main(["data", "--data.train", "text:no.en,no.fr"]) == 2
     assert "no.en" in capfd.readouterr().err
     assert main(["data", "--encoders", "wrods"]) == 2
-    assert "no way to encode 'wrods'" in capfd.readouterr().err
+    assert "no kind of encoding 'wrods'" in capfd.readouterr().err
 
 
 def test_the_memory_of_children_counts():

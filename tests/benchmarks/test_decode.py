@@ -11,7 +11,7 @@ from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.trained import load
 from benchmarks import memory
 from benchmarks.peers import recipe
-from benchmarks.peers.process import last_words
+from benchmarks.peers.process import last_error
 
 # What stands at the place of JoeyNMT's Python: it is given the program, a command and a file.
 PEER = """#!{python}
@@ -103,14 +103,14 @@ def test_a_trained_peer_is_used_again_and_never_for_another_run(bench, peer, tmp
 def test_a_peer_that_fails_to_train_is_no_trained_peer(bench, peer):
     code, _, err = bench("--joeynmt", peer(train="raise OSError('no cake')"))
     assert code == 2 and err.count("\n") == 1
-    assert "ended with code 1; its last words: OSError: no cake" in err
+    assert "ended with code 1; last error: OSError: no cake" in err
     assert bench("--joeynmt", peer(train="sys.exit(3)"))[0] == 2  # it is trained anew
 
 
 def test_a_peer_that_dies_or_talks_nonsense_is_one_line(bench, peer):
     code, _, err = bench("--joeynmt", peer(serve="raise MemoryError('too wide')"))
     assert code == 2 and err.count("\n") == 1
-    assert "ended; its last words: MemoryError: too wide" in err
+    assert "ended; last error: MemoryError: too wide" in err
     code, _, err = bench("--joeynmt", peer(serve="print('hello', flush=True)"))
     assert code == 2 and "answered 'hello', which is no JSON object" in err
 
@@ -150,16 +150,16 @@ def test_a_numbered_run_says_the_same_in_ids(trained):
         assert run.codecs[1].tokens(found) == tuple(ids)
 
 
-def test_the_last_words_are_the_error_not_what_a_library_says_after_it():
+def test_the_last_error_is_not_what_a_library_says_after_it():
     trace = 'Traceback (most recent call last):\n  File "x"\n    raise\nOSError: full\nbye: 0\n'
-    assert last_words("start\n" + trace) == "OSError: full"
-    assert last_words("one\n two \n\n") == "two"
-    assert last_words("") == "none"
+    assert last_error("start\n" + trace) == "OSError: full"
+    assert last_error("one\n two \n\n") == "two"
+    assert last_error("") == "none"
 
 
 @pytest.fixture(scope="module")
 def found():
-    """A small model whose search has much to remember: T 300, K·V 3.7 MiB, α 5.5 MiB."""
+    """A small model whose search has large buffers: T 300, K·V 3.7 MiB, α 5.5 MiB."""
     model = ModelConfig(
         source_vocabulary=50,
         target_vocabulary=20_000,

@@ -1,4 +1,4 @@
-"""The benchmark of learning, with a peer that writes what the development set wants, or less."""
+"""The benchmark of learning, with a stand-in peer that writes good or bad translations."""
 
 import json
 import stat
@@ -60,7 +60,7 @@ def test_a_target_that_is_not_reached_leaves_the_whole_curve(learn):
 
 def test_a_peer_that_fails_is_told_and_a_folder_is_used_once(learn):
     code, out, err = learn("raise OSError('no cake')", "--target", "0")
-    found, said = json.loads(out), "JoeyNMT ended with code 1; its last words: OSError: no cake"
+    found, said = json.loads(out), "JoeyNMT ended with code 1; last error: OSError: no cake"
     assert code == 0 and found["ours"]["reached"] and found["joeynmt"]["failed"] == said
     assert "for equal ones: --model.alignment-size" in err
     assert found["joeynmt"]["curve"] == []

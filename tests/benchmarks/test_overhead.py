@@ -1,4 +1,4 @@
-"""What saving and watching cost."""
+"""The measured cost of metrics and saves."""
 
 import json
 import statistics

@@ -1,4 +1,4 @@
-"""Lines through times, and real epochs."""
+"""Lines fitted to the times of updates, and the timing of real epochs."""
 
 import json
 

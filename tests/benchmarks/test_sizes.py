@@ -1,4 +1,4 @@
-"""Operations counted by hand, against those of the programs as JAX and XLA count them."""
+"""Counts of operations, compared with those that JAX and XLA count in the programs."""
 
 import math
 
@@ -15,7 +15,7 @@ SIZE = sizes.Size(V=53, m=11, n=17, a=13, l=7, B=3, S=5, T=4)
 
 
 def multiplications(jaxpr) -> int:
-    """Of all matrix products of a program, those in loops as often as the loops turn."""
+    """The operations of all matrix products of a program, for every iteration of its loops."""
     total = 0
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
@@ -57,7 +57,7 @@ def test_ours_makes_no_fewer_products_and_hardly_more(problem):
 
 
 def test_the_cost_analysis_of_xla_finds_as_much():
-    """It sees a loop's body once, hence lengths of 1; gates and softmax are small beside 96.
+    """XLA counts the body of a loop once, so the lengths are 1; other operations are few.
 
     The one word before is none, so that its products W y and V_o y give it no gradient.
     """
@@ -76,7 +76,7 @@ def test_the_paper_needs_254_million_operations_a_word():
 
 def test_only_the_attention_is_made_for_pairs_of_positions():
     def beyond(size):
-        """What doubling both lengths costs more than doubling each alone; 2·2 − 2 − 2 + 1 = 1."""
+        """The cost of doubling both lengths beyond that of doubling each: 2·2 − 2 − 2 + 1 = 1."""
         counts = [sizes.flops(size._replace(S=i * size.S, T=j * size.T)) for i, j in CORNERS]
         return counts[3] - counts[1] - counts[2] + counts[0]
 

@@ -1,4 +1,4 @@
-"""Peers compute what ours computes; the command says what it measured."""
+"""Peers compute the same updates as ours, and the command reports what it measured."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def torch_python() -> Path:
 
 
 def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_path):
-    """Loss, gradient, clipping and Adadelta: each shows in the losses that follow."""
+    """A fault of loss, gradient, clipping or Adadelta would change the losses of later updates."""
     config = updates.architecture(SIZE)
     params = updates.parameters(config)
     leaves = jax.tree.leaves_with_path(params)
@@ -110,13 +110,13 @@ def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path, mo
     assert main(["train", *options, "./python"]) == 0  # and not the one of PATH
     out, err = capfd.readouterr()
     (one,) = json.loads(out)["sizes"]
-    said = "torch ended; its last words: OSError: no cake"
+    said = "torch ended; last error: OSError: no cake"
     assert one["peers"]["torch"]["failed"] == said and said in err
     assert one["peers"]["jax"]["ours_over_it"] > 0 and one["ours"]["share_of_limit"] > 0
     python.write_text("#!/nowhere/sh\n", encoding="utf-8")
     assert main(["train", *options, "python"]) == 0
     (one,) = json.loads(capfd.readouterr().out)["sizes"]
-    assert one["peers"]["torch"]["failed"].startswith("torch does not start; its last words: ")
+    assert one["peers"]["torch"]["failed"].startswith("torch does not start; last error: ")
     assert "jax" in one["peers"]
 
 

@@ -1,4 +1,4 @@
-"""What is saved comes back bit for bit, or another checkpoint does; never something else."""
+"""A restored state equals a saved one bit for bit, whatever is damaged."""
 
 import contextlib
 import errno
@@ -144,7 +144,7 @@ def flip(path, position):
 
 
 def test_whatever_file_is_damaged(states, tmp_path, caplog):
-    """Each file in turn emptied and removed: the newest as it was, or the one before it."""
+    """With any file emptied or removed, the newest checkpoint or the one before it is restored."""
     fill(tmp_path / "whole", states, (None, None, None, 2.0))
     names = [path.relative_to(tmp_path / "whole") for path in files(tmp_path / "whole")]
     fallbacks = 0
@@ -160,7 +160,7 @@ def test_whatever_file_is_damaged(states, tmp_path, caplog):
 
 
 def test_a_flipped_bit_is_noticed(states, tmp_path, caplog):
-    """A bit anywhere in the data: never a third result."""
+    """With any bit flipped, the newest checkpoint or the one before it is restored."""
     fill(tmp_path / "whole", states)
     data = max(files(tmp_path / "whole"), key=lambda path: path.stat().st_size)
     name, size = data.relative_to(tmp_path / "whole"), data.stat().st_size
@@ -176,7 +176,7 @@ def test_a_flipped_bit_is_noticed(states, tmp_path, caplog):
 
 
 def test_digests_alone_notice_a_flipped_bit(states, tmp_path, monkeypatch, caplog):
-    """As where the store returns wrong data without a word; in any array."""
+    """A storage that returns wrong data without an error is detected, in any array."""
     fill(tmp_path, states)
     checkpoints = Checkpointer(tmp_path)
     load = checkpoints._orbax.load_checkpointables
@@ -198,7 +198,7 @@ def test_digests_alone_notice_a_flipped_bit(states, tmp_path, monkeypatch, caplo
 
 
 def test_metadata_that_still_can_be_read_are_sealed(states, tmp_path, caplog):
-    """A digit of what the training loop goes on with, which no array's digest covers."""
+    """A changed digit of the loop's progress is detected, which no array's digest covers."""
     fill(tmp_path, states)
     path = tmp_path / "4" / "_CHECKPOINT_METADATA"
     before, after = '"third": 1.3', '"third": 1.2'
@@ -328,7 +328,7 @@ def test_a_folder_that_cannot_be_read(states, tmp_path, monkeypatch):
 
 
 def test_a_leaf_that_is_gone_is_damage(states, tmp_path, monkeypatch, caplog):
-    """Orbax, asked for a leaf that it does not find, hands back the question."""
+    """Orbax returns the requested ShapeDtypeStruct for a leaf that it does not find."""
     fill(tmp_path, states)
     checkpoints = Checkpointer(tmp_path)
     load = checkpoints._orbax.load_checkpointables
@@ -359,10 +359,10 @@ def test_the_metadata_of_each_checkpoint_are_read_once(states, tmp_path, monkeyp
 def test_arrays_need_no_template(states, tmp_path):
     fill(tmp_path, states)
     checkpoints = Checkpointer(tmp_path)
-    everything, part = checkpoints.arrays(4), checkpoints.arrays(4, "params")
+    arrays = checkpoints.arrays(4)
     checkpoints.close()
-    assert set(part) == {"params/embedding", "params/out/W"} < set(everything)
-    assert part["params/out/W"].tobytes() == np.asarray(states[3].params["out"]["W"]).tobytes()
+    assert {"params/embedding", "params/out/W"} < set(arrays)
+    assert arrays["params/out/W"].tobytes() == np.asarray(states[3].params["out"]["W"]).tobytes()
 
 
 class Killed(BaseException):
@@ -372,7 +372,7 @@ class Killed(BaseException):
 def test_a_checkpoint_that_is_replaced_stays_until_the_new_one_is_whole(
     states, tmp_path, monkeypatch
 ):
-    """Killed between the two, the only checkpoint of a run would otherwise be gone."""
+    """Otherwise a kill between removing and writing would lose the only checkpoint of a run."""
     checkpoints = Checkpointer(tmp_path, 1)
     checkpoints.save(4, states[0], 1.0)
     checkpoints.wait()
@@ -405,7 +405,7 @@ def test_too_little_space_is_told_before_anything_is_written(states, tmp_path, m
 
 
 def test_a_failed_save_is_told_without_waiting_for_the_next(states, tmp_path):
-    """`check` finds it, which the loop asks at every step."""
+    """`check`, which the loop calls at every step, raises the error."""
     checkpoints = Checkpointer(tmp_path, 2)
     checkpoints.check()
     checkpoints.save(1, states[0])
@@ -427,7 +427,7 @@ def test_a_failed_save_is_told_without_waiting_for_the_next(states, tmp_path):
 
 
 def test_other_devices_restore_the_same(states, tmp_path):
-    """Eight devices, with arrays split over them, read what one wrote, and the other way round."""
+    """Eight devices with sharded arrays restore what one device saved, and the reverse."""
     fill(tmp_path / "one", states)
     script = """
 import sys, jax, numpy as np

@@ -1,4 +1,4 @@
-"""The best checkpoint is used, or it is said which better one is damaged or missing."""
+"""The best checkpoint is used; better ones that are damaged or missing are reported."""
 
 import json
 import math
@@ -96,7 +96,7 @@ def test_a_better_checkpoint_that_cannot_be_read_is_named(run, caplog, harm):
 
 @pytest.mark.parametrize("choice", ["best", "newest"])
 def test_a_healthy_run_is_silent(run, caplog, choice):
-    """Though its metrics know of scores whose checkpoints were removed."""
+    """Its metrics have scores of checkpoints that were removed, which is no reason to warn."""
     assert [one.step for one in choose(run, choice).used] == [4 if choice == "best" else 6]
     assert [one.step for one in choose(run, choice, 3).used][2] == 2
     flip(run, 2, 0.5)  # worse and older: it would not have been chosen
@@ -130,7 +130,7 @@ def test_torn_metrics_do_not_matter(run, caplog):
 
 
 def test_a_trainer_names_all_that_are_damaged_and_keeps_them(run, caplog):
-    """It goes on from the newest, but the best would be gone for good, and in silence."""
+    """Training resumes from the newest one, but the loss of the best one has to be reported."""
     flip(run, 4, 0.5)
     assert [one.step for one in choose(run, "newest", keep=1).used] == [6]
     assert "checkpoints/4 is damaged" in caplog.text and "dev score was 90" in caplog.text

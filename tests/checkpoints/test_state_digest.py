@@ -1,4 +1,4 @@
-"""A digest that any single bit changes, and no sharding does."""
+"""The digest changes with any single bit, and does not depend on the sharding."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def oracle(array: np.ndarray) -> int:
 
 
 def drawn(dtype, shape=(3, 5), seed: int = 0) -> np.ndarray:
-    """Any bits at all, NaN and infinities among them."""
+    """An array of random bits, which include NaN and infinities."""
     word = WORD[np.dtype(dtype).itemsize]
     rng = np.random.default_rng(seed)
     return rng.integers(0, 1 << (8 * word().itemsize), shape, dtype=word).view(dtype)
@@ -41,7 +41,7 @@ def drawn(dtype, shape=(3, 5), seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_every_single_bit_changes_it(dtype):
-    """And flipping a bit back brings it back; each value equals the loop's."""
+    """Flipping the bit back restores the digest, and each digest equals the loop's."""
     with jax.enable_x64(np.dtype(dtype).itemsize == 8):
         array = drawn(dtype)
         whole, bits = int(DIGEST(array)), array.view(WORD[array.dtype.itemsize])
@@ -81,10 +81,10 @@ def test_so_does_another_order(seed, order):
 
 def test_names_go_with_values():
     flat = {"b": jnp.arange(3.0), "a": jnp.ones((2, 2), jnp.bfloat16), "n": jnp.int32(7)}
-    assert state_digest.sums(flat) == {
+    assert state_digest.digests(flat) == {
         name: oracle(np.asarray(leaf)) for name, leaf in flat.items()
     }
-    assert state_digest.sums({}) == {}
+    assert state_digest.digests({}) == {}
 
 
 EIGHT = """
@@ -96,7 +96,7 @@ devices = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 array = drawn(np.float32, (16, 24))
 for spec in (P(), P("x"), P("y"), P("x", "y"), P(None, ("x", "y")), P(("y", "x"))):
     placed = jax.device_put(array, NamedSharding(devices, spec))
-    assert state_digest.sums({"a": placed}) == {"a": oracle(array)}, spec
+    assert state_digest.digests({"a": placed}) == {"a": oracle(array)}, spec
 print(jax.device_count())
 """
 

@@ -1,4 +1,4 @@
-"""A run that needs no training: it answers in capitals, and notes what it was asked."""
+"""A stand-in for a trained run: it translates into capitals and records its arguments."""
 
 import sys
 import types

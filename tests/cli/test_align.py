@@ -1,4 +1,4 @@
-"""The real command line from a trained run to links, weights, error rates and a lexicon."""
+"""`bahdanau align` with a trained run: links, weights, error rates and a lexicon."""
 
 import json
 import re
@@ -256,7 +256,7 @@ def test_what_a_user_can_mend_is_one_line(case, align, corpus, trained, monkeypa
 
 
 def test_links_of_the_posterior_in_both_directions(align, corpus, trained):
-    """The same links as in Python, joined as those of attention are."""
+    """The links equal those in Python, and are symmetrised as those of attention are."""
     folder, pairs = corpus
     code, out, err = align("--weights", "posterior,share", "--format", "jsonl")
     assert code == 0, err

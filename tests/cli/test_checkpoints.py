@@ -1,4 +1,4 @@
-"""bahdanau checkpoints: the list, what is damaged, what may go."""
+"""`bahdanau checkpoints`: the list, damaged checkpoints, and pruning."""
 
 import re
 import shutil

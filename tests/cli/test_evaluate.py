@@ -1,4 +1,4 @@
-"""Scores for people on stderr, for programs on stdout, and a folder; what can be mended, first."""
+"""bahdanau evaluate: scores on stderr, JSON on stdout, the report, and errors before any work."""
 
 import contextlib
 import dataclasses
@@ -158,7 +158,7 @@ def test_empty_and_missing_files(call, files, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "what"),
     [
-        ("--tokenize", "flores200", "no BLEU tokeniser 'flores200'; known: 13a, none"),
+        ("--tokenize", "flores200", "no BLEU tokeniser 'flores200'; known: 13a, char"),
         ("--resamples", 0, "0 resamples: there should be at least one"),
         ("--seed", -1, "--seed is -1, but should be at least 0"),
         ("--beam-size", 0, "--beam-size is 0, but should be at least 1"),

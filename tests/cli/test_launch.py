@@ -1,4 +1,4 @@
-"""The launcher, on processes that only pretend: who is started, ended and started again."""
+"""The launcher with stand-in processes: which of them it starts, ends and restarts."""
 
 import re
 import signal
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 
 @pytest.fixture
 def pretend(monkeypatch, capfd, tmp_path):
-    """Launches; returns (exit code, stdout, stderr, pids of each process's attempts)."""
+    """Run the launcher; return (exit code, stdout, stderr, pids of each process's attempts)."""
     monkeypatch.setattr(launch, "PROGRAM", (sys.executable, "-c", PRETEND))
 
     def run(*attempts, processes=2, options=()):

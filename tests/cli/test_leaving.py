@@ -49,7 +49,7 @@ WORK = {
 
 
 def begun(work: str, output, closed: str = "") -> subprocess.Popen:
-    """`closed` is how a shell closes streams."""
+    """Run the program in a shell; `closed` are redirections that close streams."""
     shell = ["sh", "-c", f'exec "$0" "$@" {closed}']
     process = subprocess.Popen(
         [*shell, sys.executable, "-c", PROGRAM.format(work=work, output=str(output))],

@@ -1,4 +1,4 @@
-"""Exit codes and messages: 0, or 2 with one line for what the user can mend, or a traceback."""
+"""Exit codes and messages: 0, or 2 with one line for what the user can correct, or a traceback."""
 
 import importlib.metadata
 import os
@@ -200,7 +200,7 @@ def test_a_closed_pipe_is_no_error(arguments):
 
 
 def answering(statement: str, closed: str = "", **options) -> subprocess.CompletedProcess:
-    """A process whose command is this statement; `closed` is how a shell closes its streams."""
+    """Run a statement as a command in a process; `closed` are redirections that close streams."""
     code = (
         "import sys; from bahdanau_jax.cli import main as cli\n"
         f"cli._dispatch = lambda arguments: {statement}\n"
@@ -238,7 +238,7 @@ def test_a_closed_or_full_stderr_changes_nothing_else():
 
 
 def test_no_file_gets_the_number_of_a_closed_stderr(tmp_path):
-    """Libraries write their messages to number 2, whatever it is."""
+    """Libraries write their messages to descriptor 2, whatever file it is."""
     path = tmp_path / "results"
     code = f"import os; kept = open({str(path)!r}, 'w'); os.write(2, b'x')"
     statement = f"exec({code!r})"

@@ -1,4 +1,4 @@
-"""Help: what it lists, how fast it comes, and that its examples are command lines."""
+"""The help: its contents, its speed, and examples that are valid command lines."""
 
 import contextlib
 import dataclasses
@@ -110,7 +110,7 @@ def test_help_begins_with_examples_that_are_command_lines(name):
 
 
 def parse(command, arguments):
-    """As the command reads it, without a run or a file of the examples' names."""
+    """Parse an example as its command does; its runs and files need not exist."""
     if command == "checkpoints":
         arguments = checkpoints._flags(arguments)
     chosen = options.parse(COMMANDS[command], arguments, command)

@@ -1,4 +1,4 @@
-"""Warnings on the command line: one form for all, and nothing changed for a library's user."""
+"""Warnings have one form on the command line, and stay standard in the library."""
 
 import logging
 import warnings

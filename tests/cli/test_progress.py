@@ -1,4 +1,4 @@
-"""What a user sees of the stages of a command, on terminals and elsewhere."""
+"""The display of a command's stages, on terminals and elsewhere."""
 
 import os
 import pty
@@ -30,7 +30,7 @@ with progress.reporter() as reporter:
 
 
 def on_terminal(**environment: str) -> str:
-    """All that a terminal of 80 columns gets from PROGRAM."""
+    """The output of PROGRAM on a terminal of 80 columns."""
     main, terminal = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
@@ -97,7 +97,7 @@ def test_after_an_error_nothing_is_said_to_be_done(capfd):
 
 
 def test_a_thread_may_report_on_a_stage_that_has_ended(monkeypatch):
-    """As a compiler's thread does where training has begun already."""
+    """A thread of the compiler does this after training has begun."""
     monkeypatch.setenv("TERM", "xterm")
     bars = progress.Bars(keep=False)
     try:

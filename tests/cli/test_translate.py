@@ -1,4 +1,4 @@
-"""One line in, exactly one line out, whatever the line holds; and a window at a time."""
+"""`bahdanau translate`: exactly one line out for each line in, a window at a time."""
 
 import dataclasses
 import gzip
@@ -119,7 +119,7 @@ def test_the_window_is_bounded(call, run, stdin):
 
 
 def test_a_line_is_answered_before_the_next_is_asked_for(run, monkeypatch):
-    """Endless input: what came through the pipe is out before more is read."""
+    """With endless input, the translations of a window are written before more is read."""
     down_read, down_write = os.pipe()
     os.set_blocking(down_read, False)  # an answer that is late fails, it does not hang
     asked = iter([b"one\ntwo\nthr", b"ee\n", None])
@@ -352,7 +352,7 @@ def test_nothing_of_a_line_above_the_limit_is_kept(monkeypatch):
 
 
 def test_lines_that_were_too_long_and_translations_that_did_not_end_are_told(call, run, stdin):
-    """In text, n-best lists and jsonl, and exactly one line a line without n-best lists."""
+    """The warnings are the same for text, n-best lists and jsonl; text has as many lines."""
     translate = run.model.translate
 
     def partly(lines, beam_size=None, n_best=None, *, advance, **options):

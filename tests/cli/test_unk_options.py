@@ -1,4 +1,4 @@
-"""UNK replacement as the command line offers it."""
+"""UNK replacement on the command line."""
 
 import types
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import data
-from bahdanau_jax.cli.unk_options import Known
+from bahdanau_jax.cli.unk_options import UnkReplacer
 from bahdanau_jax.config import DataConfig, DecodingConfig
 from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.hypothesis import Hypothesis
@@ -18,12 +18,12 @@ def test_without_replacement_a_reference_gives_one_bleu(tmp_path, capsys):
     reference = tmp_path / "reference"
     reference.write_text("p q p q p <unk>\n")
     asked = types.SimpleNamespace(replace_unk=False, lexicon=None, reference=reference, input=None)
-    known = Known(asked, types.SimpleNamespace(codecs=CODECS))
+    replacer = UnkReplacer(asked, types.SimpleNamespace(codecs=CODECS))
     tokens = (*["p", "q", "p", "q", "p", "<unk>"], "</s>")
     look = np.full((7, 2), 0.5, np.float32)
     ranked = [[Hypothesis(" ".join(tokens[:-1]), tokens, (-1.0,) * 7, -7.0, True, ("x", ""), look)]]
-    assert known(["x"], ranked) == ranked
-    known.report()
+    assert replacer(["x"], ranked) == ranked
+    replacer.report()
     said = dict(line.rsplit(" ", 1) for line in capsys.readouterr().err.splitlines())
     assert (said["sentences"], said["UNK"], said["sentences-with-UNK"]) == ("1", "1", "1")
     assert float(said["BLEU"]) < 100  # an unknown word is a wrong one, whatever stands there
@@ -44,6 +44,6 @@ def test_texts_that_replacement_made_equal_come_once(method, left, tmp_path):
     lexicon.write_text("x\tp\n")
     asked = types.SimpleNamespace(replace_unk=True, lexicon=lexicon, reference=None, input=None)
     asked.settings = DecodingConfig(method=method)
-    known = Known(asked, types.SimpleNamespace(codecs=CODECS))
-    ((*ranked,),) = known(["x"], [[found("<unk>", -1.0), found("q", -2.0), found("p", -3.0)]])
+    replacer = UnkReplacer(asked, types.SimpleNamespace(codecs=CODECS))
+    ((*ranked,),) = replacer(["x"], [[found("<unk>", -1.0), found("q", -2.0), found("p", -3.0)]])
     assert [each.text for each in ranked] == left

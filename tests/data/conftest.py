@@ -1,4 +1,4 @@
-"""A stand-in for the built-in grammar: what these tests need of it, and nothing of French."""
+"""A stand-in for the built-in grammar, with only the features that these tests need."""
 
 import itertools
 import sys
@@ -19,7 +19,7 @@ class AlignedPair(NamedTuple):
 
 
 def generate(split, seed=0, min_words=3, max_words=60, linked=True):
-    """Sentences of numbers; each comes twice, so that repetition shows."""
+    """Sentences of numbers, each twice, so that tests can see repetition."""
     offset = {"train": 0, "dev": 10_000, "test": 20_000}[split]
     for n in itertools.count():
         length = min_words + n % (max_words - min_words + 1)

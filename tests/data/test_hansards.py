@@ -1,4 +1,4 @@
-"""The Hansards' words as ordinary text, and where each of them stands in it."""
+"""Ordinary text from the Hansards' words, and the span of each word."""
 
 import gzip
 import re

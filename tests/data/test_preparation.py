@@ -119,7 +119,7 @@ def test_a_missing_corpus_is_known_before_any_work(config, tmp_path, which):
 
 
 def test_nothing_left_leaves_no_store_and_no_vocabulary(config, tmp_path):
-    """Which would refuse other settings."""
+    """Otherwise the vocabulary would be refused with the settings that leave some pairs."""
     short = dataclasses.replace(config, max_tokens=1)
     with pytest.raises(ValueError, match="no training pair is left of 4"):
         prepare(short, tmp_path / "work")
@@ -135,7 +135,7 @@ def test_a_damaged_store_is_named_and_made_again(config, tmp_path, caplog, file)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     if file == "statistics.json":
         with pytest.raises(ValueError, match="is damaged: delete it"):
-            prepare(config, tmp_path / "work", mend=False)  # not the first of several processes
+            prepare(config, tmp_path / "work", repair=False)  # not the first of several processes
         assert not caplog.records and path.read_bytes().endswith(b"?")
     prepare(config, tmp_path / "work")
     (told,) = [record.getMessage() for record in caplog.records]
@@ -223,7 +223,7 @@ prepare(DataConfig(train="builtin:copy/train?pairs=9000", dev="", test=""), Path
 
 
 def test_killed_while_it_writes(tmp_path):
-    """The vocabulary is there and is not learned again; of the store nothing is."""
+    """After a kill, the vocabulary is complete and not learned again, and there is no store."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "work")],
         env={**os.environ, "PYTHONPATH": ROOT},
@@ -282,7 +282,7 @@ def test_real_captions(tmp_path):
 
 
 def test_a_vocabulary_of_other_text_is_learned_again(config, tmp_path):
-    """Unless a model stands on it."""
+    """A vocabulary that a model was trained with is never learned again."""
     first = prepare(config, tmp_path / "work").codecs[0].vocabulary
     for line, name in (("Other words here.", "b.en"), ("D'autres mots ici.", "b.fr")):
         (tmp_path / name).write_text(f"{line}\n" * 3, "utf-8")

@@ -1,4 +1,4 @@
-"""What is said of corpora before training."""
+"""Warnings about corpora before training."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Spans in the raw line: of words, tokens and units, whatever cleaning and lower case did to it."""
+"""Spans of words, tokens and units in the original line, before cleaning and lower case."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""Language models small enough to search by hand, and searches plain enough to be believed.
+"""Language models small enough to search by hand, and simple reference searches.
 
 A Lattice answers search's `step`; `beam` and `everything` are NumPy loops over single sentences.
 """
@@ -31,7 +31,7 @@ class Lattice(NamedTuple):
         return log_p, (node, trail), {"trail": trail, "node": node}
 
     def looking(self, alpha):
-        """(step, start) of a model that looks, at node n of sentence b, at alpha[b, n] [S]."""
+        """(step, start) of a model whose attention at node n of sentence b is alpha[b, n] [S]."""
 
         def step(tokens, state):
             log_p, state, aux = self.step(tokens, state)
@@ -55,7 +55,7 @@ class Lattice(NamedTuple):
 
 
 def random(seed, B=4, V=5, N=23, sharp=2.0, forbidden=0.0, grid=0.0):
-    """Distributions at random; a share of the words forbidden; values on a grid make ties."""
+    """Random distributions with some forbidden words; values on a grid give ties."""
     rng = np.random.default_rng(seed)
     logits = sharp * rng.standard_normal((B, N, V))
     logits[rng.random((B, N, V)) < forbidden] = -np.inf
@@ -67,7 +67,7 @@ def random(seed, B=4, V=5, N=23, sharp=2.0, forbidden=0.0, grid=0.0):
 
 
 class Answer(NamedTuple):
-    """One hypothesis as the oracles write it."""
+    """A hypothesis of the oracles."""
 
     words: tuple
     log_p: tuple
@@ -76,12 +76,12 @@ class Answer(NamedTuple):
 
 
 def ranked(answers, score, size):
-    """Best first; the earlier one of two equals."""
+    """The order of hypotheses: the best first, and the earlier one of two equals."""
     return sorted(answers, key=lambda a: -score(a.total, len(a.words)))[:size]
 
 
 def beam(lattice, b, limit, size, score):
-    """Beam search over one sentence that goes on to the limit, whatever it has found."""
+    """Beam search over one sentence up to the limit, without early stopping."""
     live, finished = [Answer((), (), np.float32(0), False)], []
     for _ in range(limit):
         extended = []
@@ -97,7 +97,7 @@ def beam(lattice, b, limit, size, score):
 
 
 def groundhog(lattice, b, limit, size, minimum):
-    """Beam search as the paper's own program has it: a place is lost to each that ends."""
+    """Beam search of the paper's own program: the beam shrinks by each finished hypothesis."""
     live, finished, places = [Answer((), (), np.float32(0), False)], [], size
     for k in range(limit):
         if places == 0:
@@ -117,14 +117,14 @@ def groundhog(lattice, b, limit, size, minimum):
 
 
 def everything(lattice, b, limit, size, score):
-    """The best finished of all sequences up to the limit; if there is none, of the unfinished."""
+    """The best finished sequences up to the limit or, without any, the best unfinished ones."""
     answers = sequences(lattice, b, limit)
     some = [a for a in answers if a.finished] or answers
     return ranked(some, score, size)
 
 
 def sequences(lattice, b, limit):
-    """All that can be written up to the limit; what has not ended has that very length."""
+    """All sequences up to the limit; unfinished ones have exactly this length."""
     V = lattice.log_p.shape[2]
     answers = []
     for length in range(1, limit + 1):

@@ -1,4 +1,4 @@
-"""Coverage, least lengths, prefixes and early stopping, against all there is to be found."""
+"""Coverage, minimum lengths, prefixes and early stopping, against exhaustive search."""
 
 import functools
 import math
@@ -68,7 +68,7 @@ def lawful(answer, rules, b):
 
 
 def score(lattice, alpha, b, answer, name, beta):
-    """Wu et al.'s equation 14, a word at a time."""
+    """Wu et al.'s equation 14, word by word."""
     seen = np.zeros(S)
     for t in range(len(answer.words)):
         seen += alpha[b, lattice.after(b, answer.words[:t])[0]]
@@ -107,7 +107,7 @@ def test_brute_force_agrees_under_every_rule_and_wherever_search_stops(name, bet
 
 @pytest.mark.parametrize(("name", "beta"), [("average", 0.0), ("wu", 0.5), ("falling", 0.2)])
 def test_a_shorter_list_is_the_head_of_a_longer_one(name, beta):
-    """Though search for it stops sooner; in beams that lose most of what there is."""
+    """The search for a shorter list stops earlier, and finds the same, also in narrow beams."""
     ranking = Ranking(normalization(name), beta)
     for seed in range(25):
         lattice, alpha, rules = world(seed)

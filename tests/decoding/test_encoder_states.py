@@ -1,4 +1,4 @@
-"""Annotations of lines, against the encoder itself, alone and together."""
+"""Annotations of lines, compared with those of the encoder, alone and in a batch."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Work that is done two at a time, and given back in order."""
+"""Work on two items at a time, whose results come in order."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""Samples: from the right distribution, and the same whatever is drawn beside them."""
+"""Samples have the right distribution, and do not depend on other sentences."""
 
 import collections
 import functools
@@ -63,7 +63,7 @@ def test_a_sample_depends_on_its_key_and_number_alone():
 
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.5}, {"top_p": 0.7}])
 def test_frequencies_are_the_probabilities(options):
-    """Of all sequences of at most two words, in 20,000 samples, within five standard errors."""
+    """The shares of all sequences of at most two words are right within five standard errors."""
     lattice, count = oracle.random(7, B=1, V=4, sharp=1.0), 20_000
     found = draw(lattice, jax.random.split(jax.random.key(3), 1), np.array([2]), count, **options)
     seen = collections.Counter(

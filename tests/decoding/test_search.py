@@ -107,7 +107,7 @@ def test_a_beam_that_holds_everything_finds_what_brute_force_finds(V, limit, bea
     widths=st.sampled_from([(), (3,), (2, 1)]),
 )
 def test_equals_a_plain_beam_that_never_stops_early(seed, case, sharp, forbidden, limits, widths):
-    """Nor searches some sentences by themselves."""
+    """The plain beam has no separate loops for some of the sentences either."""
     V, beam_size, name = case
     lattice = oracle.random(seed, V=V, sharp=sharp, forbidden=forbidden)
     found = run(lattice, limits, 7, beam_size, name, widths=widths)
@@ -128,7 +128,7 @@ def test_ties_go_to_the_earlier_hypothesis_then_to_the_lower_word(seed, size):
 
 
 def by_hand(nodes, successor):
-    """A lattice of one sentence and four nodes from the probabilities of each that is named."""
+    """A lattice of one sentence and four nodes, from the probabilities of the named ones."""
     nodes = nodes + [[1, 0, 0, 0]] * (4 - len(nodes))
     successor = successor + [[3] * 4] * (4 - len(successor))
     with np.errstate(divide="ignore"):
@@ -230,7 +230,7 @@ def test_a_sentence_without_a_way_gets_fillers():
 
 
 def counted(lattice, limits, max_length, beam_size, name="none", n_best=None):
-    """What search finds, and in how many steps."""
+    """The result of a search, and its number of steps."""
     calls = []
 
     def step(tokens, state):

@@ -1,4 +1,4 @@
-"""The compiled search: what it holds in memory, forced decoding through its step, ensembles."""
+"""The compiled search: its memory, teacher forcing through its step, ensembles."""
 
 import dataclasses
 import math
@@ -79,7 +79,7 @@ def test_an_ensemble_averages_log_probabilities_and_alignments():
 
 
 def test_search_counts_the_steps_of_local_attention():
-    """The windows of an ensemble, by loops in NumPy: the source is longer than they are."""
+    """The local windows of an ensemble by NumPy loops; the source is longer than a window."""
     configs = worlds.CONFIGS["local_m"], worlds.CONFIGS["local_p"]
     weights = [worlds.parameters(config, seed=i) for i, config in enumerate(configs)]
     rng = np.random.default_rng(4)
@@ -102,7 +102,7 @@ def test_search_counts_the_steps_of_local_attention():
 
 
 def test_an_ensemble_takes_the_words_that_are_best_for_all():
-    """A model's own best words lie elsewhere, in other windows of a vocabulary of several."""
+    """The best words of each model are in other windows of the vocabulary."""
     config = dataclasses.replace(worlds.CONFIGS["default"], target_vocabulary=300)
     weights = tuple(jax.tree.map(jnp.asarray, worlds.parameters(config, seed=i)) for i in (0, 1))
     bias = np.random.default_rng(1).normal(0, 3, (2, 300)).astype(np.float32)
@@ -184,7 +184,7 @@ def loops(jaxpr):
 
 
 def test_weights_are_rounded_before_the_loop_and_states_within():
-    """Whatever a loop rounds is as tall as its hypotheses; matrices side by side are not either."""
+    """Loops round only arrays with a row for each hypothesis, so no matrix of weights."""
     config = dataclasses.replace(MODEL, compute_dtype="bfloat16")
     params, inputs = search_program.abstract(config, ROWS, LENGTH)
     traced = jax.make_jaxpr(search, static_argnums=(0, 3, 4, 5))(
@@ -202,7 +202,7 @@ def test_weights_are_rounded_before_the_loop_and_states_within():
 
 @pytest.mark.parametrize("attention", ["additive", "general", "none"])
 def test_all_hypotheses_share_one_memory(attention):
-    """Nothing that the loop carries or reads is a memory for each hypothesis."""
+    """The loop carries and reads no copy of the memory for each hypothesis."""
     config = dataclasses.replace(MODEL, attention=attention)
     params, inputs = search_program.abstract(config, ROWS, LENGTH)
     traced = jax.make_jaxpr(search, static_argnums=(0, 3, 4, 5))(

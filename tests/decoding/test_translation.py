@@ -1,4 +1,4 @@
-"""Lines through real models with random weights, against loops, brute force and forced decoding."""
+"""Lines through models with random weights, against loops, brute force and teacher forcing."""
 
 import dataclasses
 import itertools
@@ -42,7 +42,7 @@ DECODING = DecodingConfig(beam_size=3, batch_size=len(LINES), max_ratio=2.0)
 
 
 def weights(config, eos: float = 2.0, unk: float = 0.0):
-    """Weights at random, where the word before counts; EOS and UNK as probable as asked for."""
+    """Random weights that read the previous word, with chosen probabilities of EOS and UNK."""
     params = worlds.parameters(config, seed=2)
     params["target_embedding"]["E"] *= 3
     for bias in (params["decoder"]["b"], params["readout"]["b_o"], params["output"]["b_w"]):
@@ -63,7 +63,7 @@ def world(request):
 
 
 def assert_same(ours, theirs):
-    """Equal n-best lists; only hypotheses that score alike may change places."""
+    """Compare n-best lists; only hypotheses with nearly equal scores may change places."""
     assert len(ours) == len(theirs)
     np.testing.assert_allclose([h.score for h in ours], [h.score for h in theirs], atol=1e-5)
     for h in ours:
@@ -86,7 +86,7 @@ def test_batch_size_order_and_neighbours_change_nothing(world):
 
 
 def test_likely_translations_score_alike_at_every_batch_size():
-    """To 1e-5 of the score, where log-probabilities are much smaller than the logits."""
+    """Scores agree to 1e-5, where log-probabilities are much smaller than the logits."""
     config = MODELS["paper"]
     params = weights(config, eos=0.0)
     params["output"]["W_o"] *= 4
@@ -137,7 +137,7 @@ def test_forced_decoding_gives_the_same_score_and_alignment(world):
 
 
 def test_rounded_products_are_searched_and_forced_alike():
-    """Greedily; a beam folds the memory, and so rounds other factors."""
+    """The search is greedy, because a beam folds the memory and rounds other factors."""
     world = MODELS["paper"], weights(MODELS["paper"])
     exact = [one for (one,) in translated(*world, LINES, 1, beam_size=1)]
     found = [one for (one,) in translated(*world, LINES, 1, beam_size=1, compute_dtype="bfloat16")]
@@ -360,7 +360,7 @@ def test_a_ban_on_unk_is_lifted_for_a_sentence_and_never_for_its_neighbours():
 
 
 def test_the_first_hypothesis_says_whether_the_ban_is_lifted():
-    """By hand: only where the best one under the ban did not finish, and the free one did."""
+    """Cases by hand: the result without the ban is used only where it alone is finished."""
     finished = {
         "ends under the ban": ([True, False], [True, True], False),
         "ends without it": ([False, True], [True, False], True),
@@ -465,7 +465,7 @@ def test_so_is_a_line_with_such_a_prefix(monkeypatch):
 
 
 def test_lines_are_searched_with_others_of_about_as_many_steps():
-    """A long prefix would have every line of its batch take its steps."""
+    """Otherwise every line of the batch would take as many steps as the long prefix."""
     decoding = dataclasses.replace(DECODING, max_ratio=2.0, max_source=10, batch_size=2)
 
     def piece(source, prefix=0):

@@ -1,4 +1,4 @@
-"""As a program: what back ends of 8 virtual devices find, beside one device, as JSON on stdout.
+"""A program that compares back ends on 8 virtual devices with one device, as JSON on stdout.
 
 Its arguments name back ends to ask in float32; without any, it asks all, and two in float64 too.
 """
@@ -62,7 +62,7 @@ def loss_fn(params, batch, keys):
 
 
 def recorded(tx: optax.GradientTransformation) -> optax.GradientTransformation:
-    """`tx`, whose state holds what it was given as well: Adadelta hides its size."""
+    """`tx` that also keeps its gradients in its state, because Adadelta hides their size."""
     zeros = lambda params: jax.tree.map(jnp.zeros_like, params)  # noqa: E731
     raw = optax.GradientTransformation(zeros, lambda gradient, *_: (gradient, gradient))
     return optax.chain(raw, tx)

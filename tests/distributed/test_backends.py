@@ -1,4 +1,4 @@
-"""The same update on 8 devices as on one: gradients, steps, messages, and what a device holds."""
+"""An update on 8 devices equals that on one: gradients, steps, all-reduces and memory."""
 
 import dataclasses
 import functools
@@ -29,12 +29,12 @@ def measured(*ways: str) -> dict:
 
 
 def found(way: str) -> dict:
-    """What eight.py measures."""
+    """The measurements of eight.py."""
     return measured(*FEW) if way in FEW else measured()
 
 
 def ways(*names: str):
-    """Every back end, or these; those that are not of the few are slow."""
+    """Parametrise by back end; all but a few are slow tests."""
     return pytest.mark.parametrize(
         "way",
         [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in names or EVERY],
@@ -53,7 +53,7 @@ def test_raw_gradients_equal_those_of_one_device(way):
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["jit, 2 parts", "pmap"])
 def test_raw_gradients_equal_those_of_one_device_in_float64(way):
-    """With a mean a word."""
+    """The loss is divided by the number of words."""
     eight = measured()["float64"]
     assert eight["smallest gradient"] > 0
     assert eight[way]["gradient"] <= 1e-12
@@ -66,7 +66,7 @@ def test_twenty_steps_of_the_papers_recipe_agree(way):
 
 @ways()
 def test_counts_agree(way):
-    """A mean of means would not, with filler rows on the last devices alone."""
+    """A mean of means would differ, because only the last devices have filler rows."""
     eight = found(way)["float32"]
     ours, theirs = eight[way]["counts"], eight["one"]
     assert theirs["words"] > 50 and theirs["positions"] == 16 * 18
@@ -76,7 +76,7 @@ def test_counts_agree(way):
 
 @ways("jit", "pmap", "jit, 2 parts")
 def test_an_update_sends_one_message(way):
-    """All gradients, the model's five sums and two counts, once; no parameter travels."""
+    """The all-reduce has all gradients, the model's five sums and two counts, and no parameter."""
     eight = found(way)
     (name, (size,)), *others = eight["float32"][way]["messages"].items()
     gradients, sums = sum(eight["leaves"]), 5 + 2
@@ -85,7 +85,7 @@ def test_an_update_sends_one_message(way):
 
 
 def test_only_what_is_split_travels_besides():
-    """Parameters are collected: the split ones, and those whose accumulators are split."""
+    """Gathered are the sharded parameters, and those whose accumulators are sharded."""
     eight = found("vocabulary")
     split = eight["float32"]["vocabulary"]
     assert set(split["messages"]) <= {"all-reduce", "all-gather", "reduce-scatter"}

@@ -1,4 +1,4 @@
-"""How arrays lie on devices."""
+"""The placement of arrays on devices."""
 
 import jax
 import jax.numpy as jnp

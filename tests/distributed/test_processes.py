@@ -1,4 +1,4 @@
-"""How processes are told of each other, or find each other, before JAX starts."""
+"""How processes are told of each other or find each other, before JAX starts."""
 
 import re
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_a_process_on_its_own(arguments, environment):
     [
         (("10.0.0.1:4321", 2, -1), "--process-id missing: several processes need"),
         (("", 2, -1), "--coordinator and --process-id missing"),
-        (("10.0.0.1:4321", 2, 2), "process 2 of 2: --process-id counts from 0 to one less"),
+        (("10.0.0.1:4321", 2, 2), "process 2 of 2: --process-id counts from 0, so"),
         (("10.0.0.1:4321", -2, 0), "process 0 of -2"),
         (("10.0.0.1", 2, 0), "--coordinator is '10.0.0.1', but should be HOST:PORT"),
         ((":4321", 2, 0), "should be HOST:PORT"),

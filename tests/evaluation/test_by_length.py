@@ -1,4 +1,4 @@
-"""Scores by length: which sentence falls into which bin, and what an empty bin says."""
+"""Scores by length: the bin of each sentence, and empty bins."""
 
 import pytest
 

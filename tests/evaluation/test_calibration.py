@@ -1,4 +1,4 @@
-"""Calibration against the sums worked by hand and against a loop."""
+"""Calibration, compared with sums by hand and with a loop."""
 
 import math
 

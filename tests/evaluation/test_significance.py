@@ -1,4 +1,4 @@
-"""Intervals and tests against sacreBLEU's own, number by number, and what they must not say."""
+"""Intervals and significance tests, compared with the numbers of sacreBLEU."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Combinations of settings, and what is refused before any work."""
+"""Combinations of settings, and their errors before any work."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rank correlations against SciPy, and the study on a run that has hardly learned."""
+"""Rank correlations against SciPy, and the study of masking with a briefly trained run."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scores over seeds, by hand and by enumeration."""
+"""Statistics of scores over seeds, by hand and by enumeration."""
 
 import itertools
 import math

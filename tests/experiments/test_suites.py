@@ -1,4 +1,4 @@
-"""The suites: their cells, and each of them from end to end with small models."""
+"""The cells of the suites, and each suite from end to end with small models."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Sweeps: what they refuse, resume and report. Only one of these tests trains."""
+"""Sweeps: their errors, resumption and reports. Only one of these tests trains."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ CELLS = product(config(), {"model.order": ["paper", "luong"]})
 
 @pytest.fixture
 def without_training(monkeypatch):
-    """Runs that end at once; their scores depend on cell and seed. Returns what was trained."""
+    """Replace training by a stand-in whose scores depend on cell and seed; return its calls."""
     trained = []
 
     def train(own, folder, **options):
@@ -71,7 +71,7 @@ def test_more_seeds_and_cells_may_come_and_other_sweeps_not(without_training, tm
     for cells, seeds, said in (
         ({"a": CELLS["order=luong"]}, [1, 3], "its cell a has other settings"),
         ({"c": CELLS["order=paper"]}, [1, 3], "its cells are a, b"),
-        ({"a": CELLS["order=paper"]}, [1], "it has the seeds 3, too"),
+        ({"a": CELLS["order=paper"]}, [1], "it also has the seeds 3"),
     ):
         with pytest.raises(ValueError, match=said):
             sweep(cells, folder, seeds)
@@ -85,7 +85,7 @@ def test_more_seeds_and_cells_may_come_and_other_sweeps_not(without_training, tm
     [
         ({}, [1], "at least one cell"),
         (CELLS, [], "at least one cell and one seed"),
-        (CELLS, [1, 1], "another one"),
+        (CELLS, [1, 1], "all be different"),
         ({"a": config(data=dataclasses.replace(small.config.data, test=""))}, [1], "data.test is"),
         (
             {"a": config(data=dataclasses.replace(small.config.data, train="text:no.en,no.fr"))},

@@ -1,9 +1,9 @@
 """The fault campaign: python -m tests.faults.campaign [--kills N] [--damages N] [--seed N]
 
-Kills, damaged files, full disks and the rest, against a run that nothing happened to. After each:
-no step is lost beyond the last checkpoint, what is restored is what was saved, the final state is
-the undisturbed one's bit for bit, and what a user can mend is told without a traceback.
-Prints what was done and what came of it; exit code 1 where anything went wrong.
+It kills runs, damages their files and fills their disks, and compares them with an undisturbed run.
+After each fault: only updates since the last checkpoint are lost, the restored state is the saved
+one, the final state equals the undisturbed one bit for bit, and errors of the user are reported
+without a traceback. It prints the faults and their outcomes; exit code 1 where any went wrong.
 """
 
 import argparse
@@ -33,7 +33,7 @@ LANES = 2  # rounds at a time: a small run keeps one core busy
 
 
 class Result(NamedTuple):
-    """What was done, how often, and what went wrong."""
+    """The faults that were caused, their numbers, and their failures."""
 
     counts: dict[str, int]
     faults: list[str]
@@ -54,7 +54,7 @@ def rounds(kills: int, damages: int, others: int) -> Iterator[tuple[str, tuple]]
 
 @functools.cache
 def _machine(scratch: Path) -> Machine:
-    """One for all rounds of a process."""
+    """The machine that all rounds of a process share."""
     folder = scratch / f"machine-{os.getpid()}"
     folder.mkdir()
     return Machine(folder)
@@ -76,7 +76,7 @@ def _made(scratch: Path, reference: Path, number: int, seed: int, what: str, giv
 
 
 def campaign(scratch: Path, kills: int, damages: int, others: int, seed: int) -> Result:
-    """All of it."""
+    """Run the whole campaign."""
     counts, faults = collections.Counter(), []
     with ProcessPoolExecutor(LANES, multiprocessing.get_context("spawn")) as pool:
         reference = pool.submit(_undisturbed, scratch).result()

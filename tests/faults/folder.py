@@ -1,4 +1,4 @@
-"""What the folder of a run shows of it while it trains, and what it holds in the end."""
+"""The contents of a run folder, during the run and at its end."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def lines(folder: Path) -> list[dict]:
 
 
 def starts_of(folder: Path) -> list[int]:
-    """The steps at which the run began and went on."""
+    """The steps at which the run began and was resumed."""
     path = folder / RECORD
     return [entry["step"] for entry in json.loads(path.read_text())] if path.exists() else []
 
@@ -39,7 +39,7 @@ def state(folder: Path) -> dict[str, bytes]:
 
 
 class Watched:
-    """Events of the next start of a run: what an earlier one left behind is none of them.
+    """Events of the next start of a run; files of earlier starts do not count.
 
     A run that starts puts a new metrics.jsonl into the place of the old one.
     """
@@ -52,7 +52,7 @@ class Watched:
         return lambda: bool(self._of(step))
 
     def evaluating(self, step: int) -> Event:
-        """The line of an update that an evaluation follows is there, and its own is not."""
+        """metrics.jsonl has the line of an update, but not yet that of the evaluation after it."""
         return lambda: bool(found := self._of(step)) and '"dev_loss"' not in found
 
     def saving(self) -> Event:
@@ -75,7 +75,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _file(path: Path) -> int:
-    """Which one it is, whatever its name; 0 where there is none."""
+    """The inode of a file, 0 where there is none."""
     try:
         return path.stat().st_ino
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Training runs as processes of their own that start fast: all modules are imported once.
+"""Training runs as processes that start fast, because all modules are imported once.
 
 A server process imports the program; each run is a fork of it. So a run begins in a tenth of a
 second instead of several, and a kill falls into training more often than into imports.
@@ -47,7 +47,7 @@ def children(process: "Process") -> list[int]:
 
 @dataclass
 class Process:
-    """A command line that runs."""
+    """A running command line."""
 
     process: multiprocessing.process.BaseProcess
     error: Path  # what it says on stderr
@@ -61,7 +61,7 @@ class Process:
             os.kill(self.process.pid, number)
 
     def end(self, seconds: float = 600) -> tuple[int, str]:
-        """(exit code, stderr) when it has ended; -9 is SIGKILL's."""
+        """Wait for the end; return (exit code, stderr), where -9 is SIGKILL."""
         self.process.join(seconds)
         if self.alive:
             self.process.kill()
@@ -70,7 +70,7 @@ class Process:
         return self.process.exitcode or 0, self.error.read_text(errors="replace")
 
     def wait(self, event: Callable[[], bool], seconds: float = 600) -> bool:
-        """Until `event()` holds; False where the process ended before."""
+        """Wait until `event()` is true; return False where the process ended before."""
         deadline = time.monotonic() + seconds
         while not event():
             if not self.alive:
@@ -103,7 +103,7 @@ class Machine:
 
 @contextlib.contextmanager
 def mounted(folder: Path, megabytes: float) -> Iterator[bool]:
-    """A file system in memory at `folder`, of that size; False where this user may mount none."""
+    """Mount a file system of this size in memory; return False where this user may not."""
     folder.mkdir(parents=True, exist_ok=True)
     size = f"size={int(megabytes * 1024)}k"
     if os.system(f"mount -t tmpfs -o {size} tmpfs '{folder}' 2>/dev/null"):

@@ -1,4 +1,4 @@
-"""The faults of the campaign: each disturbs a run, has it finish, and compares the ends."""
+"""The faults of the campaign: each disturbs a run, lets it finish, and compares the results."""
 
 import collections
 import contextlib
@@ -27,12 +27,12 @@ KILLED = ("training", "saving", "evaluating", "training", "saving", "starting")
 
 
 def train(folder: Path) -> list[str]:
-    """The command line that begins a run, and that goes on with it."""
+    """The command line that begins a run and resumes it."""
     return small.train(folder, *SETTINGS)
 
 
 def undisturbed(machine: Machine, folder: Path, *before: str) -> Path:
-    """A run that nothing happens to."""
+    """An undisturbed run."""
     code, said = machine.run(*before, *train(folder))
     if code:
         raise RuntimeError(f"the undisturbed run failed: {said}")
@@ -64,7 +64,7 @@ class Round:
         return folder
 
     def trained(self) -> Path:
-        """A copy of the undisturbed run, cut back to before its end, with several checkpoints."""
+        """A copy of the undisturbed run without its last checkpoint, but with several others."""
         self._names += 1
         folder = self.scratch / f"run-{self._names}"
         shutil.copytree(self.undisturbed, folder)
@@ -90,7 +90,7 @@ class Round:
     # Kills
 
     def kill(self, folder: Path, how: str) -> bool:
-        """One SIGKILL while the run of `folder` does something; False where it had finished."""
+        """Kill the run of `folder` at an event; return False where it had finished."""
         done, starts = max(finished(folder), default=0), starts_of(folder)
         moment = self._moment(Watched(folder), how, done)
         process = self.machine.start(*train(folder))
@@ -117,7 +117,7 @@ class Round:
         return watched.reached(self.rng.randint(done + 1, min(STEPS, done + 5)))
 
     def kills(self, wanted: int) -> None:
-        """Of one folder in a row, and of the next where it had finished before."""
+        """Kill the run of a folder at many events; once it has finished, begin a new folder."""
         made = 0
         while made < wanted and not self.faults:
             folder, before = self.fresh(), made
@@ -145,14 +145,14 @@ class Round:
     # Disks, signals, and two at once
 
     def told(self, what: str, code: int, said: str) -> None:
-        """What a user can mend: exit code 2 and a line, no traceback."""
+        """An error that a user can correct: exit code 2 and one line, without a traceback."""
         last = said.strip().splitlines()[-1:] or [""]
         fine = code == 2 and last[0].startswith("bahdanau: ") and "Traceback" not in said
         self.check(fine, f"{what}: exit {code}: {said}")
         self.counts[what] += 1
 
     def full_disk(self) -> None:
-        """A disk that is full after the first checkpoints; and one where space was found since."""
+        """The disk is full after the first checkpoints; then the user frees some space."""
         with mounted(self.scratch / f"disk-{self._names}", 0.9) as real:
             folder = self.scratch / f"disk-{self._names}" / "run"
             shutil.copytree(self.fresh(), folder)
@@ -166,7 +166,7 @@ class Round:
         self.go_on(rescued, "disk full, then not")
 
     def filling_disk(self) -> None:
-        """A disk that another program fills between two saves: what writes next is a line."""
+        """Another program fills the disk between two saves; the next write is a line of metrics."""
         disk = self.scratch / f"disk-{self._names}"
         with mounted(disk, 20) as real:
             if not real:
@@ -246,7 +246,7 @@ class Round:
     # One of two processes
 
     def stop_peers(self, wanted: int) -> None:
-        """One of two processes is stopped, goes on, and is stopped for good, each in its turn."""
+        """Each of two processes in turn is suspended, continued, and suspended for good."""
         launch = ("launch", "--processes", "2", "--devices-per-process", "1", "--")
         pair = undisturbed(self.machine, self.fresh(), *launch) if wanted else None
         for victim in range(wanted):

@@ -1,4 +1,4 @@
-"""A few of every fault of the campaign; `make faults` makes many."""
+"""A few rounds of every fault of the campaign; `make faults` runs many."""
 
 import pytest
 

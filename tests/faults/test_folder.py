@@ -1,4 +1,4 @@
-"""What the campaign takes for an event of a run."""
+"""The events of a run that the campaign recognises."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Figures: what is drawn where, in any script, and files that come out the same twice."""
+"""Figures: the places of their marks, text of any script, and files of equal bytes."""
 
 import io
 import re

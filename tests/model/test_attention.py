@@ -1,4 +1,4 @@
-"""Attention in a window that moves with the step, where sentences are longer than the window."""
+"""Local attention, whose window moves with the step, in sentences longer than the window."""
 
 import jax
 import jax.numpy as jnp

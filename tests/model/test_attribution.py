@@ -51,7 +51,7 @@ def test_integrated_gradients_sum_to_the_difference_of_log_probabilities():
 
 
 def test_a_word_that_no_step_looks_at_matters_through_the_states_alone():
-    """With a fixed look at the first word and no other path, other words have no attribution."""
+    """With attention fixed to the first word and no other path, other words have no attribution."""
     config = dataclasses.replace(CONFIG, encoder_directions="forward", initial_state="zero")
     b, params = on_device(batch(PAIRS)), parameters(config)
     first = force(np.zeros(b.target.shape, np.int32))

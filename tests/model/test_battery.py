@@ -1,4 +1,4 @@
-"""What holds for every pure function of the model."""
+"""Properties of every pure function of the model."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Dropout: whose mask it is, and how it is distributed."""
+"""Dropout: the keys and the distribution of its masks."""
 
 import dataclasses
 import importlib

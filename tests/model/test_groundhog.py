@@ -1,4 +1,4 @@
-"""GroundHog's weights: its equations on its own names and ids against our model on ours."""
+"""GroundHog's weights: its equations with its names and ids, compared with our model."""
 
 import dataclasses
 import math
@@ -90,7 +90,7 @@ def test_the_layout_is_that_of_the_models_own_sizes():
 
 
 def test_at_paper_size_there_are_84349101_weights():
-    """By shapes alone: both in the file's layout and in ours."""
+    """The shapes alone agree, in the layout of the file and in ours."""
     config = dataclasses.replace(
         PRESETS["groundhog"], source_vocabulary=30_001, target_vocabulary=30_001
     )

@@ -1,4 +1,4 @@
-"""Changed attention weights against a NumPy loop, and changes that change nothing."""
+"""Interventions against a NumPy loop, and interventions that change nothing."""
 
 import dataclasses
 
@@ -149,7 +149,7 @@ def test_a_beam_looks_where_it_is_forced_to():
 
 @pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
 def test_gradients_flow_through_changed_weights(gradients):
-    """Both ways agree, and the gradient of replaced weights is that of finite differences."""
+    """Both gradients agree, and the gradient of replaced weights is that of finite differences."""
     config, params = CONFIGS["default"], parameters(CONFIGS["default"], np.float64)
     config = dataclasses.replace(config, gradients=gradients)
     with jax.enable_x64(True):

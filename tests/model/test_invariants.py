@@ -1,4 +1,4 @@
-"""What may change nothing, and what must be exactly zero, one or uniform."""
+"""Changes that must have no effect, and values that must be exactly 0, 1 or uniform."""
 
 import dataclasses
 
@@ -105,7 +105,7 @@ def test_filler_rows_look_nowhere():
 
 
 def own_rows(b: Batch) -> Batch:
-    """The batch with an id of its own, and so an embedding of its own, at every position."""
+    """The batch with a different id, and so a different embedding, at every position."""
     ids = [np.arange(x.size, dtype=np.int32).reshape(x.shape) for x in (b.source, b.target)]
     return b._replace(source=ids[0], target=ids[1])
 
@@ -298,7 +298,7 @@ def test_without_attention_every_step_sees_the_last_forward_state():
 
 
 def test_rnnencdec_is_the_same_code_without_the_parameters_of_attention():
-    """One word to look at leaves attention no choice: there both models are one."""
+    """With a source of one word, attention has no choice, so both models are equal."""
     config = CONFIGS["rnnencdec"]
     attending = dataclasses.replace(config, attention="additive")
     with jax.enable_x64(True):
@@ -326,7 +326,7 @@ def test_padding_holds_the_state():
 
 
 def test_the_gradient_of_maxout_is_that_of_the_maximum():
-    """Equal neighbours share it, forward and backward."""
+    """Equal neighbours share the gradient, in forward mode and in reverse mode."""
     t = jnp.array([[1.0, 3.0, 2.0, 2.0, -1.0, -4.0], [0.0, 0.0, 5.0, -5.0, 1e-30, 0.0]])
     plain = lambda t: jnp.max(t.reshape(2, 3, 2), axis=-1)  # noqa: E731
     ours, theirs = jax.jacrev(maxout)(t), jax.jacrev(plain)(t)

@@ -1,4 +1,4 @@
-"""Weights that know the target word, against NumPy loops."""
+"""Link weights that use the target word, against NumPy loops."""
 
 import dataclasses
 
@@ -67,7 +67,7 @@ def test_a_filler_row_stays_finite():
 
 
 def test_shift_needs_a_state_that_has_read_the_word():
-    """The state of the next look has read the target word in these orders, and not in `paper`."""
+    """In these orders the next state has read the target word, and in `paper` it has not."""
     for order in ("paper", "groundhog", "luong"):
         config = dataclasses.replace(CONFIGS["default"], order=order)
         params = parameters(config)

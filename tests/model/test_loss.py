@@ -1,4 +1,4 @@
-"""The chunked cross-entropy against log-softmax, and what it keeps in memory."""
+"""The chunked cross-entropy, compared with log-softmax, and its memory."""
 
 import dataclasses
 import importlib
@@ -172,7 +172,7 @@ def test_autodiff_differentiates_the_loss_in_forward_mode_and_twice():
 
 
 def test_a_sentence_has_a_gradient_of_its_weight():
-    """Which is its own loss."""
+    """The gradient with respect to the weight of a sentence is its own loss."""
     config = ModelConfig(**SIZES)
     params, b = jax.tree.map(jnp.asarray, parameters(config)), on_device(batch(pairs(count=3)))
 

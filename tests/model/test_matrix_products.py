@@ -1,4 +1,4 @@
-"""Products of rounded factors: their values, their gradients, and where the model has them."""
+"""Products of rounded factors: values, gradients, and their places in the model."""
 
 import dataclasses
 

@@ -28,7 +28,7 @@ every_precision = pytest.mark.parametrize("dtype", TOLERANCES, ids=["float64", "
 
 @functools.cache
 def computed(name, dtype):
-    """What the model says of `pairs()`, with padding and a filler row."""
+    """The results of the model for `pairs()`, with padding and a filler row."""
     # Float32 needs no second way to differentiate: float64's stands beside its first.
     ways = ("deferred", "autodiff") if dtype is np.float64 else ("deferred",)
     with jax.enable_x64(dtype is np.float64):

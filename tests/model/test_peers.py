@@ -1,4 +1,4 @@
-"""The model against other people's definitions of its parts, with the same weights."""
+"""The model against other libraries' definitions of its parts, with the same weights."""
 
 import dataclasses
 

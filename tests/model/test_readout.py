@@ -1,4 +1,4 @@
-"""The inputs of readout and update: those that are not read have no parameters."""
+"""The inputs of readout and update: unread inputs have no parameters."""
 
 import dataclasses
 

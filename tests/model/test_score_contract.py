@@ -1,4 +1,4 @@
-"""A Score of the user's own is checked before any work, and refused in one line."""
+"""The check of a user's own Score before any work, with errors of one line."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The module: its parameters, how they begin, and that it adds nothing to the functions."""
+"""The Flax module: its parameters, their initial values, and equality with the functions."""
 
 import dataclasses
 

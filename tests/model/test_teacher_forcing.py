@@ -1,4 +1,4 @@
-"""Forced statistics against a walk with the step function, one word at a time."""
+"""Predictions under teacher forcing, against the step function word by word."""
 
 import jax.numpy as jnp
 import numpy as np

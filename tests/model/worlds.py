@@ -33,7 +33,7 @@ SIZES = dict(
 
 
 def equations(jaxpr) -> Iterator[Any]:
-    """All that a program computes, its inner programs included."""
+    """All equations of a program, with those of its inner programs."""
     for equation in jaxpr.eqns:
         yield equation
         for inner in jaxprs_in_params(equation.params):
@@ -77,7 +77,7 @@ CONFIGS = {
 
 
 def pairs(seed: int = 0, count: int = 5, longest: int = 6) -> list[tuple[list[int], list[int]]]:
-    """Sentences as ids, EOS last; the first pair is the shortest there is."""
+    """Sentences as ids, EOS last; the first pair is the shortest possible."""
     rng = np.random.default_rng(seed)
 
     def sentence(vocabulary):
@@ -87,7 +87,7 @@ def pairs(seed: int = 0, count: int = 5, longest: int = 6) -> list[tuple[list[in
 
 
 def batch(pairs, extra_source: int = 0, extra_target: int = 0, fillers: int = 0) -> Batch:
-    """The pairs as one rectangle, with padding and rows of weight 0 to spare."""
+    """The pairs as one padded batch, with filler rows of weight 0."""
     sources, targets = zip(*pairs, strict=True)
     empty = [[]] * fillers
     source = pad([*sources, *empty], max(map(len, sources)) + extra_source)
@@ -121,7 +121,7 @@ def parameters(config: ModelConfig, dtype=np.float32, seed: int = 0, scale: floa
 
 
 class Everything(NamedTuple):
-    """All that the model says of a batch."""
+    """All results of the model for a batch."""
 
     memory: Memory
     log_p: Array

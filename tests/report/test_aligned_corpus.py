@@ -1,4 +1,4 @@
-"""What is gathered of aligned sentences, against sums by hand; the real way is in tests/cli."""
+"""Statistics of aligned sentences, against sums by hand; tests/cli has the whole command."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.alignment import gold
 from bahdanau_jax.report import aligned_corpus
-from bahdanau_jax.report.aligned_corpus import How, Pair, Summary, ways
+from bahdanau_jax.report.aligned_corpus import LinkSettings, Pair, Summary, ways
 
 # Two target over three source words and EOS.
 ALPHA = np.array([[0.5, 0.5, 0.0, 0.0], [0.75, 0.25, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
@@ -61,12 +61,13 @@ def test_links_of_the_backward_model_are_turned_round():
 
 def test_links_of_shares_and_priors():
     # Shares of the first source word are 0.4 and 0.6, of the second 2/3 and 1/3.
-    assert ways(Pair(SEEN, None), How("share"))["forward"] == {(1, 0), (0, 1)}
+    assert ways(Pair(SEEN, None), LinkSettings("share"))["forward"] == {(1, 0), (0, 1)}
     prior = np.array([[1.0, 1, 0], [0.1, 1, 0]])
     assert ways(Pair(SEEN, None), prior=prior)["forward"] == {(0, 0), (1, 1)}
     turned = ways(Pair(SEEN, BACK), prior=np.array([[0.0, 1, 1], [1, 1, 1]]))["backward"]
     assert turned == {(1, 0), (2, 1)}
-    assert ways(Pair(SEEN, None), How(threshold=0.5))["forward"] == {(0, 0), (1, 0), (0, 1)}
+    above = LinkSettings(threshold=0.5)
+    assert ways(Pair(SEEN, None), above)["forward"] == {(0, 0), (1, 0), (0, 1)}
 
 
 class Model:

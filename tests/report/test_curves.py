@@ -1,4 +1,4 @@
-"""Runs side by side: which line is whose, and what they had reached when."""
+"""Runs side by side: the lines of each run, and its newest values at each evaluation."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The report as a page and as Markdown: nothing from outside, nothing unescaped, all named."""
+"""The report as a page and as Markdown: self-contained, escaped, with labelled parts."""
 
 import json
 import math
@@ -139,7 +139,7 @@ def test_every_row_of_a_table_has_as_many_cells(evaluated):
 
 
 def test_a_table_that_is_wider_than_a_phone_says_so(folder):
-    """By a shade at its edge, which only layers of a background that scroll and stay can make."""
+    """A shade at the edge shows it, made of backgrounds that scroll and that stay."""
     text = (folder / "index.html").read_text()
     style = text[text.index(".scroll {") :]
     style = style[: style.index("}")]

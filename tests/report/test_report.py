@@ -1,4 +1,4 @@
-"""The report of a run folder: files, scores that agree with each other, and what is printed."""
+"""The report of a run folder: its files, scores that agree, and the printed summary."""
 
 import dataclasses
 import json
@@ -62,7 +62,7 @@ def test_scores_lie_where_they_can(reported):
 
 
 def test_the_parts_agree_with_the_whole(reported, trained):
-    """What the numbers of a report must be, whatever the model."""
+    """Numbers of a report that hold for any model."""
     _, table, found, _ = reported
     for name, (low, high) in table["intervals"].items():
         assert 0 <= low <= table[name] <= high <= 100
@@ -160,7 +160,7 @@ def test_gold_alignments_have_a_lead_and_named_columns(reported):
 
 
 def _with_metrics(run, folder, evaluations):
-    """The run as it would be after so many evaluations, in another folder."""
+    """A copy of the run with this number of evaluations."""
     lines = [{"step": step, "loss": 1 / step} for step in range(1, 9)]
     for step in range(1, evaluations + 1):
         dev = {"dev_loss": 1 / step, "dev_accuracy": 0.5, "dev_bleu": 9.0, "dev_exact": 0.0}

@@ -1,4 +1,4 @@
-"""An update in blocks against the same update at once."""
+"""An update in blocks, compared with the same update at once."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""A run that was killed and resumed equals one that never was, bit for bit."""
+"""A run that was killed and resumed equals an uninterrupted one, bit for bit."""
 
 import dataclasses
 import json
@@ -138,7 +138,7 @@ def test_a_signal_ends_an_evaluation_which_is_made_later(step, unbroken, tmp_pat
 
 
 def test_a_signal_ends_the_wait_for_a_program(step, unbroken, tmp_path):
-    """Before the first step nothing is saved; later the step before is."""
+    """Before the first step nothing is saved; later, the last complete step is."""
     for at in (0, 3):
 
         def ready(batch, at=at, count=iter(range(100))):  # noqa: B008
@@ -163,7 +163,7 @@ def test_a_finished_run_makes_no_step(step, unbroken):
 
 @pytest.mark.parametrize("at", [None, 5, 8, 9, 15])
 def test_early_stopping_survives_a_break(at, step, tmp_path):
-    """Scores 1 3 2 3 at steps 4 8 12 16: two evaluations without a better one end it at 16."""
+    """With scores 1 3 2 3 at steps 4 8 12 16, two evaluations without a better one end the run."""
     config = dataclasses.replace(toy.CONFIG, steps=40, patience=2)
     scores = {4: 1.0, 8: 3.0, 12: 2.0, 16: 3.0}
     evaluate = lambda state: {"dev_score": scores[int(state.step)]}  # noqa: E731

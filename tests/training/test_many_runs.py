@@ -73,7 +73,7 @@ def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
 
 @pytest.mark.parametrize("at", [pytest.param(3, marks=pytest.mark.slow), 8])
 def test_a_stopped_program_goes_on_bit_for_bit(at, unbroken, tmp_path, monkeypatch):
-    """At 3 a signal comes, and the runs are saved; at 8 they are killed."""
+    """A signal at step 3 saves the runs; a kill at step 8 does not."""
     original = many_runs.ManyRuns.measure
 
     def stopping(self, step, state):

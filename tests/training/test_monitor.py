@@ -1,4 +1,4 @@
-"""metrics.jsonl, the bar, TensorBoard, and one trainer a folder."""
+"""metrics.jsonl, the progress bar, TensorBoard, and the lock of a run folder."""
 
 import json
 import multiprocessing
@@ -48,7 +48,7 @@ def monitor(tmp_path):
 
 
 def test_sums_are_divided_once(monitor, tmp_path):
-    """Unequal batches: the mean of the sums, not of the means."""
+    """With unequal batches, a line has the ratio of sums, not the mean of ratios."""
     monitor.update(1, SUMS)
     monitor.update(2, {**SUMS, "loss": 2.0, "words": 4.0, "clipped": 0.0, "gradient_norm": 0.0})
     (line,) = lines(tmp_path)
@@ -179,7 +179,7 @@ def wait_in_child(ready, release) -> None:
 
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 def test_a_child_does_not_hold_the_lock(tmp_path):
-    """A forked worker that outlives its parent must not keep the folder shut."""
+    """A forked worker that outlives its parent must not keep the lock."""
     context = multiprocessing.get_context("fork")
     ready, release = context.Event(), context.Event()
     with lock(tmp_path):

@@ -1,4 +1,4 @@
-"""Programs are compiled ahead, once a shape, and compute what the jitted update computes."""
+"""Programs are compiled ahead, once for each shape, and equal the jitted update."""
 
 import threading
 
@@ -60,7 +60,7 @@ def test_a_shape_that_nobody_planned_is_compiled_once_when_it_comes(update):
 def test_processes_meet_between_a_program_and_its_first_run(update):
     step, jitted = update
     met = []
-    ahead = Ahead(jitted, state(), [], 1, meet=lambda: met.append(len(step.traced)))
+    ahead = Ahead(jitted, state(), [], 1, barrier=lambda: met.append(len(step.traced)))
     now = state()
     for shape in ((7,), (7,), (2, 3)):
         now, _ = ahead(now, batch(*shape))

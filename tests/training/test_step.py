@@ -1,4 +1,4 @@
-"""One update: scales, skips, averages, compilations, and the same on several devices."""
+"""One update: normalisation, skips, averages, compilations, and several devices."""
 
 import dataclasses
 
@@ -20,12 +20,12 @@ from tests.training import toy
 
 
 def host(tree):
-    """A copy that outlives donation."""
+    """A copy that stays valid after donation."""
     return jax.tree.map(lambda leaf: np.array(leaf), tree)
 
 
 def filled(step: int) -> Batch:
-    """Three of its rows are filler."""
+    """A batch with three filler rows."""
     batch, real = toy.batch(step), np.arange(toy.ROWS) < toy.ROWS - 3
     masks = [mask & real[:, None] for mask in (batch.source_mask, batch.target_mask)]
     return Batch(batch.source, masks[0], batch.target, masks[1], real.astype(np.float32))

@@ -1,4 +1,4 @@
-"""What telemetry reads off the accumulators equals what the updates did."""
+"""Telemetry from the accumulators equals statistics of the updates themselves."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ def difference(new, old):
 
 
 def trained(config: OptimizerConfig, updates: int):
-    """Successive parameters and gradients' squares as NumPy sees them, and the last state."""
+    """Successive parameters and squared gradients in NumPy, and the last state."""
     tx = make(config, STEPS)
     state = init_state(toy.init(), tx, jax.random.key(0), config)
     step = train_step(toy.loss_fn, tx, config)

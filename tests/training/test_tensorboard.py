@@ -1,4 +1,4 @@
-"""Event files: what TensorBoard reads there, and a disk that is full."""
+"""Event files as TensorBoard reads them, and a full disk."""
 
 import struct
 import threading
@@ -11,7 +11,7 @@ from bahdanau_jax.training.tensorboard import Board
 
 
 def events(folder):
-    """Those of the only file: each record is its length, a checksum, the event, a checksum."""
+    """The events of the only file, whose records are length, checksum, event, checksum."""
     (file,) = folder.iterdir()
     data, found = file.read_bytes(), []
     while data:

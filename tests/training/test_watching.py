@@ -1,4 +1,4 @@
-"""What a run leaves behind for whoever asks afterwards: record, compilations, trace, bad batch."""
+"""Files for later questions about a run: record, compilations, trace, non-finite batch."""
 
 import dataclasses
 import json
@@ -49,7 +49,7 @@ def test_a_damaged_record_is_set_aside(tmp_path):
 
 
 def test_the_state_of_the_checkout(tmp_path):
-    """Of the checkout that holds the code, not of one that the code is merely installed in."""
+    """The commit is that of the checkout with the code, not of one around an installed copy."""
     run = lambda *words: subprocess.run(["git", "-C", tmp_path, *words], check=True)  # noqa: E731
     assert run_record.git(tmp_path) is None
     run("init", "-q")
@@ -141,7 +141,7 @@ def test_a_range_that_the_run_does_not_reach(tmp_path):
 def test_a_run_that_goes_on_from_later_takes_no_trace(step, tmp_path, caplog):
     profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
     profile.begin(5)
-    assert caplog.messages == ["--profile 2:4 takes no trace: this run goes on from update 5"]
+    assert caplog.messages == ["--profile 2:4 takes no trace: this run resumes from update 5"]
     profile.at(5, None)
     assert not profile.running and not profile.folder.exists()
 

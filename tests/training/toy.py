@@ -1,4 +1,4 @@
-"""A model, a task and a whole run small enough to be killed at every step.
+"""A model, a task and a whole run, small enough to be killed at every step.
 
 As a program: python toy.py WORKDIR [kill-step=N | kill-save=N | kill-evaluation=N | term-step=N]
 """
@@ -58,7 +58,7 @@ def loss_fn(params, batch: Batch, key) -> Sums:
 
 
 def batch(step: int, rows: int = ROWS) -> Batch:
-    """The batch of a step: a pure function of the step, as the data's are."""
+    """The batch of a step, which is a pure function of the step."""
     rng = np.random.default_rng((7, step))
     sides = []
     for _ in range(2):
@@ -89,7 +89,7 @@ EVALUATE = jax.jit(lambda params, batch: loss_fn(params, batch, None))
 
 
 def train(workdir: Path, step_fn, config: TrainingConfig = CONFIG, evaluate=score, **kwargs):
-    """Start, or go on with, the run in `workdir`."""
+    """Start or resume the run in `workdir`."""
     state, _ = parts()
     checkpoints = Checkpointer(workdir / "checkpoints", config.keep_checkpoints)
     kwargs.get("wrap", lambda checkpoints: None)(checkpoints)

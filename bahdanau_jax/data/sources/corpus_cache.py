@@ -1,4 +1,4 @@
-"""Generated corpora on disk, beside the compiled programs, for the next run that asks for them.
+"""Keeps generated corpora on disk, beside the compiled programs, for the next run that needs them.
 
 A file has a line for each sentence, both sides in turn, after the SHA-256 of these lines. A damaged
 file is written again. Without a folder or without space, the corpus is generated each time.

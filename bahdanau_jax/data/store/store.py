@@ -121,8 +121,8 @@ def write(
     """Write encoded chunks to a new store, whose folder appears whole or not at all.
 
     `corpora` is their number, `entries` the sizes of the vocabularies, which decide whether an id
-    takes two bytes or four. Memory does not grow with the corpus, except for eight bytes a pair if
-    duplicates are dropped. Raises ValueError where no pair is left.
+    takes two bytes or four. Memory does not grow with the corpus, except for eight bytes per pair
+    if duplicates are dropped. Raises ValueError where no pair is left.
     """
     counts = _Counts(corpora, config.encodings)
     seen = _Seen() if config.drop_duplicates else None

@@ -139,7 +139,7 @@ class Words:
         *entries, end = data.decode("utf-8").split("\n")
         reserved = entries[:RESERVED] == [EOS_SYMBOL, UNK_SYMBOL]
         if end or not reserved or len(set(entries)) != len(entries):
-            raise ValueError("it should have </s>, <unk> and different entries, one a line")
+            raise ValueError("it should have </s>, <unk> and different entries, one in each line")
         return cls(tuple(entries), types)
 
     @staticmethod

@@ -16,4 +16,4 @@ SUITES: Mapping[str, Suite] = MappingProxyType(
     }
 )
 
-__all__ = ["SUITES", "Request", "Suite", "reproduce"]
+__all__ = ["SUITES", "Request", "reproduce"]

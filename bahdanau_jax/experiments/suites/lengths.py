@@ -30,7 +30,7 @@ def cells(request: Request) -> Cells:
         f"builtin:en-fr/test?pairs={sentences}&min={low}&max={high}"
         for low, high in zip(starts, [*EDGES, LONGEST], strict=True)
     )
-    made = {}
+    configs = {}
     for longest in TRAINED:
         pairs = 2_000 if request.quick else 60_000
         data = dataclasses.replace(
@@ -40,9 +40,9 @@ def cells(request: Request) -> Cells:
             test=test,
         )
         config = dataclasses.replace(base, data=data)
-        made[f"RNNsearch-{longest}"] = config
-        made[f"RNNencdec-{longest}"] = with_model(config, **WITHOUT)
-    return made
+        configs[f"RNNsearch-{longest}"] = config
+        configs[f"RNNencdec-{longest}"] = with_model(config, **WITHOUT)
+    return configs
 
 
 def sections(outcome: Outcome) -> list[Section]:

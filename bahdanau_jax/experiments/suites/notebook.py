@@ -27,8 +27,8 @@ def cells(request: Request) -> Cells:
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32)
         base = with_pairs(base, train=2000, dev=50, test=100)
-    made = {name: with_model(base, attention=name) for name in ATTENTIONS}
-    return made | {"fixed context": with_model(base, **WITHOUT)}
+    configs = {name: with_model(base, attention=name) for name in ATTENTIONS}
+    return configs | {"fixed context": with_model(base, **WITHOUT)}
 
 
 def sections(outcome: Outcome) -> list[Section]:
@@ -36,7 +36,7 @@ def sections(outcome: Outcome) -> list[Section]:
     for cell, runs in outcome.results.scores.items():
         if not runs:
             continue
-        trained = run.load(outcome.workdir / cell / f"seed-{min(runs)}", trust_code=True)
+        trained = run.load(outcome.folder(cell), trust_code=True)
         best = trained.translate([LIST])[0]
         lines.append(f"{cell}: {best.text}")
         name = cell.replace(" ", "_")

@@ -59,15 +59,16 @@ def cells(request: Request) -> Cells:
             "text:train.en,train.fr, and --test ADDRESS for further test pairs"
         )
     base = _base(request)
-    made = {}
+    configs = {}
     for longest in LONGEST:
         config = _with_data(base, max_tokens=longest)
-        made[f"RNNencdec-{longest}"] = with_model(config, **WITHOUT)
-        made[f"RNNsearch-{longest}"] = config
+        configs[f"RNNencdec-{longest}"] = with_model(config, **WITHOUT)
+        configs[f"RNNsearch-{longest}"] = config
     if request.longer_steps:
         longer = _with_data(base, max_tokens=50, train=request.longer_train or request.train)
-        made[folder(LONGER)] = shortened(longer, request.longer_steps, request.longer_steps // 10)
-    return made
+        steps = request.longer_steps
+        configs[folder(LONGER)] = shortened(longer, steps, steps // 10)
+    return configs
 
 
 def folder(name: str) -> str:
@@ -157,14 +158,14 @@ def _comparison(outcome: Outcome) -> list[Section]:
         if not all(outcome.results.scores.get(cell) for cell in cells):
             continue
         ours, theirs = (_tally(outcome, cell) for cell in cells)
-        found = significance.compare({"BLEU": ours}, {"BLEU": theirs})["BLEU"]
+        compared = significance.compare({"BLEU": ours}, {"BLEU": theirs})["BLEU"]
         rows.append(
             (
                 f"{cells[0]} minus {cells[1]}",
-                f"{found.difference:+.1f}",
-                span(found.interval),
-                f"{found.p_bootstrap:.2g}",
-                f"{found.p_randomization:.2g}",
+                f"{compared.difference:+.1f}",
+                span(compared.interval),
+                f"{compared.p_bootstrap:.2g}",
+                f"{compared.p_randomization:.2g}",
             )
         )
     if not rows:
@@ -175,8 +176,7 @@ def _comparison(outcome: Outcome) -> list[Section]:
 
 
 def _tally(outcome: Outcome, cell: str):
-    seed = min(outcome.results.scores[cell])
-    own = outcome.workdir / cell / f"seed-{seed}"
+    own = outcome.folder(cell)
     config = outcome.cells[cell].data
     texts = (own / TRANSLATIONS).read_text(encoding="utf-8").split("\n")[:-1]
     references = [pair.target for pair in data.pairs(config.test, config)]
@@ -202,12 +202,11 @@ def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
     best = next((name for name in (folder(LONGER), "RNNsearch-50") if name in done), None)
     if best is None:
         return []
-    seed = min(outcome.results.scores[best])
-    trained = run.load(outcome.workdir / best / f"seed-{seed}", trust_code=True)
-    found = [each for each in trained.translate(SENTENCES) if each.tokens]
+    trained = run.load(outcome.folder(best), trust_code=True)
+    hypotheses = [each for each in trained.translate(SENTENCES) if each.tokens]
     pictures = tuple(
         Picture(f"alignment_{n}", figures.alignment(each), f"{each.text} ({best})")
-        for n, each in enumerate(found, start=1)
+        for n, each in enumerate(hypotheses, start=1)
     )
     return [Section("Figure 3: alignments", pictures=pictures)]
 
@@ -218,8 +217,7 @@ def _learning(outcome: Outcome, done: Sequence[str]) -> Section:
         cell = folder(name)
         if cell not in done:
             continue
-        own = outcome.workdir / cell / f"seed-{min(outcome.results.scores[cell])}"
-        lines = training.read_metrics(own)
+        lines = training.read_metrics(outcome.folder(cell))
         last, trained = lines[-1], [line for line in lines if "nll" in line]
         dev = [line["dev_loss"] for line in lines if line.get("dev_loss") is not None]
         rows.append(

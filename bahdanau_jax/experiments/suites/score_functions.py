@@ -23,7 +23,7 @@ DECIMALS = {"exact": 3, "PSA": 3, "BLEU": 1}
 
 
 def cells(request: Request) -> Cells:
-    made = {}
+    configs = {}
     for corpus in CORPORA:
         base = configuration(corpus)
         if request.quick or request.steps:
@@ -32,8 +32,8 @@ def cells(request: Request) -> Cells:
             base = with_model(base, hidden_size=16, alignment_size=16, embedding_size=16)
             base = with_pairs(base, train=1000, dev=20, test=20)
         for score in model.attention.SCORES:
-            made[f"{corpus}-{score}"] = with_model(base, attention=score)
-    return made
+            configs[f"{corpus}-{score}"] = with_model(base, attention=score)
+    return configs
 
 
 def sections(outcome: Outcome) -> list[Section]:
@@ -65,7 +65,7 @@ def sections(outcome: Outcome) -> list[Section]:
 def _words_per_second(outcome: Outcome, cell: str) -> float | None:
     rates = []
     for seed in outcome.results.scores[cell]:
-        lines = training.read_metrics(outcome.workdir / cell / f"seed-{seed}")
+        lines = training.read_metrics(outcome.folder(cell, seed))
         own = [line["words_per_second"] for line in lines if line.get("words_per_second")]
         rates.append(statistics.median(own) if own else 0.0)
     return sum(rates) if rates else None
@@ -76,7 +76,7 @@ def _memory(outcome: Outcome, cell: str) -> float | None:
     seeds = list(outcome.results.scores[cell])
     if not seeds:
         return None
-    folder = outcome.workdir / cell / f"seed-{seeds[0]}"
+    folder = outcome.folder(cell, seeds[0])
     trained = run.load(folder, trust_code=True)
     trainer = training.Trainer(trained.config)
     prepared = data.prepare(trained.config.data, folder, trained=True)

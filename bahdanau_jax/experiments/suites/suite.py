@@ -1,4 +1,4 @@
-"""What a suite is: the cells of a sweep, and what to show of their scores."""
+"""Suites of experiments: the cells of a sweep, and the sections of its report."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import report, sweep
-from bahdanau_jax.experiments.cells import Cells
+from bahdanau_jax.experiments.cells import Cells, seed_folder
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
@@ -17,7 +17,7 @@ from bahdanau_jax.reporting import PLAIN, Reporter
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks of a suite."""
+    """The options of a suite."""
 
     quick: bool = False  # small models and few updates: it runs in minutes and proves nothing
     seeds: int = 0  # seeds of each cell; 0: as many as the suite has by default
@@ -41,13 +41,18 @@ class Outcome(NamedTuple):
     cells: Cells
     results: Results
 
+    def folder(self, cell: str, seed: int | None = None) -> Path:
+        """The folder of a run; by default that of the first seed with scores."""
+        first = min(self.results.scores[cell]) if seed is None else seed
+        return seed_folder(self.workdir, cell, first)
+
 
 class Suite(NamedTuple):
     """An experiment: its cells, and the sections of its report."""
 
     title: str
     text: str  # what it reproduces, in some sentences
-    cells: Callable[[Request], Cells]  # raises ValueError for requests that it cannot meet
+    cells: Callable[[Request], Cells]  # raises ValueError for options that do not fit
     sections: Callable[[Outcome], Sequence[Section]]  # shown before the table of all scores
     metrics: Mapping[str, int]  # the scores of that table, with their decimals
     seeds: int = 1  # of each cell
@@ -69,9 +74,9 @@ def _corpora_options(request: Request) -> list[str]:
 def reproduce(
     suite: Suite, workdir: Path, request: Request = Request(), reporter: Reporter = PLAIN
 ) -> str:
-    """Run a suite in a folder, or go on with it; write its report, and return its summary.
+    """Run a suite in a folder, or resume it; write its report, and return its summary.
 
-    Raises ValueError for faults of the request, before any training.
+    Raises ValueError for faults of the options, before any training.
 
     >>> print(reproduce(SUITES["ablations"], Path("runs/ablations"), Request(quick=True)))
     """
@@ -98,9 +103,9 @@ def reproduce(
 
 
 def shortened(config: Config, steps: int, every: int = 0) -> Config:
-    """The configuration with so many updates, evaluated and saved after each `every` of them.
+    """The configuration with this number of updates, and an evaluation and a save every `every`.
 
-    With 0, this happens at the middle and at the end.
+    With 0, they happen at the middle and at the end.
     """
     every = every or max(1, steps // 2)
     training = dataclasses.replace(
@@ -110,7 +115,7 @@ def shortened(config: Config, steps: int, every: int = 0) -> Config:
 
 
 def with_pairs(config: Config, **pairs: int) -> Config:
-    """The configuration with so many pairs of its built-in corpora: train, dev, test."""
+    """The configuration with these numbers of pairs of its built-in corpora: train, dev, test."""
     settings = {
         split: re.sub(r"pairs=\d+", f"pairs={count}", getattr(config.data, split))
         for split, count in pairs.items()

@@ -14,7 +14,7 @@ any_extents = st.lists(
 
 
 def cost(extents, shapes):
-    """Positions when each extent gets its cheapest cell: the oracle, a loop."""
+    """The oracle, a loop: all positions where each extent gets its cheapest shape."""
     return sum(
         min(s + t for s, t in shapes if source <= s and target <= t) for source, target in extents
     )
@@ -52,7 +52,7 @@ def test_no_exchange_of_one_cell_is_better(extents, most):
 )
 @quick
 def test_against_all_choices(extents, most):
-    """One exchange at a time finds the best of all choices, or one within a tenth of it."""
+    """Exchanges of single shapes find the best choice, or one within a tenth of it."""
     corners = list(itertools.product(*(sorted(set(side.tolist())) for side in extents.T)))
     top = tuple(extents.max(0))
     choices = itertools.combinations_with_replacement(corners, most - 1)

@@ -40,7 +40,7 @@ def random_lengths(pairs, longest=50, seed=0):
 
 
 def real_rows(batch):
-    """The pairs of a batch, by what the masks show."""
+    """The pairs of a batch, without padding."""
     for s, s_mask, t, t_mask, weight in zip(*batch, strict=True):
         if weight:
             yield tuple(s[s_mask].tolist()), tuple(t[t_mask].tolist())
@@ -95,7 +95,7 @@ def test_a_resumed_run_sees_what_it_would_have_seen(lengths, config, seed, start
 @settings(max_examples=15, deadline=None)
 @pytest.mark.parametrize("processes", [1, 2, 3, 4])
 def test_processes_together_deliver_the_batch(lengths, config, seed, start, count, processes):
-    """Also where the run was resumed, and where the rows do not divide evenly."""
+    """This holds for resumed runs too, and for rows that do not divide evenly."""
     pairs = corpus(lengths)
     whole = batches_of(pairs, config, seed, count, start)
     shares = [

@@ -95,7 +95,7 @@ def test_one_pool_mixes_less_than_the_corpus():
 
 
 def test_buckets_put_each_pair_into_its_cheapest_cell():
-    """But for what was left over when the batches of a cell were full."""
+    """The exceptions are pairs that did not fill a batch of their shape."""
     lengths = random_lengths(5_000)
     plan = Plan(lengths, DataConfig(plan="buckets", batch_size=10, shapes=6), 1)
     dearer = 0
@@ -143,7 +143,7 @@ def test_batches_measured_in_words(lengths, words):
 )
 @quick
 def test_weights_of_corpora(sizes, seed, weights):
-    """An epoch goes through a corpus w times; over many epochs its pairs come equally often."""
+    """An epoch has w passes over a corpus; over many epochs all its pairs occur equally often."""
     corpora = Corpora(tuple(sizes), tuple(weights[: len(sizes)]))
     first, total = 0, Counter()
     epochs = [draw(corpora, seed, epoch) for epoch in range(20)]
@@ -177,7 +177,7 @@ def test_the_epochs_take_turns_in_the_encodings():
 @given(config=configs, seed=numbers, step=st.integers(0, 120))
 @quick
 def test_steps_where_epochs_differ_in_length(config, seed, step):
-    """Encodings of different lengths: the step still finds its batch, epoch after epoch."""
+    """With encodings of different lengths, each step has its batch in every epoch."""
     lengths = random_lengths(40, 30, seed)
     corpora = Corpora((12, 8), (1.0, 0.6), encodings=2)
     plan = Plan(lengths, config, seed, corpora)

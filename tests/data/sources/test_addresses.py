@@ -68,7 +68,7 @@ def test_lines_return_what_was_written(tmp_path_factory, written):
 
 @pytest.fixture
 def four_folders(tmp_path, monkeypatch):
-    """The same corpus in each folder where it may be looked up; returns them by name."""
+    """Put a corpus in each folder of the search path; return the folders by name."""
     here = tmp_path / "here"
     folders = {
         "root": tmp_path / "root",
@@ -257,7 +257,7 @@ def files(address, config):
 
 
 def test_open_corpora_need_no_settings(corpus, tmp_path, monkeypatch):
-    """Files are located once."""
+    """The files of each corpus are located once."""
     config = dataclasses.replace(corpus(a_en=b"one", a_fr=b"un"), root="")
     monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path))
     opened = open_corpora("text:a.en,a.fr; builtin:copy/test?pairs=2", config)
@@ -323,7 +323,7 @@ def test_corpora_follow_each_other(tmp_path):
 )
 @settings(max_examples=50, deadline=None)
 def test_a_table_gives_back_its_cells(tmp_path_factory, rows):
-    """Whatever the cells say: there is no quoting, and only tabs and line feeds separate."""
+    """Any cells are read: there is no quoting, and only tabs and line feeds separate them."""
     config = write(
         tmp_path_factory.mktemp("tsv"), "a.tsv", "".join(f"x\t{a}\t{b}\n" for a, b in rows)
     )

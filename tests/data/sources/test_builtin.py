@@ -1,4 +1,4 @@
-"""The built-in corpus by its address: what stays as it is, rare names, splits, lengths, errors."""
+"""The built-in corpus by its address: stability, rare names, splits, lengths, errors."""
 
 import hashlib
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A file of words: what it adds is said in both languages and linked; mistakes are named."""
+"""A user's file of words: its entries are used and linked, and errors name the line."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""Generated corpora on disk: read where they are whole, generated in every other case."""
+"""Cached corpora: intact files are read, and all others are generated again."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The built-in corpus: what it promises about language, links, splits and difficulty."""
+"""The built-in grammar: its language, links, splits and difficulty."""
 
 from collections import Counter
 from itertools import islice

@@ -1,4 +1,4 @@
-"""TFDS corpora: written and read back, found, refused, and prepared from archives served here."""
+"""TFDS corpora: writing, reading, errors, and preparation from archives of a local server."""
 
 import dataclasses
 import gzip
@@ -270,7 +270,7 @@ def test_a_wrong_language_is_known_before_the_download(tmp_path, monkeypatch):
 
 
 def redirect(monkeypatch, port: int) -> None:
-    """Every archive of WMT is asked of this machine."""
+    """Downloads of WMT archives go to a server on this machine."""
     from tensorflow_datasets.translate import wmt
 
     official = wmt.SubDataset.get_url
@@ -398,7 +398,7 @@ def tensorflow(request, monkeypatch):
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files; of those that the server should cut, half."""
+    """A handler that serves files, and only half of those in `cut`."""
 
     def log_message(self, *_):
         pass

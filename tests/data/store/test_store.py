@@ -25,7 +25,7 @@ SOME = [([5, 6], [7]), ([1], [9, 1, 1])]
 
 
 def packed(pairs, config=KEEP, corpus=0):
-    """Pairs of ids, without EOS, as a worker would hand them over; equal ids are equal texts."""
+    """Pairs of ids without EOS, as a worker returns them; equal ids mean equal texts."""
     chunk = TextChunk(
         corpus, 0, [Pair(*(" ".join(map(str, side)) for side in pair)) for pair in pairs]
     )
@@ -137,7 +137,7 @@ def test_ids_take_as_little_as_they_can(tmp_path, entries, dtype):
 
 
 def test_the_header_of_a_long_file_is_corrected(tmp_path):
-    """Of a length with more digits than the draft of the header had."""
+    """The final length has more digits than that in the first header."""
     opened = write(tmp_path / "s", [([5] * 7, [6])] * 2_000, chunk=700)
     assert len(opened) == 2_000 and opened.sides[0].ids.shape == (16_000,)
     assert set(opened.sides[0].ids[-8:].tolist()) == {5, EOS}

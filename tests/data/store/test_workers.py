@@ -67,7 +67,7 @@ def test_processes_take_over_work_that_lasts(monkeypatch):
 
 
 def test_a_script_without_a_guard(tmp_path):
-    """As people write them: the processes do not run it once more."""
+    """The worker processes do not run a user's script without a main guard again."""
     script = tmp_path / "script.py"
     script.write_text(
         "print('once')\n"

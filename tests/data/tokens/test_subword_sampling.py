@@ -36,7 +36,7 @@ def test_bpe_without_dropout_is_the_librarys(fallback, texts):
 @settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("fallback", [False, True])
 def test_the_unigram_model_without_heat_is_the_librarys(fallback, texts):
-    """The likeliest cut takes all the probability as the exponent grows."""
+    """With a growing exponent, the likeliest segmentation gets all the probability."""
     model = MODELS["unigram", fallback]
     assert sample_all(model.pieces(), texts, Draw("unigram", 1e4, 1)) == model.encode_all(texts)
 
@@ -55,7 +55,7 @@ def test_every_draw_reads_the_same(subwords, fallback, texts, seed):
 
 
 def cuts(word):
-    """Every way to cut a word."""
+    """All segmentations of a word."""
     for cut in itertools.product([False, True], repeat=len(word) - 1):
         pieces = [word[0]]
         for letter, new in zip(word[1:], cut, strict=True):
@@ -67,7 +67,7 @@ def cuts(word):
 
 
 def test_the_unigram_model_draws_by_its_probabilities():
-    """Against all cuts of a word, each with its probability to the power of the rate."""
+    """The oracle lists all segmentations, each with its probability to the power of the rate."""
     scores = {"a": -1.0, "b": -1.5, "ab": -2.0, "ba": -1.7, "aba": -2.9}
     pieces = Pieces(dict.fromkeys(scores, 9), scores, ())
     weights = {

@@ -1,4 +1,4 @@
-"""Words that are tokenised once, and sentences by the rules of Moses: the same tokens."""
+"""Words that are tokenised once give the same tokens as whole sentences."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Tokenizers, vocabularies, and the codecs made of both."""
+"""Tokenisers, vocabularies and codecs."""
 
 import dataclasses
 import gzip
@@ -170,7 +170,7 @@ def test_round_trip_in_any_script(name):
 @example([HOSTILE])
 @settings(max_examples=100, deadline=None)
 def test_any_tokenised_text_round_trips(name, texts):
-    """Every symbol but the reserved ones has an id of its own, through the file as well."""
+    """Every symbol except the reserved ones has its own id, also after a file was read."""
     sentences = [" ".join(text.split()) for text in texts]
     vocabulary = VOCABULARIES[name].learn(sentences, DataConfig(), 1 << 20, "")
     vocabulary = VOCABULARIES[name].from_bytes(vocabulary.to_bytes())
@@ -343,7 +343,7 @@ def test_a_folder_of_other_settings(codecs, tmp_path):
 
 def test_entries_that_are_no_vocabulary():
     for data in (b"a\nb\n", b"</s>\n<unk>\na\na\n", b"</s>\n<unk>\na", b""):
-        with pytest.raises(ValueError, match="different entries, one a line"):
+        with pytest.raises(ValueError, match="different entries, one in each line"):
             Words.from_bytes(data)
     for data in (b"", b"no model"):
         with pytest.raises(ValueError, match="no sentencepiece model"):

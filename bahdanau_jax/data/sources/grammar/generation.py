@@ -16,6 +16,7 @@ from bahdanau_jax.data.sources.grammar.inflection import Token, spell
 from bahdanau_jax.data.sources.grammar.lexicon import Lexicon
 from bahdanau_jax.data.sources.grammar.synchronous import Links, links
 from bahdanau_jax.data.sources.grammar.wordreader import load
+from bahdanau_jax.names import choose
 
 SPLITS = ("train", "dev", "test")
 _SHARES = ("test", "dev", *8 * ("train",))  # by the hash of the English sentence
@@ -52,8 +53,7 @@ def generate(
     >>> next(generate("train", min_words=3, max_words=5)).source
     ('You', 'travel', '.')
     """
-    if split not in SPLITS:
-        raise ValueError(f"no split {split!r} of the built-in corpus; known: {', '.join(SPLITS)}")
+    choose(dict.fromkeys(SPLITS), split, "split of the built-in corpus")
     if not max(min_words, _SHORTEST) <= max_words:
         raise ValueError(
             f"no English sentence has {min_words} to {max_words} tokens: the largest number must "
@@ -76,8 +76,8 @@ def _generate(
         source = tuple([word for word, _ in english])
         if low <= len(source) <= high and split == split_of(source):
             french = _capitalised(spell(said.fr, "fr", lexicon.misleading["fr"]))
-            found = links(english, french) if linked else (frozenset(), frozenset())
-            yield AlignedPair(source, tuple([word for word, _ in french]), *found)
+            both = links(english, french) if linked else (frozenset(), frozenset())
+            yield AlignedPair(source, tuple([word for word, _ in french]), *both)
 
 
 def split_of(source: Sequence[str]) -> str:
@@ -100,11 +100,8 @@ def text(tokens: Sequence[str], language: str) -> str:
     >>> text(("L'", "homme", "voit", "la", "zone", "."), "fr")
     "L'homme voit la zone."
     """
-    if language not in _CLOSING:
-        raise ValueError(
-            f"no language {language!r} in the built-in corpus; known: {', '.join(_CLOSING)}"
-        )
-    closing, before, written = _CLOSING[language], "'", []
+    closing = choose(_CLOSING, language, "language of the built-in corpus")
+    before, written = "'", []
     for token in tokens:
         glued = token in closing or before[-1] == "'"
         written.append(token if glued else " " + token)
@@ -120,7 +117,7 @@ def _dictionary() -> MappingProxyType[str, str]:
         for i, j in pair.sure:
             counts.setdefault(pair.source[i], Counter())[pair.target[j]] += 1
     return MappingProxyType(
-        {word: max(sorted(found), key=found.__getitem__) for word, found in counts.items()}
+        {word: max(sorted(forms), key=forms.__getitem__) for word, forms in counts.items()}
     )
 
 

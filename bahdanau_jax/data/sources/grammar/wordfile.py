@@ -85,10 +85,10 @@ def entries(path: Path) -> Iterator[Entry]:
                     f'{place}: an entry needs a section before it, such as "[noun thing]"'
                 )
             english, equals, french = (part.strip() for part in line.partition("="))
-            found = Entry(place, section, "", english, french)
+            entry = Entry(place, section, "", english, french)
             if not (english and equals and french):
-                raise found.expected("an entry has English and French with = between them")
-            yield from (found._replace(kind=kind) for kind in kinds)
+                raise entry.expected("an entry has English and French with = between them")
+            yield from (entry._replace(kind=kind) for kind in kinds)
 
 
 def _text(path: Path) -> str:
@@ -131,11 +131,11 @@ _SLOT = re.compile(r"\{(\w+?)(\d?)\}")
 
 def forms(text: str, most: int, entry: Entry) -> tuple[list[str], bool]:
     """The forms of "city/cities", and whether a star marks them as misleading."""
-    found = text.removeprefix("*").split("/")
-    if len(found) > most or not all(_WORD.fullmatch(form) for form in found):
+    words = text.removeprefix("*").split("/")
+    if len(words) > most or not all(map(_WORD.fullmatch, words)):
         many = "a word" if most == 1 else f"a word, or up to {most} forms with / between them,"
         raise entry.expected(f'{many} was expected, not "{text}"')
-    return found, text.startswith("*")
+    return words, text.startswith("*")
 
 
 def template(text: str, entry: Entry) -> list[str]:

@@ -65,7 +65,7 @@ def _check_tokens(used: Mapping[tuple[str, str], str], path: str) -> None:
 class _Reader:
     """Converts entries to words, in a table for each section and kind."""
 
-    def __init__(self, found: Iterable[Entry]):
+    def __init__(self, all_entries: Iterable[Entry]):
         self.used: dict[tuple[str, str], str] = {}  # (language, word) -> FILE:LINE
         self._tables: dict[tuple[str, str], list] = {}
         self._irregular: dict[str, str] = {}
@@ -73,10 +73,10 @@ class _Reader:
         self._misleading = {"en": set(), "fr": set(closed.MISLEADING)}
         self._translations: dict[tuple[str, str, str], tuple[Any, str]] = {}
         self._function_words()
-        found = list(found)
-        for entry in (entry for entry in found if entry.section == "forms"):
+        all_entries = list(all_entries)
+        for entry in (entry for entry in all_entries if entry.section == "forms"):
             self._forms(entry)
-        for entry in (entry for entry in found if entry.section != "forms"):
+        for entry in (entry for entry in all_entries if entry.section != "forms"):
             table = self._tables.setdefault((entry.section, entry.kind), [])
             table.append(_READERS[entry.section](self, entry))
 
