@@ -114,7 +114,7 @@ def test_lengths_stay_in_range(split, seed, low, more):
     [
         (("valid",), "known: train, dev, test"),
         (("train", 0, 9, 8), "9 to 8"),
-        (("train", 0, 1, 2), "below 3"),
+        (("train", 0, 1, 2), "at least 3"),
     ],
 )
 def test_mistakes_are_named_at_once(arguments, said):
