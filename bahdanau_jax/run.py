@@ -21,7 +21,7 @@ from bahdanau_jax.resuming import same_data, same_experiment, updates_made
 from bahdanau_jax.run_folder import CONFIG
 from bahdanau_jax.trained import Run, ensemble, load
 
-__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_together"]
+__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_vmapped"]
 
 log = logging.getLogger(__name__)
 
@@ -109,10 +109,10 @@ def train(
     return load(workdir, trust_code=True)  # the caller's own configuration
 
 
-def train_together(
+def train_vmapped(
     configs: Sequence[Config],
     workdirs: Sequence[Path],
-    order: str = training.AS_IF_ALONE,
+    order: str = training.OWN,
     reporter: Reporter = PLAIN,
 ) -> dict[int, Exception]:
     """Train runs that differ in their seeds alone by one program, or resume them.
@@ -138,7 +138,7 @@ def train_together(
             for config, workdir in zip(configs, workdirs, strict=True)
         ]
         prepared = begun[0][1]
-        outcome, failed = training.train_together(
+        outcome, failed = training.train_vmapped(
             [training.Trainer(config) for config, _ in begun],
             prepared.train,
             workdirs,

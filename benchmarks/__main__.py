@@ -37,11 +37,11 @@ class Data:
 
 def _data(arguments: Sequence[str]) -> dict:
     chosen = options.parse(Data, arguments, "python -m benchmarks data")
-    from benchmarks import data
+    from benchmarks import data_benchmark
 
     settings = dataclasses.replace(chosen.data, dev="", test="")
     shapes = numbers("padding-shapes", chosen.padding_shapes)
-    return data.run(settings, chosen.encoders.split(","), chosen.repeats, shapes)
+    return data_benchmark.run(settings, chosen.encoders.split(","), chosen.repeats, shapes)
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ def _decode(arguments: Sequence[str]) -> dict:
                 f"--{option} is {getattr(chosen, name)}, but at least {least} is needed"
             )
     beams, sizes = numbers("beams", chosen.beams), numbers("batch-sizes", chosen.batch_sizes)
-    from benchmarks import decode
+    from benchmarks import decode_benchmark
 
     if chosen.trust_code:
         import_from_here()
-    return decode.run(
+    return decode_benchmark.run(
         chosen.run,
         chosen.joeynmt,
         chosen.peer_folder,
@@ -124,10 +124,10 @@ def _train(arguments: Sequence[str]) -> dict:
     lengths = numbers("lengths", chosen.lengths) if chosen.lengths else []
     batches = numbers("batches", chosen.batches) if chosen.batches else []
     _at_least_one("rounds", chosen.rounds)
-    from benchmarks import train
+    from benchmarks import train_benchmark
 
     peers = [name.strip() for name in chosen.peers.split(",") if name.strip()]
-    return train.run(
+    return train_benchmark.run(
         chosen.size,
         peers,
         chosen.rounds,
@@ -163,10 +163,10 @@ def _epoch(arguments: Sequence[str]) -> dict:
             f"--batches is {chosen.batches}, but should be at least 0, which means all"
         )
     from bahdanau_jax import run
-    from benchmarks import epoch
+    from benchmarks import epoch_benchmark
 
     run.check(chosen.settings)
-    return epoch.run(chosen.settings, chosen.workdir, chosen.epochs, chosen.batches)
+    return epoch_benchmark.run(chosen.settings, chosen.workdir, chosen.epochs, chosen.batches)
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,9 @@ class Scaling:
 def _scaling(arguments: Sequence[str]) -> dict:
     chosen = options.parse(Scaling, arguments, "python -m benchmarks scaling")
     _at_least_one("rounds", chosen.rounds)
-    from benchmarks import scaling
+    from benchmarks import scaling_benchmark
 
-    return scaling.run(chosen.size, chosen.rounds, chosen.output)
+    return scaling_benchmark.run(chosen.size, chosen.rounds, chosen.output)
 
 
 @dataclass(frozen=True)
@@ -216,12 +216,12 @@ def _learning(arguments: Sequence[str]) -> dict:
     if not math.isfinite(chosen.target):
         raise ValueError(f"--target is {chosen.target}, but should be a number of BLEU")
     from bahdanau_jax import run
-    from benchmarks import learning
+    from benchmarks import learning_benchmark
 
     run.check(chosen.settings)
     if not chosen.settings.data.dev:
         raise ValueError("the configuration names no development set: set --data.dev")
-    return learning.run(
+    return learning_benchmark.run(
         chosen.settings, chosen.workdir, chosen.target, chosen.minutes, chosen.joeynmt
     )
 
@@ -263,7 +263,7 @@ def _overhead(arguments: Sequence[str]) -> dict:
     for name in ("length", "rows", "steps", "checkpoint_every"):
         if (value := getattr(chosen, name)) < 3:
             raise ValueError(f"--{name.replace('_', '-')} is {value}, but should be at least 3")
-    from benchmarks import overhead
+    from benchmarks import overhead_benchmark
 
     config = experiment.load(chosen.config)
     sizes = {
@@ -271,7 +271,7 @@ def _overhead(arguments: Sequence[str]) -> dict:
         for side in ("source_vocabulary", "target_vocabulary")
     }
     config = dataclasses.replace(config, model=dataclasses.replace(config.model, **sizes))
-    return overhead.run(config, chosen.length, chosen.steps, chosen.checkpoint_every)
+    return overhead_benchmark.run(config, chosen.length, chosen.steps, chosen.checkpoint_every)
 
 
 # Benchmark -> (the class of its options, the function that runs it).

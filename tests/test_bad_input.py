@@ -425,6 +425,7 @@ def test_a_closed_stream(trained, stream):
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 def test_a_full_disk(trained, command_line, tmp_path):
     """No file may grow beyond some kilobytes. The cache of programs is read, but left alone."""
     resource = pytest.importorskip("resource")

@@ -118,6 +118,7 @@ def test_training_a_finished_run_again_changes_nothing(trained, command_line):
     assert checkpoints_of(workdir) == kept
 
 
+@pytest.mark.slow
 def test_patience_stops_early(command_line, tmp_path):
     settings = ("--training.patience", 2, "--training.evaluate-every", 3, "--training.steps", 60)
     settings += ("--training.dev-metric", "exact", *NO_TEST)
@@ -165,6 +166,7 @@ CHINESE = bj.Config(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bahdanau_jax.figures.drawing.MissingFont")
 def test_chinese_trains_translates_and_draws(tmp_path, monkeypatch):
     monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path))

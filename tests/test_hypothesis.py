@@ -26,6 +26,7 @@ def test_the_pieces_are_the_json_of_the_whole(tmp_path):
     assert lines[2:] == [""]
 
 
+@pytest.mark.slow
 def test_alpha_is_written_without_a_copy_of_it():
     """As lists and text, an alpha of 10,000 tokens per side took 3 GB."""
     long = made(1000)

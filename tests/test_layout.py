@@ -1,7 +1,7 @@
 """The architecture, read from the source: who may import whom, and how long a file may be."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -59,7 +59,8 @@ def faults(root: Path) -> list[str]:
     """All faults of the layout of a checkout, one in each line."""
     package = sorted((root / PACKAGE).rglob("*.py"))
     around = [*sorted((root / "configs").glob("*.py")), *root.glob("train.py")]
-    lines = []
+    named = [*package, *root.glob("train.py"), *sorted((root / "benchmarks").rglob("*.py"))]
+    lines = [*_ambiguous([path.relative_to(root) for path in named])]
     for path in [*package, *around]:
         name, tree = path.relative_to(root), ast.parse(path.read_text(encoding="utf-8"))
         lines += [f"{name}: {fault}" for fault in (*_size(path, tree), *_vague(name))]
@@ -84,6 +85,14 @@ def _vague(name: Path) -> Iterator[str]:
     for part in name.with_suffix("").parts:
         if part in VAGUE:
             yield f"{part} says nothing of its job"
+
+
+def _ambiguous(names: Sequence[Path]) -> Iterator[str]:
+    """The name of a file is enough to find it."""
+    first: dict[str, Path] = {}
+    for name in names:
+        if not name.stem.startswith("__") and first.setdefault(name.name, name) != name:
+            yield f"{name}: {first[name.name]} has this name too"
 
 
 def _imports(root: Path, name: Path, tree: ast.Module) -> Iterator[str]:
@@ -246,6 +255,10 @@ VIOLATIONS = {
     "a vague file": (
         {"bahdanau_jax/model/utils.py": "x = 1\n"},
         "bahdanau_jax/model/utils.py: utils says nothing of its job",
+    ),
+    "two files of one name": (
+        {"benchmarks/peers/loop.py": "x = 1\n"},
+        "benchmarks/peers/loop.py: bahdanau_jax/training/loop.py has this name too",
     ),
     "a vague folder": (
         {"bahdanau_jax/model/common/gru.py": "x = 1\n"},

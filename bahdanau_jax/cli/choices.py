@@ -190,13 +190,13 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "grow-diag-final": "also links of words that have none",
             "grow-diag-final-and": "also links of two words that have none",
         },
-        "sweep.together": {
+        "sweep.vmapped": {
             "auto": "those of models with at most 2 million parameters",
             "yes": "always: vmapped, in a group for each core or accelerator",
             "no": "never: each seed trains in turn, on all devices",
         },
         "sweep.order": {
-            "alone": "each seed has the batches of a run of its own, padded to the largest",
+            "own": "each seed has the batches of a run of its own, padded to the largest",
             "shared": "all seeds have the batches of the first seed, which is faster",
         },
         "reproduce.compute_dtype": COMPUTE_DTYPES,

@@ -192,7 +192,7 @@ def _dispatch(arguments: list[str]) -> int | None:
         hint = did_you_mean(name, COMMANDS, f"the commands are {', '.join(COMMANDS)}")
         raise ValueError(f"no command {name!r}; {hint}")
     else:
-        return importlib.import_module(f"bahdanau_jax.cli.{name}").main(rest)
+        return importlib.import_module(f"bahdanau_jax.cli.{name}_command").main(rest)
 
 
 def _version() -> str:

@@ -1,6 +1,5 @@
 """Experiments: changes of a part of a trained model, sweeps over settings, and suites."""
 
-from bahdanau_jax.experiments.cells import Cells, product
 from bahdanau_jax.experiments.inspection import (
     HiddenStates,
     as_batch,
@@ -11,10 +10,11 @@ from bahdanau_jax.experiments.inspection import (
 )
 from bahdanau_jax.experiments.intervened import score, translate
 from bahdanau_jax.experiments.masking import MaskingStudy, masking_study
-from bahdanau_jax.experiments.report import write as write_report
 from bahdanau_jax.experiments.results import Results
+from bahdanau_jax.experiments.run_sweep import sweep
 from bahdanau_jax.experiments.suites import SUITES, Request, reproduce
-from bahdanau_jax.experiments.sweep import sweep
+from bahdanau_jax.experiments.sweep_cells import Cells, product
+from bahdanau_jax.experiments.sweep_report import write as write_report
 from bahdanau_jax.model import attribution, interventions
 
 __all__ = [

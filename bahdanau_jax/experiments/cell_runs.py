@@ -14,7 +14,7 @@ from typing import Any
 from bahdanau_jax import model, run, run_folder
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
-from bahdanau_jax.experiments.cells import seed_folder
+from bahdanau_jax.experiments.sweep_cells import seed_folder
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
@@ -67,8 +67,8 @@ class CellRuns:
         self.failed[f"{self.name}/seed-{seed}"] = text
         log.warning("%s failed: %s", self.folder(seed), text)
 
-    def train(self, together: bool | None = None) -> None:
-        """Train the runs that are not complete. `together`: see `sweep`."""
+    def train(self, vmapped: bool | None = None) -> None:
+        """Train the runs that are not complete. `vmapped`: see `sweep`."""
         for group in self.groups:
             steps = self.config.training.steps
             missing = [seed for seed in group if updates_made(self.folder(seed)) < steps]
@@ -76,13 +76,13 @@ class CellRuns:
                 continue
             try:
                 vocabulary = self._share_data(group)
-                in_one = self._is_small(vocabulary) if together is None else together
+                in_one = self._is_small(vocabulary) if vmapped is None else vmapped
             except FAILURES as error:
                 for seed in missing:
                     self._fail(seed, error)
                 continue
             if in_one and len(group) > 1:
-                self._train_together(group)
+                self._train_vmapped(group)
             else:
                 for seed in missing:
                     self._train(seed)
@@ -93,11 +93,11 @@ class CellRuns:
         except FAILURES as error:
             self._fail(seed, error)
 
-    def _train_together(self, group: Sequence[int]) -> None:
+    def _train_vmapped(self, group: Sequence[int]) -> None:
         configs, folders = map(self._config, group), map(self.folder, group)
         failed: Mapping[int, BaseException]
         try:
-            failed = run.train_together([*configs], [*folders], self.order, self.reporter)
+            failed = run.train_vmapped([*configs], [*folders], self.order, self.reporter)
         except FAILURES as error:
             failed = dict.fromkeys(range(len(group)), error)
         for index, error in failed.items():

@@ -1,11 +1,18 @@
 """The reports on runs, test sets and corpora, and their HTML pages."""
 
-from bahdanau_jax.report import aligned_corpus, corpus_report, curves, publish, report, test_scores
+from bahdanau_jax.report import (
+    aligned_corpus,
+    corpus_report,
+    learning_curves,
+    publish,
+    report,
+    run_scores,
+)
 from bahdanau_jax.report.document import NOTHING, Picture, Section, Table, number, span
 from bahdanau_jax.report.provenance import commit, duration
 from bahdanau_jax.report.publish import as_json
 from bahdanau_jax.report.report import evaluate_test_pairs
-from bahdanau_jax.report.test_scores import DEFAULTS, Settings
+from bahdanau_jax.report.run_scores import DEFAULTS, Settings
 
 __all__ = [
     "DEFAULTS",
@@ -18,12 +25,12 @@ __all__ = [
     "as_json",
     "commit",
     "corpus_report",
-    "curves",
     "duration",
     "evaluate_test_pairs",
+    "learning_curves",
     "number",
     "publish",
     "report",
     "span",
-    "test_scores",
+    "run_scores",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from bahdanau_jax.evaluation import chrf_tally
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.report.test_scores import Evaluated
+from bahdanau_jax.report.run_scores import Evaluated
 
 FIRST, WORST = 5, 5  # the number of examples of each kind
 LONGEST = 400  # the most characters of a line that are shown

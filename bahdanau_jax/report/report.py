@@ -16,8 +16,8 @@ from bahdanau_jax.report import provenance
 from bahdanau_jax.report.document import Picture, Section, Table, number
 from bahdanau_jax.report.examples import most_reordered
 from bahdanau_jax.report.publish import publish
+from bahdanau_jax.report.run_scores import DEFAULTS, Evaluated, Settings, evaluate
 from bahdanau_jax.report.sections import headline, sections
-from bahdanau_jax.report.test_scores import DEFAULTS, Evaluated, Settings, evaluate
 from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.run_folder import CHECKPOINTS
 from bahdanau_jax.trained import Run

@@ -8,7 +8,7 @@ from bahdanau_jax import figures
 from bahdanau_jax.evaluation import calibration
 from bahdanau_jax.report import examples
 from bahdanau_jax.report.document import Picture, Section, Table, number, span
-from bahdanau_jax.report.test_scores import Evaluated
+from bahdanau_jax.report.run_scores import Evaluated
 
 # Key in the scores -> the name of the system in the report.
 SYSTEMS: Mapping[str, str] = MappingProxyType(

@@ -1,7 +1,7 @@
 """Training: the update, the loop around it, and the records of a run."""
 
 from bahdanau_jax.training.loop import run
-from bahdanau_jax.training.many_runs import train_together
+from bahdanau_jax.training.many_runs import train_vmapped
 from bahdanau_jax.training.monitor import Monitor, read_metrics
 from bahdanau_jax.training.nonfinite_batch import load_batch
 from bahdanau_jax.training.optimizer import check_optimizer, schedule
@@ -13,10 +13,10 @@ from bahdanau_jax.training.settings import DEV_METRICS, faults
 from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.telemetry import Telemetry
 from bahdanau_jax.training.trainer import Evaluator, Trainer, train_and_evaluate
-from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, DATA_ORDERS, SHARED
+from bahdanau_jax.training.vmapped_update import DATA_ORDERS, OWN, SHARED
 
 __all__ = [
-    "AS_IF_ALONE",
+    "OWN",
     "DATA_ORDERS",
     "DEV_METRICS",
     "SHARED",
@@ -39,5 +39,5 @@ __all__ = [
     "run",
     "schedule",
     "train_and_evaluate",
-    "train_together",
+    "train_vmapped",
 ]

@@ -22,7 +22,7 @@ from bahdanau_jax.training.precompilation import Ahead, once_a_shape
 from bahdanau_jax.training.run_record import append_record
 from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.trainer import Evaluator, Trainer, phases_of
-from bahdanau_jax.training.vmapped_update import AS_IF_ALONE, States, VmappedUpdate, row
+from bahdanau_jax.training.vmapped_update import OWN, States, VmappedUpdate, row
 
 
 class ManyRuns:
@@ -118,17 +118,17 @@ class ManyRuns:
                 stack.callback(each.close)
 
 
-def train_together(
+def train_vmapped(
     trainers: Sequence[Trainer],
     store: data.Store,
     workdirs: Sequence[Path],
     evaluators: Sequence[Evaluator] = (),
-    order: str = AS_IF_ALONE,
+    order: str = OWN,
     reporter: Reporter = PLAIN,
 ) -> tuple[Outcome, dict[int, Diverged]]:
     """Train several runs from their newest common checkpoint to the configured steps.
 
-    The configurations of the trainers differ in `training.seed` alone. With the order "alone",
+    The configurations of the trainers differ in `training.seed` alone. With the order "own",
     every run gets the batches of its own seed, padded to the largest of a step. With "shared", all
     runs get the batches of the first seed, which is faster. `patience` and several processes are
     not supported.
@@ -138,7 +138,7 @@ def train_together(
     config, settings = trainers[0].config, trainers[0].config.training
     plans = [data.Plan.of(store, config.data, each.config.training.seed) for each in trainers]
     first = plans[0]
-    plans = plans if order == AS_IF_ALONE else first
+    plans = plans if order == OWN else first
     with contextlib.ExitStack() as stack:
         runs = []
         for trainer, workdir in zip(trainers, workdirs, strict=True):

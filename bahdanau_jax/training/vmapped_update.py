@@ -20,9 +20,9 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.training.step import StepSums, TrainState, train_step
 from bahdanau_jax.training.trainer import Trainer
 
-AS_IF_ALONE, SHARED = "alone", "shared"
+OWN, SHARED = "own", "shared"
 # The order of the data of several runs -> the axis of runs in their batches; None: they share it.
-DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({AS_IF_ALONE: 0, SHARED: None})
+DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({OWN: 0, SHARED: None})
 
 # The most runs of a group on a CPU. glibc reuses freed memory for arrays of at most 64 MiB in a
 # thread; larger arrays get new pages from the kernel in every update.
@@ -39,7 +39,7 @@ class VmappedUpdate:
     Args:
         trainer: that of any of the runs, which differ in their seeds alone.
         runs: their number.
-        order: a key of DATA_ORDERS. With "alone", every array of a batch has an axis of runs.
+        order: a key of DATA_ORDERS. With "own", every array of a batch has an axis of runs.
     """
 
     def __init__(self, trainer: Trainer, runs: int, order: str):

@@ -9,22 +9,22 @@ import pytest
 
 from bahdanau_jax import alignment, configurations, data, model, variants
 from bahdanau_jax.cli import (
-    align,
-    checkpoints,
+    align_command,
+    checkpoints_command,
     choices,
-    curves,
-    evaluate,
+    curves_command,
+    evaluate_command,
     experiment,
     fields,
-    launch,
+    launch_command,
     main,
     manual,
     options,
-    prepare,
-    reproduce,
-    sweep,
-    train,
-    translate,
+    prepare_command,
+    reproduce_command,
+    sweep_command,
+    train_command,
+    translate_command,
 )
 from bahdanau_jax.config import SEARCHES, Config
 from bahdanau_jax.data.sources import addresses
@@ -34,16 +34,16 @@ from bahdanau_jax.model import attention
 from bahdanau_jax.training import settings
 
 COMMANDS = {
-    "train": train.Train,
-    "launch": launch.Launch,
-    "prepare": prepare.Prepare,
-    "translate": translate.Translate,
-    "align": align.Align,
-    "evaluate": evaluate.Evaluate,
-    "curves": curves.Curves,
-    "checkpoints": checkpoints.Checkpoints,
-    "sweep": sweep.Sweep,
-    "reproduce": reproduce.Reproduce,
+    "train": train_command.Train,
+    "launch": launch_command.Launch,
+    "prepare": prepare_command.Prepare,
+    "translate": translate_command.Translate,
+    "align": align_command.Align,
+    "evaluate": evaluate_command.Evaluate,
+    "curves": curves_command.Curves,
+    "checkpoints": checkpoints_command.Checkpoints,
+    "sweep": sweep_command.Sweep,
+    "reproduce": reproduce_command.Reproduce,
 }
 HELPS = {n: manual.text(cls, f"bahdanau {n}", manual.ALL) for n, cls in COMMANDS.items()}
 TABLES = {
@@ -103,7 +103,7 @@ def test_help_begins_with_examples_that_are_command_lines(name):
         arguments = words[words.index("bahdanau") + 1 :]
         while arguments:
             command = arguments[0]
-            own, rest = launch._split(arguments[1:])
+            own, rest = launch_command._split(arguments[1:])
             assert command.startswith(name) or rest
             parse(command, own)
             arguments, name = rest, ""
@@ -112,23 +112,23 @@ def test_help_begins_with_examples_that_are_command_lines(name):
 def parse(command, arguments):
     """Parse an example as its command does; its runs and files need not exist."""
     if command == "checkpoints":
-        arguments = checkpoints._flags(arguments)
+        arguments = checkpoints_command._flags(arguments)
     chosen = options.parse(COMMANDS[command], arguments, command)
     if isinstance(chosen, experiment.Experiment) and not chosen.config.endswith(".py"):
         assert chosen.config in configurations.shipped()
-    checks = {"translate": translate._check, "align": align._check, "evaluate": str}
+    checks = {"translate": translate_command._check, "align": align_command._check, "evaluate": str}
     with contextlib.suppress(FileNotFoundError):
         checks.get(command, str)(chosen)
 
 
 def test_the_first_page_of_train_is_short_and_shows_the_rest_on_demand():
-    first = manual.text(train.Train, "bahdanau train")
+    first = manual.text(train_command.Train, "bahdanau train")
     assert first.count("\n") < 100
     for name, path in configurations.shipped().items():
         assert f"  {name} " in first and configurations.title(path).split()[0] in first
     assert "--decoding.top-k" not in first and "bahdanau train --help SECTION" in first
     for section in dataclasses.fields(Config):
-        shown = manual.text(train.Train, "bahdanau train", section.name)
+        shown = manual.text(train_command.Train, "bahdanau train", section.name)
         assert shown.startswith(f"settings of {section.name}:\n")
         assert shown.rstrip("\n") in HELPS["train"]
 

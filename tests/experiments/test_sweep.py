@@ -7,8 +7,7 @@ import pytest
 
 from bahdanau_jax import run
 from bahdanau_jax.config import Config
-from bahdanau_jax.experiments import cell_runs, product, sweep
-from bahdanau_jax.experiments import report as sweep_report
+from bahdanau_jax.experiments import cell_runs, product, sweep, sweep_report
 from tests import small
 
 STEPS = 4
@@ -48,12 +47,12 @@ def without_training(monkeypatch):
 
 
 def test_a_run_that_fails_leaves_the_others_and_is_tried_again(without_training, tmp_path):
-    results = sweep(CELLS, tmp_path / "s", [1, 2], together=False)
+    results = sweep(CELLS, tmp_path / "s", [1, 2], vmapped=False)
     assert results.failed == {"order=luong/seed-2": "no luck"}
     assert results.values("order=luong", "BLEU") == {1: 11.0}
     assert results.compare("order=luong", "order=paper", "BLEU").seeds == 1
     assert "no luck" in json.dumps(json.loads((tmp_path / "s/results.json").read_text()))
-    again = sweep(CELLS, tmp_path / "s", [1, 2], together=False)
+    again = sweep(CELLS, tmp_path / "s", [1, 2], vmapped=False)
     assert not again.failed and without_training[-1] == ("luong", 2)
     assert len(without_training) == 5  # nothing else was trained twice
     paired = again.compare("order=luong", "order=paper", "BLEU")
@@ -65,8 +64,8 @@ def test_a_run_that_fails_leaves_the_others_and_is_tried_again(without_training,
 
 def test_more_seeds_and_cells_may_come_and_other_sweeps_not(without_training, tmp_path):
     folder = tmp_path / "s"
-    sweep({"a": CELLS["order=paper"]}, folder, [1], together=False)
-    sweep({"a": CELLS["order=paper"], "b": CELLS["order=paper"]}, folder, [1, 3], together=False)
+    sweep({"a": CELLS["order=paper"]}, folder, [1], vmapped=False)
+    sweep({"a": CELLS["order=paper"], "b": CELLS["order=paper"]}, folder, [1, 3], vmapped=False)
     assert json.loads((folder / "sweep.json").read_text())["seeds"] == [[1], [3]]
     for cells, seeds, said in (
         ({"a": CELLS["order=luong"]}, [1, 3], "its cell a has other settings"),

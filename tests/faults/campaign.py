@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests import quick
-from tests.faults.machine import Machine
+from tests.faults.forked_runs import Machine
 from tests.faults.rounds import DAMAGES, KILLED, Round, undisturbed
 
 # Neither a kill nor a damaged file.

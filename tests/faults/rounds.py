@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from tests import small
 from tests.faults.folder import Event, Watched, finished, lines, starts_of, state
-from tests.faults.machine import Machine, Process, children, mounted
+from tests.faults.forked_runs import Machine, Process, children, mounted
 
 # A line and a checkpoint often enough that every moment of a run has its kill.
 SETTINGS = (

@@ -15,8 +15,8 @@ from bahdanau_jax.report.document import Section, Table, number
 from bahdanau_jax.report.examples import Example, Line, Part, marked
 from bahdanau_jax.report.page import inline, page
 from bahdanau_jax.report.publish import as_json, markdown, publish
+from bahdanau_jax.report.run_scores import Baseline, Evaluated
 from bahdanau_jax.report.sections import headline, sections
-from bahdanau_jax.report.test_scores import Baseline, Evaluated
 
 HOSTILE = '<script>alert("x")</script> & | `$x$` http 我爱吃苹果'
 

@@ -12,7 +12,7 @@ from bahdanau_jax import run as runs
 from bahdanau_jax.batch import UNK
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.report import provenance, report, test_scores, token_predictions
+from bahdanau_jax.report import provenance, report, run_scores, token_predictions
 from bahdanau_jax.report.document import Section
 from bahdanau_jax.reporting import SILENT
 from tests import small
@@ -109,7 +109,7 @@ def test_greedy_translations_without_unk_are_not_computed_again(trained):
             stages[name] = total
             return super().stage(name, total, unit, done)
 
-    part = test_scores.evaluate(run, sources, texts, reporter=Recording()).scores["no-UNK"]
+    part = run_scores.evaluate(run, sources, texts, reporter=Recording()).scores["no-UNK"]
     assert part["BLEU"] == pytest.approx(100) and part["UNK-allowed"]["BLEU"] < 99
     assert stages["translating without UNK"] == with_unknown
 

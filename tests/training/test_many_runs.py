@@ -32,7 +32,7 @@ def config(seed: int, **changes):
 
 def together(folder, **options):
     configs = [config(seed) for seed in SEEDS]
-    return run.train_together(configs, [folder / f"{seed}" for seed in SEEDS], **options)
+    return run.train_vmapped(configs, [folder / f"{seed}" for seed in SEEDS], **options)
 
 
 def lines(folder) -> list[dict]:
@@ -71,7 +71,8 @@ def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
     assert run.train(config(3), unbroken / "3").folder == unbroken / "3"  # nothing is left to do
 
 
-@pytest.mark.parametrize("at", [pytest.param(3, marks=pytest.mark.slow), 8])
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [3, 8])
 def test_a_stopped_program_goes_on_bit_for_bit(at, unbroken, tmp_path, monkeypatch):
     """A signal at step 3 saves the runs; a kill at step 8 does not."""
     original = many_runs.ManyRuns.measure
@@ -120,10 +121,10 @@ def test_a_shared_order_is_that_of_the_first_seed(tmp_path):
     assert shares[0] == shares[1] and first != second
 
 
-def test_what_cannot_train_together_is_refused(tmp_path):
+def test_what_cannot_train_vmapped_is_refused(tmp_path):
     folders = [tmp_path / "1", tmp_path / "2"]
     with pytest.raises(ValueError, match="training.seed alone"):
-        run.train_together([config(1), config(2, steps=5)], folders)
+        run.train_vmapped([config(1), config(2, steps=5)], folders)
     with pytest.raises(ValueError, match="set training.patience to 0"):
-        run.train_together([config(1, patience=1), config(2, patience=1)], folders)
+        run.train_vmapped([config(1, patience=1), config(2, patience=1)], folders)
     assert not any(folder.exists() for folder in folders)

@@ -11,7 +11,6 @@ from typing import Any
 
 from bahdanau_jax.config import Config, OptimizerConfig
 from bahdanau_jax.configurations import configuration
-from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
@@ -20,6 +19,7 @@ from bahdanau_jax.experiments.suites.suite import (
     with_model,
     with_pairs,
 )
+from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Section, Table, number
 
 # Cell -> the settings of its model that differ from the first cell's.

@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 from bahdanau_jax import figures
 from bahdanau_jax.configurations import configuration
-from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.statistics import Summary, summarize
 from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
+from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section, Settings, Table, number, span
 
 TRAINED = (15, 30)  # words of the longest training sentences

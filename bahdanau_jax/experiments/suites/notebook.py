@@ -4,7 +4,6 @@ from types import MappingProxyType
 
 from bahdanau_jax import figures, run
 from bahdanau_jax.configurations import configuration
-from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
 from bahdanau_jax.experiments.suites.suite import (
     Outcome,
@@ -14,6 +13,7 @@ from bahdanau_jax.experiments.suites.suite import (
     with_model,
     with_pairs,
 )
+from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section
 
 LIST = "1 2 3 4 5 6 7"  # the list of the tutorial

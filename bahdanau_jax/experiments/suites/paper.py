@@ -10,9 +10,9 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.evaluation import scores, significance
 from bahdanau_jax.experiments.cell_runs import TRANSLATIONS
-from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
 from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
+from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section, Settings, Table, duration, number, span
 
 LONGEST = (30, 50)  # words of the longest training sentences

@@ -7,7 +7,6 @@ import jax
 
 from bahdanau_jax import data, model, run, training
 from bahdanau_jax.configurations import configuration
-from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
@@ -16,6 +15,7 @@ from bahdanau_jax.experiments.suites.suite import (
     with_model,
     with_pairs,
 )
+from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Section, Table, number
 
 CORPORA = {"reverse": "exact", "primes": "PSA", "quickstart": "BLEU"}  # and the main score of each

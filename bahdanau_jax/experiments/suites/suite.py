@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bahdanau_jax.config import Config
-from bahdanau_jax.experiments import report, sweep
-from bahdanau_jax.experiments.cells import Cells, seed_folder
+from bahdanau_jax.experiments import sweep_report
 from bahdanau_jax.experiments.results import Results
+from bahdanau_jax.experiments.run_sweep import sweep
+from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
 from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
 
@@ -86,7 +87,7 @@ def reproduce(
     count = request.seeds or (min(QUICK_SEEDS, suite.seeds) if request.quick else suite.seeds)
     seeds = range(request.first_seed, request.first_seed + count)
     workdir = Path(workdir)
-    results = sweep.sweep(
+    results = sweep(
         cells,
         workdir,
         seeds,
@@ -99,7 +100,7 @@ def reproduce(
     if any(results.scores.values()):
         parts += suite.sections(Outcome(workdir, cells, results))
     title = f"{suite.title} (quick: it proves nothing)" if request.quick else suite.title
-    return report.write(workdir, results, cells, suite.metrics, title, parts)
+    return sweep_report.write(workdir, results, cells, suite.metrics, title, parts)
 
 
 def shortened(config: Config, steps: int, every: int = 0) -> Config:

@@ -112,7 +112,7 @@ def test_lengths_stay_in_range(split, seed, low, more):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("valid",), "known: train, dev, test"),
+        (("valid",), "known: dev, test, train"),
         (("train", 0, 9, 8), "9 to 8"),
         (("train", 0, 1, 2), "at least 3"),
     ],

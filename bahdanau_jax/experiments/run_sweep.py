@@ -15,8 +15,8 @@ from typing import Any
 from bahdanau_jax import data, run, run_folder, training
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.experiments.cell_runs import CellRuns
-from bahdanau_jax.experiments.cells import Cells
 from bahdanau_jax.experiments.results import Results
+from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json
@@ -30,7 +30,7 @@ def sweep(
     cells: Cells,
     workdir: Path,
     seeds: Sequence[int],
-    together: bool | None = None,
+    vmapped: bool | None = None,
     order: str = SHARED,
     settings: Settings = DEFAULTS,
     tests: Mapping[str, str] = MappingProxyType({}),
@@ -44,7 +44,7 @@ def sweep(
         cells: the configurations by the names of their folders.
         workdir: the folder of the sweep.
         seeds: the values of training.seed.
-        together: whether all seeds of a cell train in one program; None: those of small models do.
+        vmapped: whether all seeds of a cell train in one program; None: those of small models do.
         order: the data order of seeds that train together, a key of `training.DATA_ORDERS`.
         settings: those of the scores.
         tests: addresses of further test pairs by name; their scores are under "tests".
@@ -64,7 +64,7 @@ def sweep(
         for index, (name, config) in enumerate(cells.items(), start=1):
             reporter.note(f"cell {index} of {len(cells)}: {name}")
             runs = CellRuns(workdir, name, config, groups, order, settings, tests, reporter)
-            runs.train(together)
+            runs.train(vmapped)
             results.scores[name] = runs.score()
             results.failed.update(runs.failed)
             write_text(workdir / RESULTS, as_json(results.to_json()))

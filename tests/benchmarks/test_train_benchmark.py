@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks import sizes, train, updates
+from benchmarks import sizes, train_benchmark, updates
 from benchmarks.__main__ import main
 
 SIZE = sizes.SIZES["tiny"][0]
@@ -31,9 +31,9 @@ def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_
     leaves = jax.tree.leaves_with_path(params)
     arrays = {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
     np.savez(tmp_path / "weights.npz", **arrays)
-    peer = train.PEERS["torch"]
+    peer = train_benchmark.PEERS["torch"]
     weights = str(tmp_path / "weights.npz")
-    with train.start(peer, "torch", SIZE, EAGER, torch_python, weights) as torch:
+    with train_benchmark.start(peer, "torch", SIZE, EAGER, torch_python, weights) as torch:
         theirs = [torch.greeting["first_loss"], *torch.ask(do="step", count=3)["losses"]]
         counted = torch.ask(do="count")["flops"]
         assert torch.greeting["parameters"] == sum(x.size for x in jax.tree.leaves(params))
@@ -58,9 +58,9 @@ def test_joeynmt_has_operations_of_its_own():
 
 
 def test_joeynmt_counts_as_many_words(torch_python):
-    peer = train.PEERS["joeynmt"]
+    peer = train_benchmark.PEERS["joeynmt"]
     settings = {"autocast": False, "threads": 1, "keep_memory": False}
-    with train.start(peer, "joeynmt", SIZE, settings, torch_python) as joey:
+    with train_benchmark.start(peer, "joeynmt", SIZE, settings, torch_python) as joey:
         assert joey.greeting["target_words"] == SIZE.B * SIZE.T
         before, after = joey.ask(do="step", count=2)["losses"]
         assert after < before
@@ -69,8 +69,8 @@ def test_joeynmt_counts_as_many_words(torch_python):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(train, "ON_CPU", (64, 2))
-    monkeypatch.setattr(train, "SECONDS", 0.0)
+    monkeypatch.setattr(train_benchmark, "ON_CPU", (64, 2))
+    monkeypatch.setattr(train_benchmark, "SECONDS", 0.0)
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
 
 
 def test_only_beside_rounded_products_may_pytorch_choose_to_round():
-    for name, peer in train.PEERS.items():
+    for name, peer in train_benchmark.PEERS.items():
         alone, beside = (peer.with_dtype(kind).choices for kind in ("float32", "bfloat16"))
         theirs = name in ("torch", "torch-compiled", "joeynmt")
         assert alone.get("autocast") == ((False,) if theirs else None)
@@ -151,7 +151,9 @@ def test_pytorch_rounds_by_autocast(torch_python):
     for autocast in (False, True):
         settings = EAGER | {"autocast": autocast}
         for name in ("torch", "joeynmt"):
-            with train.start(train.PEERS[name], name, SIZE, settings, torch_python) as peer:
+            with train_benchmark.start(
+                train_benchmark.PEERS[name], name, SIZE, settings, torch_python
+            ) as peer:
                 losses.append(peer.greeting["first_loss"])
     for exact, rounded in zip(losses[:2], losses[2:], strict=True):
         assert exact != rounded == pytest.approx(exact, rel=5e-3)
@@ -174,18 +176,18 @@ def test_settings_are_chosen_one_at_a_time(monkeypatch):
         def ask(self, **_):
             return {"seconds": cost[self.key]}
 
-    monkeypatch.setattr(train, "start", Fake)
+    monkeypatch.setattr(train_benchmark, "start", Fake)
     choices = {"threads": (2, 1), "keep_memory": (True, False)}
-    peer = train.Contestant("", lambda name, python: [], choices)
-    found = train.tune(peer, "torch", SIZE, None)
+    peer = train_benchmark.Contestant("", lambda name, python: [], choices)
+    found = train_benchmark.tune(peer, "torch", SIZE, None)
     assert found["settings"] == {"threads": 1, "keep_memory": True}
     assert asked == [(2, True), (1, True), (1, False)]  # each once
     assert {"threads": 1, "keep_memory": False, "seconds": 4.0} in found["tried"]
 
 
 def test_the_share_of_the_limit_is_of_medians():
-    seconds = [train.Round(s, m) for s, m in ((1.0, 4e9), (9.0, 1e9), (2.0, 2e9))]
-    found = train.rates(seconds, SIZE, sizes.flops(SIZE))
+    seconds = [train_benchmark.Round(s, m) for s, m in ((1.0, 4e9), (9.0, 1e9), (2.0, 2e9))]
+    found = train_benchmark.rates(seconds, SIZE, sizes.flops(SIZE))
     assert found["seconds_per_update"] == 2.0 and found["matrix_gflops"] == 2.0
     assert found["target_words_per_second"] == 20.0
     assert found["share_of_matrix_rate"] == round(sizes.flops(SIZE) / 2.0 / 2e9, 3)
@@ -205,9 +207,9 @@ def test_the_share_of_the_limit_is_of_medians():
     ],
 )
 def test_wrong_arguments_are_said_in_a_line(benchmark, monkeypatch, arguments, said):
-    real = train.start  # ours is never started: what is wrong is said before
+    real = train_benchmark.start  # ours is never started: what is wrong is said before
     monkeypatch.setattr(
-        train, "start", lambda *given: Started() if given[1] == "ours" else real(*given)
+        train_benchmark, "start", lambda *given: Started() if given[1] == "ours" else real(*given)
     )
     code, out, err = benchmark("train", *arguments)
     assert (code, out) == (2, "")

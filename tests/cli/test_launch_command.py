@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bahdanau_jax.cli import launch
+from bahdanau_jax.cli import launch_command
 from tests import small
 
 # A process in place of bahdanau: [what each attempt does, by process, separated by commas].
@@ -58,10 +58,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 @pytest.fixture
 def pretend(monkeypatch, capfd, tmp_path):
     """Run the launcher; return (exit code, stdout, stderr, pids of each process's attempts)."""
-    monkeypatch.setattr(launch, "PROGRAM", (sys.executable, "-c", PRETEND))
+    monkeypatch.setattr(launch_command, "PROGRAM", (sys.executable, "-c", PRETEND))
 
     def run(*attempts, processes=2, options=()):
-        code = launch.main(
+        code = launch_command.main(
             ["--processes", str(processes), *options, "--", str(tmp_path), *attempts]
         )
         logs = [(tmp_path / f"log{i}").read_text().split()[::2] for i in range(processes)]
@@ -125,9 +125,9 @@ def test_who_lost_another_is_started_again_and_no_cause(pretend, mine, cause):
 def start(folder: Path, *attempts, options=()) -> subprocess.Popen:
     code = f"""
 import sys
-from bahdanau_jax.cli import launch
-launch.PROGRAM = (sys.executable, "-c", {PRETEND!r})
-sys.exit(launch.main(sys.argv[1:]))
+from bahdanau_jax.cli import launch_command
+launch_command.PROGRAM = (sys.executable, "-c", {PRETEND!r})
+sys.exit(launch_command.main(sys.argv[1:]))
 """
     arguments = ["--processes", "2", *options, "--", str(folder), *attempts]
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=small.ROOT)
@@ -172,8 +172,8 @@ def test_a_killed_launcher_leaves_no_process_behind(tmp_path):
 
 
 def test_processes_are_told_of_each_other_and_of_their_devices():
-    chosen = launch.Launch(processes=3, devices_per_process=2)
-    assert launch.environment(1, 4321, chosen) == {
+    chosen = launch_command.Launch(processes=3, devices_per_process=2)
+    assert launch_command.environment(1, 4321, chosen) == {
         "BAHDANAU_COORDINATOR": "127.0.0.1:4321",
         "BAHDANAU_PROCESSES": "3",
         "BAHDANAU_PROCESS_ID": "1",
@@ -206,7 +206,7 @@ def test_processes_are_told_of_each_other_and_of_their_devices():
 )
 def test_a_wrong_command_line_is_one_line(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        launch.main(arguments)
+        launch_command.main(arguments)
 
 
 @pytest.mark.parametrize(
@@ -220,13 +220,13 @@ def test_a_wrong_command_line_is_one_line(arguments, message):
     ],
 )
 def test_causes_are_told_from_consequences(codes, cause):
-    assert min(codes, key=launch._rank) == cause
+    assert min(codes, key=launch_command._rank) == cause
 
 
 SECOND = """
 import sys
-from bahdanau_jax.cli import launch, main
-launch.PROGRAM = (sys.executable, "-c", {pretend!r})
+from bahdanau_jax.cli import launch_command, main
+launch_command.PROGRAM = (sys.executable, "-c", {pretend!r})
 sys.argv = ["bahdanau", "launch", "--processes", "2", "--", {folder!r}, "worker,worker"]
 sys.exit(main.main())
 """
@@ -258,7 +258,7 @@ def test_a_second_ctrl_c_ends_all_at_once(tmp_path, patience):
 
 def test_the_help_says_what_ctrl_c_does(capsys):
     with pytest.raises(SystemExit):
-        launch.main(["--help"])
+        launch_command.main(["--help"])
     told = " ".join(capsys.readouterr().out.split())
     assert "The first Ctrl-C, or SIGTERM, saves the run and ends the command" in told
     assert "A second Ctrl-C ends all processes at once, without saving." in told

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.experiments.cells import Cells, seed_folder
 from bahdanau_jax.experiments.results import Results, sections, table, usual_metrics
+from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.report import Section, Table, commit, duration, publish
 from bahdanau_jax.resuming import TRAINED_ON

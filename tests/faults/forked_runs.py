@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PRELOADED = ["bahdanau_jax.run", "bahdanau_jax.cli.main", "bahdanau_jax.cli.train"]
+PRELOADED = ["bahdanau_jax.run", "bahdanau_jax.cli.main", "bahdanau_jax.cli.train_command"]
 
 
 def server():

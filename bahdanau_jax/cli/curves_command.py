@@ -31,13 +31,13 @@ class Curves:
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Curves, arguments, "bahdanau curves")
     from bahdanau_jax import figures
-    from bahdanau_jax.report import curves, publish
+    from bahdanau_jax.report import learning_curves, publish
 
-    runs = curves.read([Path(folder) for folder in chosen.runs.split(",") if folder])
-    usual = [score for score in USUAL if score in curves.known(runs)]
+    runs = learning_curves.read([Path(folder) for folder in chosen.runs.split(",") if folder])
+    usual = [score for score in USUAL if score in learning_curves.known(runs)]
     scores = chosen.scores.split(",") if chosen.scores else usual
-    drawn = curves.chosen(runs, scores)
-    print("\n".join(publish.rows(curves.table(runs, scores))))
+    drawn = learning_curves.chosen(runs, scores)
+    print("\n".join(publish.rows(learning_curves.table(runs, scores))))
     if chosen.output is not None:
         figures.save(figures.curves(drawn), chosen.output)
         say(f"written: {chosen.output}")

@@ -21,8 +21,8 @@ from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.trained import Run, load
 from benchmarks import machine, peers
-from benchmarks.memory import memory
 from benchmarks.peers import recipe
+from benchmarks.search_memory import memory
 
 ALPHA = 1.0  # exponent of Wu et al.'s length normalisation, which both programs have
 # The settings of our search, which are those of JoeyNMT, not those of the run.

@@ -20,8 +20,8 @@ class Sweep(experiment.Experiment):
 
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()  # FIELD=VALUE,VALUE; may be repeated
     seeds: int = 10  # seeds of each cell, from --training.seed on
-    together: Literal["auto", "yes", "no"] = "auto"  # all seeds of a cell train in one program
-    order: Literal["shared", "alone"] = "shared"  # of the training data, where seeds train together
+    vmapped: Literal["auto", "yes", "no"] = "auto"  # all seeds of a cell train in one program
+    order: Literal["shared", "own"] = "shared"  # of the training data, where seeds train together
     metrics: str = ""  # scores of the table, separated by commas; default: those of the corpus
 
     EXAMPLES: ClassVar[Sequence[str]] = (
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str]) -> int | None:
         first = chosen.settings.training.seed
         varied = product(chosen.settings, _fields(chosen.vary))
         seeds = range(first, first + chosen.seeds)
-        together = TOGETHER[chosen.together]
-        results = sweep(varied, chosen.workdir, seeds, together, chosen.order, reporter=reporter)
+        vmapped = VMAPPED[chosen.vmapped]
+        results = sweep(varied, chosen.workdir, seeds, vmapped, chosen.order, reporter=reporter)
         names = [name for name in chosen.metrics.split(",") if name]
         text = write_report(chosen.workdir, results, varied, names)
     print(text)
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int | None:
     return 2 if results.failed else None
 
 
-TOGETHER = {"auto": None, "yes": True, "no": False}
+VMAPPED = {"auto": None, "yes": True, "no": False}
 
 
 def _fields(vary: Sequence[str]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.overhead import Event, as_configured, costs, events
+from benchmarks.overhead_benchmark import Event, as_configured, costs, events
 
 SMALL = """
 import dataclasses

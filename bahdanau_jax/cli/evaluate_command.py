@@ -13,7 +13,7 @@ from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
-    from bahdanau_jax.report import test_scores
+    from bahdanau_jax.report import run_scores
     from bahdanau_jax.trained import Run
 
 
@@ -83,13 +83,13 @@ def _evaluated(
     references: Sequence[str],
     theirs: Sequence[str] | None,
     reporter: Reporter,
-) -> tuple["Run", "test_scores.Evaluated"]:
+) -> tuple["Run", "run_scores.Evaluated"]:
     """The run and its scores."""
     reporter.stage("loading the model")
     from bahdanau_jax import trained
-    from bahdanau_jax.report import test_scores
+    from bahdanau_jax.report import run_scores
 
-    settings = test_scores.Settings(
+    settings = run_scores.Settings(
         tokenize=chosen.tokenize,
         resamples=chosen.resamples,
         seed=chosen.seed,
@@ -97,7 +97,7 @@ def _evaluated(
         beam_size=chosen.beam_size,
         max_ratio=chosen.max_ratio,
     )
-    test_scores.check(sources, references, settings)
+    run_scores.check(sources, references, settings)
     if chosen.trust_code:
         import_from_here()
     model, baseline = trained.load(chosen.run, trust_code=chosen.trust_code), None
@@ -107,8 +107,8 @@ def _evaluated(
             stage = reporter.stage("translating with the baseline", len(sources), "lines")
             best = other.translate(sources, advance=stage.advance, **settings.search())
             theirs = [hypothesis.text for hypothesis in best]
-        baseline = test_scores.Baseline(chosen.baseline.resolve().name, theirs)
-    return model, test_scores.evaluate(model, sources, references, settings, baseline, reporter)
+        baseline = run_scores.Baseline(chosen.baseline.resolve().name, theirs)
+    return model, run_scores.evaluate(model, sources, references, settings, baseline, reporter)
 
 
 def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:

@@ -9,7 +9,7 @@ import pytest
 from bahdanau_jax.batch import EOS_SYMBOL
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.trained import load
-from benchmarks import memory
+from benchmarks import search_memory
 from benchmarks.peers import recipe
 from benchmarks.peers.process import last_error
 
@@ -54,6 +54,7 @@ def bench(trained, tmp_path, benchmark):
     return run
 
 
+@pytest.mark.slow
 def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trained):
     code, out, err = bench("--joeynmt", peer())
     assert (code, err) == (0, "")
@@ -168,8 +169,8 @@ def found():
         alignment_size=8,
         readout_size=8,
     )
-    return memory.memory(
-        memory.Case(model, rows=8, length=100, decoding=DecodingConfig(beam_size=6))
+    return search_memory.memory(
+        search_memory.Case(model, rows=8, length=100, decoding=DecodingConfig(beam_size=6))
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bahdanau_jax import run as runs
 from bahdanau_jax import run_folder
-from bahdanau_jax.cli import evaluate
+from bahdanau_jax.cli import evaluate_command
 from bahdanau_jax.cli.main import main
 from tests import small
 
@@ -189,5 +189,5 @@ def test_an_output_that_cannot_be_written_is_said_before_the_model_is_loaded(cal
 
 
 def test_readable():
-    assert evaluate.readable("BLEU", 58.0) == "BLEU 58.0"
-    assert evaluate.readable("PSA", 0.99949) == "PSA 0.999"
+    assert evaluate_command.readable("BLEU", 58.0) == "BLEU 58.0"
+    assert evaluate_command.readable("PSA", 0.99949) == "PSA 0.999"

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from bahdanau_jax.report import curves
+from bahdanau_jax.report import learning_curves
 
 FIRST = [
     {"step": 5, "loss": 4.0, "note": 1},
@@ -28,13 +28,13 @@ def folders(tmp_path):
 
 
 def test_runs_have_the_shortest_names_that_tell_them_apart(folders):
-    runs = curves.read(folders)
+    runs = learning_curves.read(folders)
     assert list(runs) == ["a/run", "b/run", "c"]
     assert runs["a/run"] == FIRST and runs["b/run"] == SECOND  # without the torn line
 
 
 def test_the_table_has_the_newest_value_of_each_score(folders):
-    found = curves.table(curves.read(folders[:2]), ["loss", "dev_loss"])
+    found = learning_curves.table(learning_curves.read(folders[:2]), ["loss", "dev_loss"])
     heads = ("a/run: loss", "b/run: loss", "a/run: dev_loss", "b/run: dev_loss")
     assert found.header == ("updates", *heads)
     assert found.rows == [
@@ -42,7 +42,9 @@ def test_the_table_has_the_newest_value_of_each_score(folders):
         ("12", "2.000", "–", "3.500", "–"),
     ]
     between = {"a": [{"step": 4, "loss": 2.0}, {"step": 9, "loss": 1.0}]}
-    both = curves.table({**between, "b": [{"step": 3}, {"step": 6, "dev_bleu": 1.0}]}, ["loss"])
+    both = learning_curves.table(
+        {**between, "b": [{"step": 3}, {"step": 6, "dev_bleu": 1.0}]}, ["loss"]
+    )
     assert both.rows == [("6", "2.000", "–"), ("9", "1.000", "–")]
 
 

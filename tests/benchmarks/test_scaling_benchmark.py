@@ -6,18 +6,22 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.training import Trainer
-from benchmarks import epoch, scaling, sizes
+from benchmarks import epoch_benchmark, scaling_benchmark, sizes
 from benchmarks.__main__ import main
 
 BASE = sizes.SIZES["tiny"][0]
 
 
 def test_a_line_and_a_plane_are_found_again():
-    found = scaling.line([1, 2, 4], [5.0, 7.0, 11.0])
+    found = scaling_benchmark.line([1, 2, 4], [5.0, 7.0, 11.0])
     assert found == pytest.approx({"at_0": 3.0, "each": 2.0, "r2": 1.0})
-    points = [*scaling.sweep(BASE, "S"), *scaling.sweep(BASE, "T"), *scaling.sweep(BASE, "ST")]
+    points = [
+        *scaling_benchmark.sweep(BASE, "S"),
+        *scaling_benchmark.sweep(BASE, "T"),
+        *scaling_benchmark.sweep(BASE, "ST"),
+    ]
     times = {one: 1 + 2 * one.S + 3 * one.T + 0.5 * one.S * one.T for one in points}
-    plane = scaling.plane(times, BASE, points[-1])
+    plane = scaling_benchmark.plane(times, BASE, points[-1])
     assert [plane[name] for name in ("a", "S", "T", "S*T")] == pytest.approx([1, 2, 3, 0.5])
     S, T = BASE.S, BASE.T
     assert plane["share_at_base"] == pytest.approx(0.5 * S * T / (1 + 2 * S + 3 * T + 0.5 * S * T))
@@ -26,9 +30,9 @@ def test_a_line_and_a_plane_are_found_again():
 
 def test_a_curve_is_no_line():
     x, y = [1, 2, 4, 8], [1.0, 4.0, 16.0, 64.0]
-    assert scaling.line(x, y)["r2"] < 0.97
+    assert scaling_benchmark.line(x, y)["r2"] < 0.97
     parabola = {"at_0": 0.0, "each": 0.0, "squared": 1.0, "r2": 1.0}
-    assert scaling.line(x, y, 2) == pytest.approx(parabola, abs=1e-9)
+    assert scaling_benchmark.line(x, y, 2) == pytest.approx(parabola, abs=1e-9)
 
 
 def test_sweeps_are_measured_fitted_and_drawn(tmp_path, monkeypatch):
@@ -37,9 +41,9 @@ def test_sweeps_are_measured_fitted_and_drawn(tmp_path, monkeypatch):
         made = {one: 1e-3 * (one.B + one.V / 100 + one.S + one.T + one.n**2) for one in points}
         return made, {one: {"temporaries": float(one.B)} for one in points}
 
-    monkeypatch.setattr(scaling, "_measure", measured)
+    monkeypatch.setattr(scaling_benchmark, "_measure", measured)
     assert main(["scaling", "--size", "smal"]) == 2
-    found = scaling.run("tiny", 2, tmp_path)
+    found = scaling_benchmark.run("tiny", 2, tmp_path)
     assert all(line["r2"] == 1 for line in found["lines"].values())
     assert found["memory_lines"]["B"]["each"] == pytest.approx(1)
     assert found["plane"]["S*T"] == pytest.approx(0, abs=1e-9)
@@ -48,7 +52,7 @@ def test_sweeps_are_measured_fitted_and_drawn(tmp_path, monkeypatch):
 
 
 def test_a_size_is_timed_and_its_memory_planned():
-    seconds, memory = scaling._measure([BASE], 2)
+    seconds, memory = scaling_benchmark._measure([BASE], 2)
     assert seconds[BASE] > 0 and memory[BASE]["all"] > 0
 
 
@@ -80,7 +84,7 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monk
             super().__init__(config)
             made.append((type(self.backend).__name__, self.row_multiple))
 
-    monkeypatch.setattr(epoch, "Trainer", Recorded)
+    monkeypatch.setattr(epoch_benchmark, "Trainer", Recorded)
     given = [str(part) for pair in (settings | way).items() for part in pair]
     command = ["epoch", "reverse", "--workdir", str(tmp_path), "--epochs", "2", *given]
     assert main(command) == 0
@@ -98,7 +102,7 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monk
 
 
 def test_a_folder_that_takes_no_picture_is_said_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(scaling, "_measure", lambda *_: pytest.fail("it was measured"))
+    monkeypatch.setattr(scaling_benchmark, "_measure", lambda *_: pytest.fail("it was measured"))
     (tmp_path / "scaling.svg").mkdir()
     with pytest.raises(IsADirectoryError):
-        scaling.run("tiny", 1, tmp_path)
+        scaling_benchmark.run("tiny", 1, tmp_path)

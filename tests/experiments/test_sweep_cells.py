@@ -3,11 +3,11 @@
 import pytest
 
 from bahdanau_jax.config import Config
-from bahdanau_jax.experiments import cells
+from bahdanau_jax.experiments import sweep_cells
 
 
 def test_every_combination_in_order():
-    found = cells.product(
+    found = sweep_cells.product(
         Config(), {"model.order": ["paper", "luong"], "model.gate_bias": ["true", "False"]}
     )
     assert list(found) == [
@@ -21,12 +21,12 @@ def test_every_combination_in_order():
 
 
 def test_values_have_the_type_of_the_field():
-    found = cells.product(
+    found = sweep_cells.product(
         Config(), {"model.hidden-size": ["8"], "optimizer.learning_rate": ["1e-3"]}
     )
     (only,) = found.values()
     assert only.model.hidden_size == 8 and only.optimizer.learning_rate == 1e-3
-    assert cells.product(Config(), {}) == {"all": Config()}
+    assert sweep_cells.product(Config(), {}) == {"all": Config()}
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_values_have_the_type_of_the_field():
 )
 def test_faults_in_one_line(vary, said):
     with pytest.raises(ValueError, match="^[^\n]+$") as fault:
-        cells.product(Config(), vary)
+        sweep_cells.product(Config(), vary)
     assert said in str(fault.value)
 
 
 def test_folders_of_cells_are_different():
     values = ["text:a/b.en,a/b.fr", "text:a_b.en,a_b.fr"]
-    found = cells.product(Config(), {"data.train": values})
+    found = sweep_cells.product(Config(), {"data.train": values})
     assert len(found) == 2 and not any("/" in name or ":" in name for name in found)

@@ -1,6 +1,6 @@
 """Measure whether alpha predicts what happens when a source word is masked; JSON on stdout.
 
-python docs/results/masking.py RUN_FOLDER [SENTENCES] > docs/results/masking.json
+python docs/results/masking_study.py RUN_FOLDER [SENTENCES] > docs/results/masking.json
 """
 
 import itertools
