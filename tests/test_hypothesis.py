@@ -4,6 +4,7 @@ import json
 import tracemalloc
 
 import numpy as np
+import pytest
 
 from bahdanau_jax.hypothesis import EMPTY, Hypothesis, write_lines
 

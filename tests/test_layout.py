@@ -261,8 +261,8 @@ VIOLATIONS = {
         "benchmarks/peers/loop.py: bahdanau_jax/training/loop.py has this name too",
     ),
     "a vague folder": (
-        {"bahdanau_jax/model/common/gru.py": "x = 1\n"},
-        "bahdanau_jax/model/common/gru.py: common says nothing of its job",
+        {"bahdanau_jax/model/common/lstm.py": "x = 1\n"},
+        "bahdanau_jax/model/common/lstm.py: common says nothing of its job",
     ),
 }
 
