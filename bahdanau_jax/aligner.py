@@ -14,6 +14,7 @@ from bahdanau_jax import alignment, model
 from bahdanau_jax.data import LEVELS, Codec, Segmented, overlaps, unit_spans
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
+from bahdanau_jax.pairing import check_equal_counts
 
 LONGEST = 500  # units of each side; the attention weights are a matrix of both
 
@@ -107,10 +108,7 @@ def align(
     Pairs with a blank side, or with a side above LONGEST units, are not scored. Raises ValueError
     for unequal numbers of lines and for attention weights that are not finite.
     """
-    if len(sources) != len(targets):
-        raise ValueError(
-            f"{len(sources)} sources but {len(targets)} targets; there should be as many of each"
-        )
+    check_equal_counts("sources", sources, "targets", targets)
     x, y = (
         [_Side.of(codec, words) for words in segmented]
         for codec, segmented in zip(codecs, segment(codecs, sources, targets, level), strict=True)

@@ -20,6 +20,7 @@ BASE = {
     "compiler_faults",
     "names",
     "atomic",
+    "pairing",
     "parsing",
     "reporting",
     "compression",

@@ -20,6 +20,7 @@ from bahdanau_jax.decoding.search_shapes import grouped, height
 from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import LINK_WEIGHTS, Params, check_link_weights, interventions
+from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.reporting import ignore
 
 PROGRAMS = {name: jax.jit(kind.compute, static_argnums=0) for name, kind in LINK_WEIGHTS.items()}
@@ -45,10 +46,7 @@ def score(
     each pair. Raises ValueError for unequal numbers of sources and targets, for weights that the
     model does not have, and for an intervention beside other weights than attention.
     """
-    if len(sources) != len(targets):
-        raise ValueError(
-            f"{len(sources)} sources but {len(targets)} targets; there should be as many of each"
-        )
+    check_equal_counts("sources", sources, "targets", targets)
     x = [codecs[0].encode(line) for line in sources]
     y = [target_ids(codecs[1], target) for target in targets]
     models, ranking = members(config, params, decoding.compute_dtype), Ranking.of(decoding)

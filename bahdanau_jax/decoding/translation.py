@@ -24,6 +24,7 @@ from bahdanau_jax.decoding.search_program import METHODS, Configs, Inputs, Weigh
 from bahdanau_jax.decoding.search_shapes import grouped, height, padded
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import Params, interventions
+from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.reporting import ignore
 
 # Values of `decoding.compute_dtype` -> the model's configuration with this compute dtype.
@@ -82,10 +83,8 @@ def translate(
             f"{n_best} translations of each line cannot come from a beam of {width}: "
             f"set the beam size to at least {n_best}"
         )
-    if prefixes is not None and len(prefixes) != len(lines):
-        raise ValueError(
-            f"{len(lines)} lines but {len(prefixes)} prefixes; there should be as many of each"
-        )
+    if prefixes is not None:
+        check_equal_counts("lines", lines, "prefixes", prefixes)
     numbers = range(len(lines)) if numbers is None else numbers
     begins = [Prefix.of(codecs[1], text) for text in prefixes or [""] * len(lines)]
     pieces_of_lines = [

@@ -15,6 +15,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from bahdanau_jax.names import choose
+from bahdanau_jax.pairing import check_equal_counts
 
 TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # sacreBLEU's, without those that it downloads
 
@@ -98,10 +99,7 @@ def chrf_formula(sums: Float[np.ndarray, "*X D"]) -> Float[np.ndarray, "*X"]:
 
 def check_counts(name: str, items: Sequence, other_name: str, others: Sequence) -> None:
     """Raise ValueError for no items or unequal counts."""
-    if len(items) != len(others):
-        raise ValueError(
-            f"{len(items)} {name} but {len(others)} {other_name}: there should be as many of each"
-        )
+    check_equal_counts(name, items, other_name, others)
     if not len(items):
         raise ValueError(f"no {name} to score: there should be at least one")
 

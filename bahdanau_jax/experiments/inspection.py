@@ -16,6 +16,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.decoding import target_ids
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params, encode, force_states, intervene, interventions, loss
+from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.trained import Run
 
 
@@ -26,10 +27,7 @@ def as_batch(run: Run, sources: Sequence[str], targets: Sequence[str | Hypothesi
 
     >>> batch = as_batch(run, lines, run.translate(lines))
     """
-    if len(sources) != len(targets):
-        raise ValueError(
-            f"{len(sources)} sources but {len(targets)} targets; there should be as many of each"
-        )
+    check_equal_counts("sources", sources, "targets", targets)
     x = [run.codecs[0].encode(line) for line in sources]
     y = [target_ids(run.codecs[1], target) for target in targets]
     sides = [pad(side, max(map(len, side), default=0)) for side in (x, y)]

@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
+from bahdanau_jax.pairing import check_equal_counts
+
 CONFIDENCE = 0.95
 EXACT = 12  # with at most this many seeds, a test uses all 2^R combinations of signs
 DRAWS = 1 << 14  # combinations of signs that are drawn where there are more seeds
@@ -63,8 +65,7 @@ def compare(first: Sequence[float], second: Sequence[float]) -> Paired:
     >>> compare([3.0, 4.0, 5.0], [1.0, 2.0, 2.0])[0::3]
     (2.3333333333333335, 0.25)
     """
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} scores but {len(second)}: there should be as many of each")
+    check_equal_counts("scores", first, "others", second)
     differences = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     summary = summarize(differences.tolist())
     return Paired(summary.mean, summary.low, summary.high, _p_value(differences), len(differences))

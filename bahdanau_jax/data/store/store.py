@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int, UInt64
 from numpy.lib import format as npy
 
 from bahdanau_jax.atomic import replaced_folder
-from bahdanau_jax.batch import EOS, UNK
+from bahdanau_jax.batch import UNK
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.store import file_digests
 from bahdanau_jax.data.store.chunks import Encoded
@@ -24,7 +24,7 @@ from bahdanau_jax.data.tokens.codec import SIDES, Codec
 from bahdanau_jax.parsing import parse_json
 
 PARTS = ("ids", "offsets")
-FORMAT = 3  # raise it when the files of a store change their meaning
+FORMAT = 1  # raise it when the files of a store change their meaning
 # Settings that do not change the stored ids. Corpora are identified by their addresses without
 # weights, and their files by name, size and time without the folder.
 IRRELEVANT = (
@@ -280,7 +280,6 @@ def key(config: DataConfig, codecs: tuple[Codec, Codec], corpora: list[list]) ->
     settings = {k: v for k, v in dataclasses.asdict(config).items() if k not in IRRELEVANT}
     record = {
         "format": FORMAT,
-        "eos": EOS,
         "chunk": text_chunks.SIZE,
         "settings": settings,
         "corpora": corpora,
