@@ -192,7 +192,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "sweep.vmapped": {
             "auto": "those of models with at most 2 million parameters",
-            "yes": "always: vmapped, in a group for each core or accelerator",
+            "yes": "always: vmapped, in groups that run in parallel",
             "no": "never: each seed trains in turn, on all devices",
         },
         "sweep.order": {
