@@ -6,19 +6,19 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 
-# Two processes, each test file in one of them: compiling, of which tests do most, fills no two cores.
-# In the order of their names, the last files are short ones, and neither process waits long.
+# Two processes run the test files. Tests mostly compile, and one compilation keeps less than two
+# cores busy. In the order of their names, the last files are short, so neither process waits long.
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test test-slow test-all accelerator faults lint format clean
 
 help:
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
-	@echo "make test    run the tests, but for the slow ones"
+	@echo "make test    run the tests, without the slow ones"
 	@echo "make test-slow  run those that take more than ten seconds: benchmarks, killed runs"
 	@echo "make test-all  run all tests, also those that take minutes: several processes"
-	@echo "make accelerator  compare what the GPU or TPU of this machine computes with its CPU"
-	@echo "make faults  kill, damage and fill up training runs, and compare what they end with"
+	@echo "make accelerator  compare the results of the GPU or TPU of this machine with its CPU's"
+	@echo "make faults  kill training runs, damage their files, fill their disks, and compare the final results"
 	@echo "make lint    run ruff and pyright"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make clean   remove the virtual environment"

@@ -39,7 +39,7 @@ class Aligned:
     ) -> alignment.Links:
         """Link each target word by its largest weight, or all words by weights >= `threshold`.
 
-        `weights` is read by `Weights.of`; `eos` is a key of `linking.EOS_LOOKS`. `prior` multiplies
+        `weights` is read by `Weights.of`; `eos` is a key of `linking.EOS_RULES`. `prior` multiplies
         the weights between words. Raises ValueError for weights that the pair was aligned without.
         """
         plain = self.weights(weights)

@@ -25,7 +25,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
         "0.10.2": Fault(
             what=(
                 "jaxlib 0.10.2 compiles wrong results on a CPU, without a warning, for a batched "
-                "matrix-vector product followed by a sum, from 32,769 rows on"
+                "matrix-vector product followed by a sum, from 32,769 rows on (float64: 16,385)"
             ),
             source="https://github.com/jax-ml/jax/issues/39103",
             option="xla_cpu_experimental_ynn_fusion_type",

@@ -8,4 +8,4 @@ from types import MappingProxyType
 from typing import Any
 
 OPENERS: Mapping[str, Callable[..., Any]] = MappingProxyType({".gz": gzip.open, ".xz": lzma.open})
-DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+UNPACKING_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)

@@ -156,7 +156,7 @@ class DecodingConfig:
     max_ratio: float = 3.0  # maximum of steps for each source token, with EOS
     ban_unk: bool = False  # never write UNK (the paper's "No UNK")
     temperature: float = 1.0  # temperature of sampling; below 1 likely words become likelier
-    top_k: int = 0  # sample only from so many likeliest words; 0: from all
+    top_k: int = 0  # sample only from this number of likeliest words; 0: from all
     top_p: float = 1.0  # sample only from the fewest words with this probability in sum; 1: all
     seed: int = 1  # the seed of sampling
     compute_dtype: str = "model"  # precision of matrix products in search

@@ -119,7 +119,7 @@ def _read_safetensors(path: Path, words: Any, trust_code: bool) -> Imported:
             metadata = file.metadata() or {}
             flat = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except safetensors.SafetensorError as error:
-        raise ValueError(f"{path} is no safetensors file, or is damaged: {error}") from error
+        raise ValueError(f"{path} is not a safetensors file, or it is damaged: {error}") from error
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} was not exported by bahdanau: it has no configuration in it")
     try:
@@ -165,7 +165,7 @@ def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: boo
             arrays = dict(file)
         params, sizes = model.groundhog.parameters(arrays), model.groundhog.config(arrays)
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is no file of GroundHog's weights: {error}") from error
+        raise ValueError(f"{path} is not a file of GroundHog's weights: {error}") from error
     rows = sizes.source_vocabulary, sizes.target_vocabulary
     settings = dataclasses.replace(
         Config().data, source_vocabulary_size=rows[0], target_vocabulary_size=rows[1]

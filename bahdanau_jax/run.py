@@ -115,20 +115,20 @@ def train_vmapped(
     order: str = training.OWN,
     reporter: Reporter = PLAIN,
 ) -> dict[int, Exception]:
-    """Train runs that differ in their seeds alone by one program, or resume them.
+    """Train runs that differ in their seeds alone by vmapped updates, or resume them.
 
     Each folder becomes an ordinary run folder. `order` is a key of `training.DATA_ORDERS`. Returns
     the errors of the runs that diverged, by their index. Raises as `train` does, and ValueError
     for configurations that differ in another setting, or that stop early (training.patience).
     """
-    first = configs[0]
+    began, first = time.perf_counter(), configs[0]
     for config in configs:
         check(config)
         seed = dataclasses.replace(config.training, seed=first.training.seed)
         if dataclasses.replace(config, training=seed) != first:
-            raise ValueError("runs that train together may differ in training.seed alone")
+            raise ValueError("runs that train vmapped may differ in training.seed alone")
     if first.training.patience:
-        raise ValueError("runs that train together cannot stop early: set training.patience to 0")
+        raise ValueError("runs that train vmapped cannot stop early: set training.patience to 0")
     workdirs = [Path(workdir) for workdir in workdirs]
     with contextlib.ExitStack() as stack:
         for workdir in workdirs:
@@ -144,6 +144,7 @@ def train_vmapped(
             workdirs,
             [dev_scores.evaluator(begun[0][0], prepared)] if prepared.dev else [],
             order,
+            began,
             reporter,
         )
     if outcome is training.Outcome.INTERRUPTED:

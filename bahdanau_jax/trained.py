@@ -17,6 +17,7 @@ from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
+from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, require
 from bahdanau_jax.variants import check, refuse_code
@@ -206,10 +207,8 @@ class Run:
             settings["beam_size"] = beam_size
         if isinstance(lines, str):
             raise TypeError(f"expected a list of lines, but got the text {lines[:40]!r}")
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise ValueError(
-                f"{len(lines)} lines but {len(prefixes)} prefixes: give one prefix for each line"
-            )
+        if prefixes is not None:
+            check_equal_counts("lines", lines, "prefixes", prefixes)
         full = [row for row, line in enumerate(lines) if line.strip()]
         advance(len(lines) - len(full))
         answers = iter(

@@ -43,11 +43,7 @@ def architecture(size: Size, **changes: Any) -> ModelConfig:
 
 def ours(config: ModelConfig, params: Any) -> Program:
     """Our update, that of `run.train`, by `jit` over all devices."""
-    return of(Trainer(Config(model=config)), params)
-
-
-def of(trainer: Trainer, params: Any) -> Program:
-    """The update of a trainer, with a state of these parameters."""
+    trainer = Trainer(Config(model=config))
     state = trainer.backend.place(trainer.begin(params))
     return Program(state, trainer.update, lambda sums: sums.loss)
 

@@ -2,9 +2,9 @@
 
 python docs/structure.py docs/structure.svg before=OTHER_CHECKOUT now=.
 
-A row imports the columns that have a number in it: so many imports. Where every number is left of
-the diagonal, no folder imports a later one. Files at the top of the package that nothing but
-the base imports are one row, "base"; the others, which compose the stages, are "composition".
+A number counts the imports from the folder of its row to that of its column. Where every number is
+left of the diagonal, no folder imports a later one. Files at the top of the package that nothing
+but the base imports are one row, "base"; the others, which compose the stages, are "composition".
 """
 
 import ast

@@ -15,7 +15,7 @@ Links = frozenset[Link]
 
 # The rule for a target word whose largest weight is on the source's EOS, as a full stop's often is:
 # "next" links it by its largest other weight, "none" gives no link. -> the end of the columns.
-EOS_LOOKS: Mapping[str, int | None] = MappingProxyType({"next": -1, "none": None})
+EOS_RULES: Mapping[str, int | None] = MappingProxyType({"next": -1, "none": None})
 
 
 def share(alpha: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T S"]:
@@ -41,14 +41,14 @@ WEIGHTS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = MappingProxyType({"s
 def links(alpha: Float[np.ndarray, "T S"], *, eos: str = "next") -> Links:
     """Link each target word to the source word of its largest weight, the first of equals.
 
-    `eos` is a key of EOS_LOOKS. The last row, EOS, is dropped. A largest weight of 0 gives no link.
+    `eos` is a key of EOS_RULES. The last row, EOS, is dropped. A largest weight of 0 gives no link.
     Raises ValueError where alpha is not a finite matrix.
 
     >>> sorted(links(np.array([[0.1, 0.8, 0.1], [0.7, 0.2, 0.1], [0.0, 0.1, 0.9]])))
     [(0, 1), (1, 0)]
     """
     alpha = matrix(alpha)
-    words = alpha[:-1, : EOS_LOOKS[eos]]
+    words = alpha[:-1, : EOS_RULES[eos]]
     if not words.size:
         return frozenset()
     chosen = words.argmax(axis=1)

@@ -13,7 +13,7 @@ from typing import Self
 
 from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.names import choose
-from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.parsing import finite, parse_json
 from bahdanau_jax.run_folder import METRICS, is_locked
 
 log = logging.getLogger(__name__)
@@ -106,10 +106,6 @@ class Candidate:
     def __str__(self) -> str:
         score = finite(self.score)
         return f"step {self.step}" + ("" if score is None else f" (dev score {score:.4g})")
-
-
-def finite(score: float | None) -> float | None:
-    return score if score is not None and math.isfinite(score) else None
 
 
 @dataclass(frozen=True)

@@ -191,12 +191,12 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "grow-diag-final-and": "also links of two words that have none",
         },
         "sweep.vmapped": {
-            "auto": "those of models with at most 2 million parameters",
+            "auto": "models with at most 2 million parameters, without training.patience",
             "yes": "always: vmapped, in groups that run in parallel",
             "no": "never: each seed trains in turn, on all devices",
         },
         "sweep.order": {
-            "own": "each seed has the batches of a run of its own, padded to the largest",
+            "own": "each seed gets the batches of an ordinary run, padded to the largest",
             "shared": "all seeds have the batches of the first seed, which is faster",
         },
         "reproduce.compute_dtype": COMPUTE_DTYPES,

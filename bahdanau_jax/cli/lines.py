@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.cli import leaving
-from bahdanau_jax.compression import DAMAGE, OPENERS
+from bahdanau_jax.compression import OPENERS, UNPACKING_ERRORS
 from bahdanau_jax.reporting import ignore
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def to_terminal() -> bool:
 def _damage_as_value_error(name: str) -> Iterator[None]:
     try:
         yield
-    except DAMAGE as error:
+    except UNPACKING_ERRORS as error:
         raise ValueError(f"{name}: cannot be unpacked: {error}") from error
 
 

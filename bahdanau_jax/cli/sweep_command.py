@@ -20,8 +20,8 @@ class Sweep(experiment.Experiment):
 
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()  # FIELD=VALUE,VALUE; may be repeated
     seeds: int = 10  # seeds of each cell, from --training.seed on
-    vmapped: Literal["auto", "yes", "no"] = "auto"  # all seeds of a cell train in one program
-    order: Literal["shared", "own"] = "shared"  # of the training data, where seeds train together
+    vmapped: Literal["auto", "yes", "no"] = "auto"  # train the seeds of a cell by vmapped updates
+    order: Literal["shared", "own"] = "shared"  # the batches of seeds that train vmapped
     metrics: str = ""  # scores of the table, separated by commas; default: those of the corpus
 
     EXAMPLES: ClassVar[Sequence[str]] = (

@@ -1,7 +1,7 @@
 """Devices and processes: which of them compute an update, and where its arrays are stored."""
 
 from bahdanau_jax.distributed.backends import BACKENDS, SHARDINGS, Backend, Jit
-from bahdanau_jax.distributed.placement import gathered, memory, mesh, owned
+from bahdanau_jax.distributed.placement import gathered, memory_line, mesh, owned
 from bahdanau_jax.distributed.processes import (
     Lost,
     barrier,
@@ -34,7 +34,7 @@ __all__ = [
     "is_lost",
     "is_main_process",
     "main_process_first",
-    "memory",
+    "memory_line",
     "mesh",
     "owned",
     "preempted",

@@ -40,7 +40,7 @@ SHARDINGS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     }
 )
 
-# Platform -> the number of elements of a parameter that `training.blockwise` updates at a time.
+# Platform -> the number of elements of a parameter that training/blockwise.py updates at a time.
 BLOCKS: Mapping[str, int] = MappingProxyType({"cpu": 2**26})
 
 # Platform -> options of its compiler. The default scheduler of a CPU runs operations concurrently:

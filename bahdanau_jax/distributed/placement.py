@@ -129,7 +129,7 @@ def gathered(tree: Tree) -> Tree:
     return jax.tree.map(whole, tree)
 
 
-def held(tree: Any) -> tuple[int, int]:
+def bytes_of(tree: Any) -> tuple[int, int]:
     """(bytes of a tree on each device, its bytes if nothing were split)."""
 
     def size(leaf, shape) -> int:
@@ -140,8 +140,8 @@ def held(tree: Any) -> tuple[int, int]:
     return sum(shards), sum(size(leaf, leaf.shape) for leaf in leaves)
 
 
-def memory(state: Any, devices: Mesh) -> str:
+def memory_line(state: Any, devices: Mesh) -> str:
     """One line for people: the memory of a state on each device."""
-    shards, whole = (size / 1e6 for size in held(state))
+    shards, whole = (size / 1e6 for size in bytes_of(state))
     text = f"{devices.size} devices, each with {shards:,.1f} MB of parameters and optimiser state"
     return f"{text}; {whole - shards:,.1f} MB saved by training.shard" if shards < whole else text

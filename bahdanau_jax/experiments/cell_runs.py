@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 SCORES = "sweep_scores.json"  # in a run folder
 TRANSLATIONS = "translations.txt"  # of the test pairs, in a run folder
 DATA = "data"  # the folder of prepared data in that of a sweep
-TOGETHER = 2_000_000  # parameters of a model, up to which its seeds train in one program
+MOST_VMAPPED = 2_000_000  # the most parameters of a model whose seeds train vmapped by default
 # Errors of one run, after which the other runs continue.
 FAILURES = (ValueError, OSError, MemoryError, FloatingPointError)
 
@@ -34,7 +34,7 @@ FAILURES = (ValueError, OSError, MemoryError, FloatingPointError)
 class CellRuns:
     """The runs of one cell, each in an ordinary run folder: WORKDIR/CELL/seed-N.
 
-    Where seeds train together, each of `groups` trains in one program. An interrupted group resumes
+    Where seeds train vmapped, each of `groups` trains by itself. An interrupted group resumes
     as the same group, so that its results stay the same. `failed` has the error of each run that
     failed, by "CELL/seed-N".
     """
@@ -106,7 +106,7 @@ class CellRuns:
     def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
         sizes = {f"{side}_vocabulary": size for side, size in vocabulary.items()}
         shapes = model.shapes(dataclasses.replace(self.config.model, **sizes))
-        return model.count(shapes) <= TOGETHER and not self.config.training.patience
+        return model.count(shapes) <= MOST_VMAPPED and not self.config.training.patience
 
     def _share_data(self, seeds: Sequence[int]) -> Mapping[str, int]:
         """Prepare the data once for all cells that use it, and link its files into new run folders.

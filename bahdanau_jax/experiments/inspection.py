@@ -15,7 +15,7 @@ from bahdanau_jax.batch import UNK, Batch, pad
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.decoding import target_ids
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.model import Params, encode, force_states, intervene, interventions, loss
+from bahdanau_jax.model import Params, encode, intervene, interventions, loss, teacher_forced_states
 from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.trained import Run
 
@@ -64,7 +64,7 @@ def hidden_states(
     >>> hidden_states(run.config.model, run.params, as_batch(run, lines, best)).contexts.shape
     """
     memory = intervene(encode(config, params, batch.source, batch.source_mask), intervention)
-    forced = force_states(config, params, memory, batch.target)
+    forced = teacher_forced_states(config, params, memory, batch.target)
     s, c, alpha = (jnp.swapaxes(x, 0, 1) for x in (forced.state.s, forced.state.c, forced.alpha))
     return HiddenStates(memory.annotations, memory.initial, s, c, alpha)
 

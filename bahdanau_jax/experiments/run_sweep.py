@@ -44,8 +44,9 @@ def sweep(
         cells: the configurations by the names of their folders.
         workdir: the folder of the sweep.
         seeds: the values of training.seed.
-        vmapped: whether all seeds of a cell train in one program; None: those of small models do.
-        order: the data order of seeds that train together, a key of `training.DATA_ORDERS`.
+        vmapped: whether the seeds of a cell train vmapped; None: those of small models do, without
+            `training.patience`.
+        order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`.
         settings: those of the scores.
         tests: addresses of further test pairs by name; their scores are under "tests".
         reporter: shows the stages and the progress.

@@ -8,7 +8,7 @@ from bahdanau_jax import compiler_faults
 from bahdanau_jax.model import attention, attribution, groundhog, interventions, loss
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
-from bahdanau_jax.model.decoder import ORDERS, fold, force_states, predictor, start
+from bahdanau_jax.model.decoder import ORDERS, fold, predictor, start, teacher_forced_states
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.initialization import count, init, shapes
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
@@ -57,7 +57,7 @@ __all__ = [
     "draw",
     "encode",
     "fold",
-    "force_states",
+    "teacher_forced_states",
     "groundhog",
     "init",
     "intervene",

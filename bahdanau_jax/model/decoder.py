@@ -38,26 +38,26 @@ class State(NamedTuple):
 
 
 Update = Callable[[Array, Array], Array]  # (s, c) -> the next s
-Look = Callable[[Array], Attended]  # s -> its context and attention weights
+ContextOf = Callable[[Array], Attended]  # s -> its context and attention weights
 
 
-def _paper(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
-    """Attend, update, generate (Eq. 4 of the main text)."""
-    c, alpha = look(state.s)
+def _paper(update: Update, context_of: ContextOf, state: State, start: Array) -> tuple[State, Array]:
+    """ContextOf, update, generate (Eq. 4 of the main text)."""
+    c, alpha = context_of(state.s)
     return State(update(state.s, c), c), alpha
 
 
-def _luong(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
-    """Update, attend, generate (arXiv 1508.04025)."""
+def _luong(update: Update, context_of: ContextOf, state: State, start: Array) -> tuple[State, Array]:
+    """Update, context_of, generate (arXiv 1508.04025)."""
     s = update(state.s, state.c)
-    c, alpha = look(s)
+    c, alpha = context_of(s)
     return State(s, c), alpha
 
 
-def _groundhog(update: Update, look: Look, state: State, start: Array) -> tuple[State, Array]:
-    """Attend, generate, update. The update belongs to the previous word, so START has none."""
+def _groundhog(update: Update, context_of: ContextOf, state: State, start: Array) -> tuple[State, Array]:
+    """ContextOf, generate, update. The update belongs to the previous word, so START has none."""
     s = jnp.where(start, state.s, update(state.s, state.c))
-    c, alpha = look(s)
+    c, alpha = context_of(s)
     return State(s, c), alpha
 
 
@@ -110,14 +110,14 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
         x, start = inputs
         params, of_cell, keys, mask, intervention = rest
 
-        def look(s):
+        def context_of(s):
             query = dot("W_a", s) if maps_state else s
             return attend(score, dot, params, query, keys, mask, state.i, intervention)
 
         def update(s, c):
             return cell.step(dot, s, x + dot("C", c), of_cell)
 
-        after, alpha = order(update, look, state, start)
+        after, alpha = order(update, context_of, state, start)
         return after._replace(i=jax.tree.map(lambda i: i + 1, state.i)), alpha
 
     return step
@@ -165,7 +165,7 @@ def start(memory: Memory | Folded) -> State:
     return State(memory.initial, jnp.zeros((batch, size), memory.annotations.dtype), memory.i)
 
 
-class Forced(NamedTuple):
+class TeacherForcedStates(NamedTuple):
     """The decoder under teacher forcing, before its readout."""
 
     state: State  # [T B ...] the states that each step reads out
@@ -173,13 +173,13 @@ class Forced(NamedTuple):
     alpha: Float[Array, "T B S"]
 
 
-def force_states(
+def teacher_forced_states(
     config: ModelConfig,
     params: Params,
     memory: Memory,
     target: Int[Array, "B T"],
     keys: Array | None = None,
-) -> Forced:
+) -> TeacherForcedStates:
     """Run the decoder over the target; `keys`, one for each row, switch dropout on."""
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
     y = _previous(config, params, before)
@@ -196,11 +196,11 @@ def force_states(
         config.gradients,
         config.compute_dtype,
     )
-    return Forced(states, y, alpha)
+    return TeacherForcedStates(states, y, alpha)
 
 
 def read_out(
-    config: ModelConfig, params: Params, forced: Forced, keys: Array | None = None
+    config: ModelConfig, params: Params, forced: TeacherForcedStates, keys: Array | None = None
 ) -> Float[Array, "T B M"]:
     """Return the inputs of the output softmax at every step.
 
@@ -219,7 +219,7 @@ def teacher_force(
     keys: Array | None = None,
 ) -> tuple[Float[Array, "T B M"], Float[Array, "T B S"]]:
     """Return the inputs of the output softmax under teacher forcing, and α, of every step."""
-    forced = force_states(config, params, memory, target, keys)
+    forced = teacher_forced_states(config, params, memory, target, keys)
     return read_out(config, params, forced, keys), forced.alpha
 
 

@@ -120,7 +120,7 @@ def select(
 
 
 def check(intervention: Any, sentences: int) -> None:
-    """Raise ValueError for what is no intervention, or one of another number of sentences."""
+    """Raise ValueError unless this is an intervention of this number of sentences, or None."""
     if intervention is not None and not isinstance(intervention, Partial):
         raise ValueError(
             f"an intervention is a jax.tree_util.Partial, but this is a "

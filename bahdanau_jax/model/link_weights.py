@@ -17,7 +17,7 @@ from bahdanau_jax.batch import START, Batch
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.attention import masked_softmax
 from bahdanau_jax.model.attribution import integrated_gradients
-from bahdanau_jax.model.decoder import ORDERS, State, force_states, predictor, start
+from bahdanau_jax.model.decoder import ORDERS, State, predictor, start, teacher_forced_states
 from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.interventions import force
 from bahdanau_jax.model.memory import Memory, intervene
@@ -34,7 +34,7 @@ def log_p_of_each(
     It computes S decoder steps with their readouts for each target word. [B, V] is in memory for
     one of them at a time.
     """
-    states, first = force_states(config, params, memory, target).state, start(memory)
+    states, first = teacher_forced_states(config, params, memory, target).state, start(memory)
     s = jnp.concatenate([first.s[None], states.s[:-1]])
     c = jnp.concatenate([first.c[None], states.c[:-1]])
     words = jnp.asarray(target).T
@@ -42,12 +42,12 @@ def log_p_of_each(
 
     def of_position(j):
         position = jnp.full((memory.mask.shape[0], 1), j)
-        looking = intervene(memory, force(position))  # every step below counts as step 0
-        predict = predictor(config, params, looking)
+        fixed = intervene(memory, force(position))  # every step below counts as step 0
+        predict = predictor(config, params, fixed)
 
         def of_step(inputs):
             before, s, c, word = inputs
-            next_word = predict(before, State(s, c, start(looking).i))[0]
+            next_word = predict(before, State(s, c, start(fixed).i))[0]
             return jnp.take_along_axis(next_word.log_p, word[:, None], axis=-1)[:, 0]
 
         return lax.map(of_step, (before, s, c, words))

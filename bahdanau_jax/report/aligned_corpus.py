@@ -112,7 +112,7 @@ class LinkSettings(NamedTuple):
 
     weights: str = "attention"  # read by aligner.Weights.of
     threshold: float | None = None  # the least weight of a link; None: link the largest weight
-    eos: str = "next"  # a key of alignment.EOS_LOOKS
+    eos: str = "next"  # a key of `EOS_RULES` in alignment/linking.py
 
 
 ATTENTION = LinkSettings()

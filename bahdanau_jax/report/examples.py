@@ -85,8 +85,8 @@ def most_reordered(hypotheses: Sequence[Hypothesis]) -> Hypothesis | None:
     def steps_back(h: Hypothesis) -> float:
         if not h.finished or not 8 <= len(h.tokens) <= 20:
             return -1.0
-        looks, sharp = h.alpha[:-1].argmax(1), h.alpha[:-1].max(1).mean()
-        return float(np.maximum(looks[:-1] - looks[1:], 0).sum() * sharp)
+        positions, sharp = h.alpha[:-1].argmax(1), h.alpha[:-1].max(1).mean()
+        return float(np.maximum(positions[:-1] - positions[1:], 0).sum() * sharp)
 
     readable = [h for h in hypotheses if h.tokens and max(h.alpha.shape) <= 60]
     return max(readable, key=steps_back, default=None)

@@ -28,8 +28,8 @@ def read(folders: Iterable[Path]) -> Runs:
 
 def _name(path: Path, others: Collection[Path]) -> str:
     ends = ("/".join(path.parts[-n:]) for n in range(1, len(path.parts)))
-    alone = (end for end in ends if not any(f"{other}".endswith(f"/{end}") for other in others))
-    return next(alone, str(path))
+    unique = (end for end in ends if not any(f"{other}".endswith(f"/{end}") for other in others))
+    return next(unique, str(path))
 
 
 def known(runs: Runs) -> Mapping[str, None]:

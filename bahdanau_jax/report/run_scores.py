@@ -18,6 +18,7 @@ from bahdanau_jax.evaluation import (
     significance,
 )
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.report import token_predictions
 from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.trained import Run
@@ -30,7 +31,7 @@ LARGEST_EXPONENT = math.log(sys.float_info.max)
 class Settings:
     """The settings of an evaluation, which are written to scores.json too."""
 
-    tokenize: str = "13a"  # sacreBLEU's tokeniser for BLEU: a name of evaluation.TOKENIZERS
+    tokenize: str = "13a"  # sacreBLEU's tokeniser for BLEU: a key of `tally.TOKENIZERS`
     resamples: int = significance.RESAMPLES  # of the bootstrap
     shuffles: int = significance.SHUFFLES  # of approximate randomisation
     seed: int = significance.SEED
@@ -141,8 +142,7 @@ def check(
     """Check the arguments of `evaluate` before its long search. Raises ValueError as it does."""
     sides = {"references": references} | ({"baseline": baseline.texts} if baseline else {})
     for name, lines in sides.items():
-        if len(lines) != len(sources):
-            raise ValueError(f"{len(sources)} sources but {len(lines)} lines of the {name}")
+        check_equal_counts("sources", sources, f"lines of the {name}", lines)
     # These functions raise errors for wrong names and numbers.
     tally = scores.tallies(references[:1], references[:1], str, settings.tokenize)["BLEU"]
     by_length([1], tally, settings.length_bins, settings.resamples, settings.seed)

@@ -4,6 +4,7 @@ Each run has its own folder, in which it writes the same files as a run that tra
 """
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.loop import run
 from bahdanau_jax.training.phases import Diverged, OneRun, Outcome, Pending
-from bahdanau_jax.training.precompilation import Ahead, once_a_shape
+from bahdanau_jax.training.precompilation import once_a_shape
 from bahdanau_jax.training.run_record import append_record
 from bahdanau_jax.training.step import TrainState
-from bahdanau_jax.training.trainer import Evaluator, Trainer, phases_of
+from bahdanau_jax.training.trainer import Evaluator, Trainer, compiled_ahead, phases_of
 from bahdanau_jax.training.vmapped_update import OWN, States, VmappedUpdate, row
 
 
@@ -124,6 +125,7 @@ def train_vmapped(
     workdirs: Sequence[Path],
     evaluators: Sequence[Evaluator] = (),
     order: str = OWN,
+    began: float | None = None,
     reporter: Reporter = PLAIN,
 ) -> tuple[Outcome, dict[int, Diverged]]:
     """Train several runs from their newest common checkpoint to the configured steps.
@@ -136,6 +138,7 @@ def train_vmapped(
     Returns the outcome, and the error of each run that diverged by its index.
     """
     config, settings = trainers[0].config, trainers[0].config.training
+    began = time.perf_counter() if began is None else began
     plans = [data.Plan.of(store, config.data, each.config.training.seed) for each in trainers]
     first = plans[0]
     plans = plans if order == OWN else first
@@ -157,9 +160,14 @@ def train_vmapped(
         del states
         batches = data.train_batches(store, plans, start, multiple=settings.accumulate)
         steps = range(start, min(settings.steps, start + first.steps()))
-        examples = data.each_shape(store, plans, steps, settings.accumulate)
+        examples = [*data.each_shape(store, plans, steps, settings.accumulate)]
+        monitors = [each.monitor for each in runs]
+        for monitor in monitors:
+            monitor.watch_programs()
         programs = stack.enter_context(
-            contextlib.closing(Ahead(update, state, examples, max(1, data.cores() // 2)))
+            contextlib.closing(
+                compiled_ahead(update, state, examples, monitors, start, began, reporter)
+            )
         )
         outcome = run(
             state,

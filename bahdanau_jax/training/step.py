@@ -213,7 +213,9 @@ def train_step(
     >>> step = train_step(loss_fn, tx, config.optimizer, backend)
     >>> state, sums = step(backend.place(state), backend.feed(batch))
     """
-    scale = choose(LOSS_NORMALIZATIONS, config.loss_normalization, "optimizer.loss_normalization")
+    divisor_of = choose(
+        LOSS_NORMALIZATIONS, config.loss_normalization, "optimizer.loss_normalization"
+    )
     devices = backend or Jit(mesh(jax.local_devices()[:1]))
     block = devices.block if elementwise else 0
 
@@ -222,7 +224,7 @@ def train_step(
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, devices.rows(batch))
         sums = functools.partial(in_parts, accumulate, loss_fn)
         total = devices.total(sums, state.params, batch, keys)
-        divisor = scale(total.sums)
+        divisor = divisor_of(total.sums)
         norm = optax.tree.norm(total.gradient) / divisor
         factor = clipping(norm, config.clip_norm) / divisor
         finite = jnp.isfinite(norm) & jnp.isfinite(total.sums.loss)

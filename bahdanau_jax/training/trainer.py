@@ -19,7 +19,7 @@ from bahdanau_jax.training.loop import run
 from bahdanau_jax.training.monitor import Monitor
 from bahdanau_jax.training.optimizer import OPTIMIZERS, make
 from bahdanau_jax.training.phases import OneRun, Outcome
-from bahdanau_jax.training.precompilation import Ahead, once_a_shape
+from bahdanau_jax.training.precompilation import Ahead, Program, once_a_shape
 from bahdanau_jax.training.profiling import Profile
 from bahdanau_jax.training.run_record import append_record
 from bahdanau_jax.training.step import TrainState, init_state, train_step
@@ -141,7 +141,7 @@ def train_and_evaluate(
     with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(programs):
         state = backend.place(trainer.begin())
         if backend.devices.size > 1:
-            monitor.note(distributed.memory(state, backend.devices))
+            monitor.note(distributed.memory_line(state, backend.devices))
         state = checkpoints.restore(state) or state
         append_record(workdir, config, int(state.step))
         process = distributed.process_index(), distributed.process_count()
@@ -174,14 +174,37 @@ def _programs(
     ahead = settings.parallel == "jit" and not distributed.is_distributed()
     steps = range(start, min(settings.steps, start + plan.steps()) if ahead else start)
     examples = [*map(backend.feed, data.each_shape(store, plan, steps, trainer.row_multiple))]
+    state = jax.eval_shape(trainer.begin)
+    return compiled_ahead(trainer.update, state, examples, [monitor], start, began, reporter)
+
+
+def compiled_ahead(
+    update: Any,
+    state: Any,
+    examples: Sequence[Any],
+    monitors: Sequence[Monitor],
+    start: int,
+    began: float,
+    reporter: Reporter,
+) -> Ahead:
+    """The jitted update, compiled in threads for these examples; the monitors log its programs."""
     compiling = reporter.stage("compiling", len(examples) or None, "programs")
+
+    def log(batch: Batch) -> None:
+        for monitor in monitors:
+            monitor.compiling(start, batch)
+
+    def first_step(program: Program) -> None:
+        for monitor in monitors:
+            monitor.first_step(time.perf_counter() - began, program)
+
     return Ahead(
-        trainer.update,
-        jax.eval_shape(trainer.begin),
+        update,
+        state,
         examples,
         max(1, data.cores() // 2),  # each compilation keeps nearly two cores busy
-        lambda batch: monitor.compiling(start, batch),
-        lambda program: monitor.first_step(time.perf_counter() - began, program),
+        log,
+        first_step,
         distributed.barrier if distributed.is_distributed() else None,
         finished=compiling.advance,
     )

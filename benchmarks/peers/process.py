@@ -127,7 +127,7 @@ def located(name: str, program: Path) -> Path:
     """
     path = shutil.which(program.absolute()) or shutil.which(program)
     if path is None:
-        raise ValueError(f"{name} does not start: {program} is no program")
+        raise ValueError(f"{name} does not start: {program} is not an executable file")
     return Path(path)
 
 

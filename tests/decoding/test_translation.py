@@ -233,7 +233,7 @@ def test_a_prefix_keeps_words_that_the_model_does_not_know(method, prefix):
     ((h,),) = translate(config, weights(config), CODECS, decoding, [line], 1, [prefix])
     words = prefix.split()
     assert h.tokens[: len(words)] == tuple(words)
-    # Nor is anything of the source written over what was given.
+    # UNK replacement does not change the prefix.
     for text in (h.text, replace_unknown(h, CODECS, line).text):
         assert text.split()[: len(words)] == words and "</s>" not in text
 

@@ -97,7 +97,7 @@ def run(dtype, backend, accumulate: int, steps: int, scale: str) -> dict:
     found = {"gradient": raw, "donated": before.is_deleted()}
     if backend:
         found["messages"] = messages(step.lower(state, feed(batch(0))).compile().as_text())
-        found["memory"] = distributed.memory(state, backend.devices)
+        found["memory"] = distributed.memory_line(state, backend.devices)
     state, _ = step(state, feed(batch(1)))
     COMPILED.clear()
     for number in range(2, steps):

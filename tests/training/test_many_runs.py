@@ -1,6 +1,7 @@
 """Runs that train in one program equal runs that train alone."""
 
 import dataclasses
+import json
 import os
 import signal
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import run, training
+from bahdanau_jax.run_folder import COMPILATIONS
 from bahdanau_jax.training import many_runs, monitor
 from tests import small
 
@@ -55,12 +57,21 @@ def test_each_run_equals_the_run_alone(unbroken, tmp_path):
     ours, theirs = lines(unbroken / "2"), lines(alone)
     assert [line["step"] for line in ours] == [line["step"] for line in theirs]
     for one, other in zip(ours, theirs, strict=True):
-        assert one.keys() - {"first_program_seconds"} == other.keys() - {"first_program_seconds"}
+        assert one.keys() == other.keys()
         for field in one.keys() & FIELDS:
             assert one[field] == pytest.approx(other[field], rel=2e-4), (field, one, other)
     own, other = (run.load(folder).params for folder in (unbroken / "2", alone))
     for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-4)
+
+
+def test_every_run_has_the_log_of_compilations_and_the_time_to_the_first_step(unbroken):
+    for seed in SEEDS:
+        folder = unbroken / f"{seed}"
+        log = [json.loads(line) for line in (folder / COMPILATIONS).read_text().splitlines()]
+        assert {line["for"] for line in log} >= {"update"}
+        first = training.read_metrics(folder)[0]
+        assert 0 < first["first_program_seconds"] <= first["first_step_seconds"]
 
 
 def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.compression import DAMAGE, OPENERS
+from bahdanau_jax.compression import OPENERS, UNPACKING_ERRORS
 from bahdanau_jax.parsing import parse_json
 
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE)
@@ -51,7 +51,7 @@ def lines(path: Path) -> Iterator[str]:
             raise ValueError(
                 f"{path}, line {number}: not valid UTF-8 (byte {error.start + 1} of the line)"
             ) from error
-        except DAMAGE as error:
+        except UNPACKING_ERRORS as error:
             raise ValueError(f"{path} is damaged after line {number}: {error}") from error
 
 

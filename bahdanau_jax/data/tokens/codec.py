@@ -167,7 +167,7 @@ def save_words(folder: Path, words: tuple[list[str], list[str]], config: DataCon
         try:
             vocabularies.append(kind.from_bytes(text.encode("utf-8")))
         except ValueError as error:
-            raise ValueError(f"the {side} words are no vocabulary: {error}") from error
+            raise ValueError(f"the {side} words cannot be a vocabulary: {error}") from error
     save(folder, _codecs(config, *vocabularies))
 
 

@@ -174,9 +174,9 @@ class SentencePiece:
             self._processor = SentencePieceProcessor(model_proto=model)
             has_our_ids = bool(model) and self._processor.eos_id() == EOS
         except RuntimeError as error:
-            raise ValueError("it is no sentencepiece model") from error
+            raise ValueError("it is not a sentencepiece model") from error
         if not has_our_ids:
-            raise ValueError("it is no sentencepiece model of this program")
+            raise ValueError("it is not a sentencepiece model of this program")
         self._model = model
 
     def __reduce__(self):

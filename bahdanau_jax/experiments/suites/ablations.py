@@ -15,9 +15,8 @@ from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
     Suite,
-    shortened,
+    reduced,
     with_model,
-    with_pairs,
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Section, Table, number
@@ -67,12 +66,7 @@ def _base() -> Config:
 
 
 def cells(request: Request) -> Cells:
-    base = _base()
-    if request.quick or request.steps:
-        base = shortened(base, request.steps or 60)
-    if request.quick:
-        base = with_model(base, hidden_size=32, alignment_size=32)
-        base = with_pairs(base, train=2000, dev=50, test=100)
+    base = reduced(_base(), request, 60, (2000, 50, 100), hidden_size=32, alignment_size=32)
     return {folder(name): with_model(base, **change) for name, change in CELLS.items()}
 
 

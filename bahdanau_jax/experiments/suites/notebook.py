@@ -9,9 +9,8 @@ from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
     Suite,
-    shortened,
+    reduced,
     with_model,
-    with_pairs,
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section
@@ -22,11 +21,7 @@ ATTENTIONS = ("additive", "dot", "scaled_dot")
 
 def cells(request: Request) -> Cells:
     base = configuration("reverse")
-    if request.quick or request.steps:
-        base = shortened(base, request.steps or 60)
-    if request.quick:
-        base = with_model(base, hidden_size=32, alignment_size=32)
-        base = with_pairs(base, train=2000, dev=50, test=100)
+    base = reduced(base, request, 60, (2000, 50, 100), hidden_size=32, alignment_size=32)
     configs = {name: with_model(base, attention=name) for name in ATTENTIONS}
     return configs | {"fixed context": with_model(base, **WITHOUT)}
 

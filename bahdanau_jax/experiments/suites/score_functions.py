@@ -11,9 +11,8 @@ from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
     Suite,
-    shortened,
+    reduced,
     with_model,
-    with_pairs,
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Section, Table, number
@@ -25,12 +24,8 @@ DECIMALS = {"exact": 3, "PSA": 3, "BLEU": 1}
 def cells(request: Request) -> Cells:
     configs = {}
     for corpus in CORPORA:
-        base = configuration(corpus)
-        if request.quick or request.steps:
-            base = shortened(base, request.steps or 30)
-        if request.quick:
-            base = with_model(base, hidden_size=16, alignment_size=16, embedding_size=16)
-            base = with_pairs(base, train=1000, dev=20, test=20)
+        sizes = {"hidden_size": 16, "alignment_size": 16, "embedding_size": 16}
+        base = reduced(configuration(corpus), request, 30, (1000, 20, 20), **sizes)
         for score in model.attention.SCORES:
             configs[f"{corpus}-{score}"] = with_model(base, attention=score)
     return configs
@@ -55,7 +50,7 @@ def sections(outcome: Outcome) -> list[Section]:
         header = (corpus, metric, "AER", "target words/s", "MiB of an update")
         tables.append(Table(header, rows))
     text = (
-        "Means over the seeds. Speed is the median over a run of the seeds that train together, "
+        "Means over the seeds. Speed is the median over a run of the seeds that train vmapped, "
         "all seeds counted. Memory is what the compiler plans for the update of one seed with the "
         "largest batch: parameters, accumulators and temporary arrays."
     )

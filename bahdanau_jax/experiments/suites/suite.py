@@ -115,6 +115,21 @@ def shortened(config: Config, steps: int, every: int = 0) -> Config:
     return dataclasses.replace(config, training=training)
 
 
+def reduced(
+    config: Config, request: Request, steps: int, pairs: tuple[int, int, int], **model: int
+) -> Config:
+    """The configuration with the requested updates; with `quick`, few pairs and a small model too.
+
+    `pairs` are those of train, dev and test; `steps` is the number of updates with `quick`.
+    """
+    if request.quick or request.steps:
+        config = shortened(config, request.steps or steps)
+    if request.quick:
+        train, dev, test = pairs
+        config = with_pairs(with_model(config, **model), train=train, dev=dev, test=test)
+    return config
+
+
 def with_pairs(config: Config, **pairs: int) -> Config:
     """The configuration with these numbers of pairs of its built-in corpora: train, dev, test."""
     settings = {

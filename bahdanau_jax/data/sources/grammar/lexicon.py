@@ -56,7 +56,7 @@ class Lexicon(NamedTuple):
     countries: tuple[Name, ...]
     in_names: tuple[Pair, ...]  # "in" and a country or city
     verbs: Mapping[str, tuple[Verb, ...]]  # by the kind of their object
-    alone: Mapping[str, tuple[Verb, ...]]  # verbs without object, by the kind of their subject
+    intransitive: Mapping[str, tuple[Verb, ...]]  # by the kind of their subject
     giving: tuple[Verb, ...]
     saying: tuple[Verb, ...]
     wanting: tuple[Verb, ...]

@@ -158,7 +158,7 @@ class Predicates(ProperNames):
     # -- Kinds of predicates.
 
     def _intransitive(self, size: int, setting: Setting) -> Predicate:
-        return self._verb(self._pick(self._lexicon.alone[setting.subject.kind]), setting)
+        return self._verb(self._pick(self._lexicon.intransitive[setting.subject.kind]), setting)
 
     def _transitive(self, size: int, setting: Setting) -> Predicate:
         """ "sees the house", "sees him", "adopts the law and publishes it"."""

@@ -105,7 +105,7 @@ class _Reader:
             countries=tuple((en, f"~{('le', 'la')[g]} {fr}", g) for en, fr, g in countries),
             in_names=_in_names(countries, one("name city"), self._misleading["fr"]),
             verbs=by_kind("verb"),
-            alone=by_kind("verb alone", AGENTS),
+            intransitive=by_kind("verb alone", AGENTS),
             giving=one("verb giving"),
             saying=one("verb saying"),
             wanting=one("verb wanting"),
