@@ -41,21 +41,27 @@ Update = Callable[[Array, Array], Array]  # (s, c) -> the next s
 ContextOf = Callable[[Array], Attended]  # s -> its context and attention weights
 
 
-def _paper(update: Update, context_of: ContextOf, state: State, start: Array) -> tuple[State, Array]:
-    """ContextOf, update, generate (Eq. 4 of the main text)."""
+def _paper(
+    update: Update, context_of: ContextOf, state: State, start: Array
+) -> tuple[State, Array]:
+    """Attend, update, generate (Eq. 4 of the main text)."""
     c, alpha = context_of(state.s)
     return State(update(state.s, c), c), alpha
 
 
-def _luong(update: Update, context_of: ContextOf, state: State, start: Array) -> tuple[State, Array]:
-    """Update, context_of, generate (arXiv 1508.04025)."""
+def _luong(
+    update: Update, context_of: ContextOf, state: State, start: Array
+) -> tuple[State, Array]:
+    """Update, attend, generate (arXiv 1508.04025)."""
     s = update(state.s, state.c)
     c, alpha = context_of(s)
     return State(s, c), alpha
 
 
-def _groundhog(update: Update, context_of: ContextOf, state: State, start: Array) -> tuple[State, Array]:
-    """ContextOf, generate, update. The update belongs to the previous word, so START has none."""
+def _groundhog(
+    update: Update, context_of: ContextOf, state: State, start: Array
+) -> tuple[State, Array]:
+    """Attend, generate, update. The update belongs to the previous word, so START has none."""
     s = jnp.where(start, state.s, update(state.s, state.c))
     c, alpha = context_of(s)
     return State(s, c), alpha
