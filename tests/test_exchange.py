@@ -104,7 +104,7 @@ def test_values_that_are_not_finite(exported, tmp_path):
 
 def test_files_of_another_kind(tmp_path):
     for name, message in (
-        ("a.safetensors", "is no safetensors file, or is damaged"),
+        ("a.safetensors", "is not a safetensors file, or it is damaged"),
         ("a.npz", "holds no vocabulary: give --words SOURCE,TARGET"),
         ("a.bin", "should end in one of .safetensors, .npz"),
     ):
@@ -142,7 +142,7 @@ def test_groundhogs_words_must_fit(tmp_path):
         exchange.import_weights(tmp_path / "a.npz", tmp_path / "run", (good, short))
     twice = tmp_path / "twice"
     twice.write_text("a\n" * 26)
-    with pytest.raises(ValueError, match="the target words are no vocabulary"):
+    with pytest.raises(ValueError, match="the target words cannot be a vocabulary"):
         exchange.import_weights(tmp_path / "a.npz", tmp_path / "run", (good, twice))
     (tmp_path / "latin").write_bytes(b"\xe9\n" * 26)
     with pytest.raises(ValueError, match="latin is no UTF-8 text"):

@@ -346,7 +346,7 @@ def test_entries_that_are_no_vocabulary():
         with pytest.raises(ValueError, match="different entries, one in each line"):
             Words.from_bytes(data)
     for data in (b"", b"no model"):
-        with pytest.raises(ValueError, match="no sentencepiece model"):
+        with pytest.raises(ValueError, match="not a sentencepiece model"):
             SentencePiece.from_bytes(data)
 
 
