@@ -74,7 +74,7 @@ class Weights(NamedTuple):
 
     @classmethod
     def of(cls, names: str) -> Self:
-        """Read names with commas between them: what the model gives, and how words change it.
+        """Read names with commas between them: one kind of weights, and any number of changes.
 
         Either may be left out. Raises ValueError for unknown names, and for two kinds of weights.
 

@@ -187,6 +187,11 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
 
+    def with_vocabularies(self, source: int, target: int) -> Self:
+        """The configuration of a model with vocabularies of these numbers of entries."""
+        sizes = {"source_vocabulary": source, "target_vocabulary": target}
+        return dataclasses.replace(self, model=dataclasses.replace(self.model, **sizes))
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 

@@ -172,7 +172,7 @@ def _prepared(
     prepared = data.prepare(
         config.data, workdir, stage, trained=trained, repair=distributed.is_main_process()
     )
-    sizes = {}
+    sizes = []
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
         field, entries = f"{side}_vocabulary", len(codec.vocabulary)
         if (rows := getattr(config.model, field)) not in (0, entries):
@@ -180,8 +180,8 @@ def _prepared(
                 f"model.{field} is {rows}, but vocabulary/{side} has {entries} entries: leave the "
                 "field out, or set it to that number"
             )
-        sizes[field] = entries
-    return dataclasses.replace(config, model=dataclasses.replace(config.model, **sizes)), prepared
+        sizes.append(entries)
+    return config.with_vocabularies(*sizes), prepared
 
 
 def _plan(config: Config, prepared: Prepared) -> Plan:

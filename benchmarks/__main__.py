@@ -266,11 +266,9 @@ def _overhead(arguments: Sequence[str]) -> dict:
     from benchmarks import overhead_benchmark
 
     config = experiment.load(chosen.config)
-    sizes = {
-        side: getattr(config.model, side) or chosen.rows
-        for side in ("source_vocabulary", "target_vocabulary")
-    }
-    config = dataclasses.replace(config, model=dataclasses.replace(config.model, **sizes))
+    config = config.with_vocabularies(
+        config.model.source_vocabulary or chosen.rows, config.model.target_vocabulary or chosen.rows
+    )
     return overhead_benchmark.run(config, chosen.length, chosen.steps, chosen.checkpoint_every)
 
 

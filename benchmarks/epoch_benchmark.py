@@ -65,10 +65,8 @@ def _prepared(config: Config, workdir: Path) -> tuple[Config, data.Store]:
     settings = dataclasses.replace(config.data, dev="", test="")
     prepared = data.prepare(settings, workdir)
     sizes = [len(codec.vocabulary) for codec in prepared.codecs]
-    sized = dataclasses.replace(
-        config.model, source_vocabulary=sizes[0], target_vocabulary=sizes[1]
-    )
-    return dataclasses.replace(config, model=sized, data=settings), prepared.train
+    sized = dataclasses.replace(config, data=settings).with_vocabularies(*sizes)
+    return sized, prepared.train
 
 
 def _epoch(step, state, source: Iterable[Batch], backend) -> tuple[Any, dict[str, float]]:

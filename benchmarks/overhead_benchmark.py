@@ -17,8 +17,8 @@ import numpy as np
 
 from bahdanau_jax import model, training
 from bahdanau_jax.batch import Batch, pad
-from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import Config
+from bahdanau_jax.reporting import PLAIN
 from benchmarks import machine
 
 WARM = 10  # the number of first updates that are ignored
@@ -84,20 +84,13 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
         return trainer.update(state, batch)
 
     with tempfile.TemporaryDirectory() as name:
-        checkpoints = Checkpointer(Path(name) / "saved", settings.keep_checkpoints)
+        phases = training.phases_of(trainer, Path(name), (), 0, PLAIN)
         try:
-            monitor = training.Monitor(Path(name), steps, log_every=settings.log_every)
-            telemetry = training.Telemetry(config.optimizer, steps)
             training.run(
-                state,
-                phases=training.OneRun(
-                    None, checkpoints, monitor, settings, steps, telemetry=telemetry
-                ),
-                next_batches=itertools.cycle(batches),
-                step_fn=stamped,
+                state, phases=phases, next_batches=itertools.cycle(batches), step_fn=stamped
             )
         finally:
-            checkpoints.close()
+            phases.checkpointer.close()
     durations = {
         clock: np.diff([getattr(spent, clock) for spent in starts]).tolist()
         for clock in Spent._fields

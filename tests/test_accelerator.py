@@ -25,7 +25,7 @@ if jax.default_backend() == "cpu":
         allow_module_level=True,
     )
 
-PAPER = ModelConfig(source_vocabulary=2_003, target_vocabulary=2_011)  # but for its vocabularies
+PAPER = ModelConfig(source_vocabulary=2_003, target_vocabulary=2_011)  # except its vocabularies
 
 
 def by(device, function, *arguments):

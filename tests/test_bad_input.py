@@ -55,7 +55,7 @@ def refused(command_line):
     return run
 
 
-# The training corpus, further settings, and what is said of them; {} is the folder of the files.
+# The training corpus, further settings, and the expected message; {} is the folder of the files.
 CORPORA = {
     "missing": (
         "no.en,three.fr",

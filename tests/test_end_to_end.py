@@ -17,7 +17,7 @@ from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.training import monitor
 from tests import small
 
-NO_TEST = ("--data.test", "")  # a run without its report, of which the figures take longest
+NO_TEST = ("--data.test", "")  # a run without a report, whose figures take most of its time
 
 
 def lines(workdir) -> list[dict]:

@@ -104,9 +104,11 @@ class CellRuns:
             self._fail(group[index], error)
 
     def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
-        sizes = {f"{side}_vocabulary": size for side, size in vocabulary.items()}
-        shapes = model.shapes(dataclasses.replace(self.config.model, **sizes))
-        return model.count(shapes) <= MOST_VMAPPED and not self.config.training.patience
+        sized = self.config.with_vocabularies(**vocabulary)
+        return (
+            model.count(model.shapes(sized.model)) <= MOST_VMAPPED
+            and not self.config.training.patience
+        )
 
     def _share_data(self, seeds: Sequence[int]) -> Mapping[str, int]:
         """Prepare the data once for all cells that use it, and link its files into new run folders.

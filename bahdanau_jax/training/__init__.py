@@ -12,7 +12,7 @@ from bahdanau_jax.training.run_record import read_record
 from bahdanau_jax.training.settings import DEV_METRICS, faults
 from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.telemetry import Telemetry
-from bahdanau_jax.training.trainer import Evaluator, Trainer, train_and_evaluate
+from bahdanau_jax.training.trainer import Evaluator, Trainer, phases_of, train_and_evaluate
 from bahdanau_jax.training.vmapped_update import DATA_ORDERS, OWN, SHARED
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "check_optimizer",
     "faults",
     "load_batch",
+    "phases_of",
     "read_metrics",
     "read_record",
     "run",

@@ -207,7 +207,7 @@ def test_the_share_of_the_limit_is_of_medians():
     ],
 )
 def test_wrong_arguments_are_said_in_a_line(benchmark, monkeypatch, arguments, said):
-    real = train_benchmark.start  # ours is never started: what is wrong is said before
+    real = train_benchmark.start  # ours never starts: the error is raised before
     monkeypatch.setattr(
         train_benchmark, "start", lambda *given: Started() if given[1] == "ours" else real(*given)
     )

@@ -66,7 +66,7 @@ def test_any_field_is_overridden_and_the_others_kept(call, run, small, tmp_path,
 
 
 MINE = "text:my.en,my.fr"
-# The corpora of a configuration, what is given beside it, and the dev and test pairs after that.
+# The corpora of a configuration, the options on the command line, the resulting dev and test pairs.
 CORPORA = {
     "other text": ('train="text:a,b", dev="text:c,d"', ["--data.train", MINE], ("", "")),
     "built-in": ("", ["--data.train", MINE], ("", "")),

@@ -29,7 +29,7 @@ if what == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
 if what == "hang":
     signal.signal(signal.SIGTERM, lambda *_: None)
-if what == "worker":  # it and a process of its own go on after SIGTERM
+if what == "worker":  # this process and its child continue after SIGTERM
     asked = pathlib.Path(folder, f"asked{me}")
     signal.signal(signal.SIGTERM, lambda *_: asked.touch())
     if pid := os.fork():
@@ -98,7 +98,9 @@ def test_a_stopped_process_that_the_others_died_of_is_named(pretend):
 
 def test_restarts_are_bounded_and_the_exit_code_is_the_cause(pretend):
     code, _, err, pids = pretend("1,kill", options=("--restarts", "2"))
-    assert code == 128 + signal.SIGKILL  # the survivor's 1 is what the death led to
+    assert (
+        code == 128 + signal.SIGKILL
+    )  # not 1, with which the survivor failed because of that death
     assert [len(each) for each in pids] == [3, 3]
     assert err.splitlines()[-1] == "bahdanau: process 1 was ended by SIGKILL"
     code, _, err, _ = pretend("7,hang", options=("--restarts", "0"))

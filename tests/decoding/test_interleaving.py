@@ -51,7 +51,7 @@ def test_an_error_is_raised_in_its_turn_and_ends_it():
     with pytest.raises(ValueError, match="of the second"):
         next(results)
     assert max(begun) <= 1 + AT_ONCE
-    while at_work():  # what was begun goes on
+    while at_work():  # searches that have begun continue
         time.sleep(0.01)
 
 

@@ -155,4 +155,4 @@ def test_loss_and_gradients_are_near_and_keep_their_type(name, limit):
         assert loss != near and abs(near / loss - 1) < 5e-3
         assert 1e-4 < distance(rough, gradient) < limit
         assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(rough))
-    assert distance(ways[0][1], ways[1][1]) < 1e-3  # the same roundings but for their order
+    assert distance(ways[0][1], ways[1][1]) < 1e-3  # the same roundings in another order

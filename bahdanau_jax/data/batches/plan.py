@@ -21,7 +21,9 @@ from bahdanau_jax.data.store.store import Store
 Lengths = Int[np.ndarray, "N 2"]  # of source and target, EOS counted
 Rows = Int[np.ndarray, " rows"]  # of the store
 
-ROW_MULTIPLE = 8  # a batch measured in words has a multiple of so many rows, for several devices
+ROW_MULTIPLE = (
+    8  # a batch measured in words has a multiple of this number of rows, for several devices
+)
 
 
 class Planned(NamedTuple):

@@ -24,7 +24,7 @@ class Request:
     seeds: int = 0  # seeds of each cell; 0: as many as the suite has by default
     first_seed: int = 1
     steps: int = 0  # updates of each run; 0: as many as the suite has by default
-    # For the suite "paper" alone:
+    # Only for the suite "paper":
     train: str = ""  # training pairs, by address
     dev: str = ""  # dev pairs, which choose checkpoints and are scored
     test: str = ""  # further test pairs
@@ -82,7 +82,7 @@ def reproduce(
     >>> print(reproduce(SUITES["ablations"], Path("runs/ablations"), Request(quick=True)))
     """
     if not suite.takes_corpora and (unread := _corpora_options(request)):
-        raise ValueError(f"--{unread[0].replace('_', '-')} is an option of the suite paper alone")
+        raise ValueError(f"--{unread[0].replace('_', '-')} is an option of the suite paper only")
     cells = suite.cells(request)
     count = request.seeds or (min(QUICK_SEEDS, suite.seeds) if request.quick else suite.seeds)
     seeds = range(request.first_seed, request.first_seed + count)

@@ -445,7 +445,7 @@ def test_wmt14_from_archives_to_a_trained_model(tmp_path, monkeypatch, server, t
         ("Merci.", "Thank you."),
     ]
     assert sorted(read(f"{spec}&split=test", **french)) == sorted(SETS["2014"])
-    server.shutdown()  # what was prepared needs no server, and comes in the same order
+    server.shutdown()  # a prepared set needs no server, and has the same order
     assert read(spec, **french) == got
     assert read(spec) == [pair[::-1] for pair in got]
 
