@@ -1,4 +1,4 @@
-"""Ships configs/ inside the package, as bahdanau_jax/configs; everything else is in pyproject.toml."""
+"""Ships configs/ in the package as bahdanau_jax/configs; everything else is in pyproject.toml."""
 
 from setuptools import find_packages, setup
 

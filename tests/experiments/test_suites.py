@@ -48,7 +48,7 @@ def test_the_paper_needs_a_corpus_and_its_models_differ_in_attention_and_length(
 
 def test_options_of_the_paper_alone_are_refused_elsewhere(command_line, tmp_path):
     code, _, err = command_line("reproduce", "lengths", "--workdir", tmp_path / "x", "--dev", "a")
-    assert (code, err) == (2, "bahdanau: --dev is an option of the suite paper alone\n")
+    assert (code, err) == (2, "bahdanau: --dev is an option of the suite paper only\n")
     code, _, err = command_line("reproduce", "lenghts", "--workdir", tmp_path / "x")
     assert code == 2 and "did you mean 'lengths'?" in err
     assert not (tmp_path / "x").exists()
