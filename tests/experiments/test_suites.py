@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from bahdanau_jax import run
+from bahdanau_jax import data, run
+from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
 from bahdanau_jax.experiments import SUITES, Request
 from bahdanau_jax.experiments.suites import ablations, lengths, paper
 
@@ -28,12 +29,27 @@ def test_the_ablations_differ_in_what_they_name():
         model = cells[ablations.folder(name)].model
         assert model == dataclasses.replace(base, **change)
     assert all(config.training.steps == 2000 for config in cells.values())
+    # Section 4.3 of the source changes the decoder's state alone.
+    changed = [change for change in ablations.CELLS.values() if "feed_previous" in change]
+    assert {"feed_previous": False} in changed
 
 
-def test_the_lengths_are_tested_up_to_four_times_those_of_training():
-    config = lengths.cells(Request())["RNNencdec-15"]
-    assert "&max=15" in config.data.train and "&max=60" in config.data.test
-    assert config.model.attention == "none" and config.model.encoder_directions == "forward"
+def test_every_cell_of_lengths_is_tested_up_to_four_times_its_training_length():
+    cells = lengths.cells(Request())
+    assert len(cells) == 4
+    for name, config in cells.items():
+        trained = int(name.rpartition("-")[2])
+        assert config.data.train.endswith(f"&max={trained}")
+        settings = config.data
+        last = settings.test.split(";")[-1]
+        assert last.endswith(f"&max={4 * trained}")
+        tokenize = TOKENIZERS[settings.tokenizer]("en").tokenize
+        longest = [len(tokenize(pair.source).split()) for pair in data.pairs(last, settings)]
+        assert len(longest) == lengths.SENTENCES
+        assert 4 * trained - 10 < min(longest) and max(longest) <= 4 * trained
+        without = name.startswith("RNNencdec")
+        assert (config.model.attention == "none") == without
+        assert (config.model.encoder_directions == "forward") == without
 
 
 def test_the_paper_needs_a_corpus_and_its_models_differ_in_attention_and_length():

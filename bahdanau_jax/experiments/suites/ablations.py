@@ -27,7 +27,8 @@ CELLS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "attention": {},
         "4.1 no initial state": {"initial_state": "zero"},
         "4.2 readout of s alone": {"readout_inputs": "s"},
-        "4.3 previous word unread": {"readout_inputs": "sc", "feed_previous": False},
+        "4.3 state without the word": {"feed_previous": False},
+        "4.3 no view of the word": {"feed_previous": False, "readout_inputs": "sc"},
         "gated units": {"cell": "gru"},
     }
 )
@@ -100,8 +101,8 @@ SUITE = Suite(
         "Lists of 1 to 30 integers; the target is the primes among them, in their order. Ten "
         "rounds from fresh weights, 2,000 updates of 32 lists by Adam, 6,400 test lists each. "
         "Cells cut one path of the model: the decoder's first state (section 4.1 of the source), "
-        "the readout's direct views of the previous word and the context (4.2), and all views "
-        "of the previous word (4.3)."
+        "the readout's direct views of the previous word and the context (4.2), the update of the "
+        "decoder's state by the previous word (4.3), and with it the readout's view of that word."
     ),
     cells=cells,
     sections=sections,

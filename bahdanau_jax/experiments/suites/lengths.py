@@ -11,9 +11,10 @@ from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section, Settings, Table, number, span
 
 TRAINED = (15, 30)  # words of the longest training sentences
-EDGES = (10, 15, 20, 25, 30, 35, 40, 45, 50, 55)  # of the test sentences
-LONGEST = 60
-SENTENCES = 100  # of each range of lengths
+SHORTEST = 3  # words of a test sentence
+EDGES = (10, 15, 20, *range(30, 130, 10))  # the most words of each range of test sentences
+TIMES = 4  # the longest test sentences have this many times the words of the training sentences
+SENTENCES = 60  # of each range of lengths
 # The settings of the model without attention.
 WITHOUT = {"attention": "none", "encoder_directions": "forward", "initial_state": "forward"}
 
@@ -24,12 +25,6 @@ def cells(request: Request) -> Cells:
         base = shortened(base, request.steps or 40)
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32, embedding_size=32)
-    sentences = 5 if request.quick else SENTENCES
-    starts = [3, *(edge + 1 for edge in EDGES)]
-    test = ";".join(
-        f"builtin:en-fr/test?pairs={sentences}&min={low}&max={high}"
-        for low, high in zip(starts, [*EDGES, LONGEST], strict=True)
-    )
     configs = {}
     for longest in TRAINED:
         pairs = 2_000 if request.quick else 60_000
@@ -37,12 +32,25 @@ def cells(request: Request) -> Cells:
             base.data,
             train=f"builtin:en-fr/train?pairs={pairs}&max={longest}",
             dev=f"builtin:en-fr/dev?pairs={20 if request.quick else 200}&max={longest}",
-            test=test,
+            test=_test(longest, 2 if request.quick else SENTENCES),
         )
         config = dataclasses.replace(base, data=data)
         configs[f"RNNsearch-{longest}"] = config
         configs[f"RNNencdec-{longest}"] = with_model(config, **WITHOUT)
     return configs
+
+
+def _test(longest: int, sentences: int) -> str:
+    """The address of the test pairs for a model that is trained on this many words.
+
+    Each range of lengths has the same number of sentences, and the last ends at TIMES `longest`.
+    """
+    ends = [edge for edge in EDGES if edge <= TIMES * longest]
+    starts = [SHORTEST, *(edge + 1 for edge in ends)]
+    return ";".join(
+        f"builtin:en-fr/test?pairs={sentences}&min={low}&max={high}"
+        for low, high in zip(starts, ends, strict=False)
+    )
 
 
 def sections(outcome: Outcome) -> list[Section]:
@@ -92,7 +100,8 @@ SUITE = Suite(
     text=(
         "The paper's Figure 2 on the built-in English-French corpus. RNNsearch attends; "
         "RNNencdec reads one vector for the whole sentence. Each is trained on sentences "
-        "of at most 15 and of at most 30 words, and tested on sentences of up to 60."
+        "of at most 15 and of at most 30 words, and tested on sentences of up to four times as "
+        "many words: 60 and 120."
     ),
     cells=cells,
     sections=sections,
