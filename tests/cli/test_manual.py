@@ -53,6 +53,7 @@ TABLES = {
     "translate.preset": set(SEARCHES),
     "translate.weights": {"ema", "params"},
     "translate.checkpoint": {"best", "newest"},
+    "reproduce.compute_dtype": set(variants.VARIANTS["model.compute_dtype"]),
     "evaluate.tokenize": set(tally.TOKENIZERS),
     "align.level": set(data.LEVELS),
     "align.weights": {*model.LINK_WEIGHTS, *alignment.WEIGHTS},
