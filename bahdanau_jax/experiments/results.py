@@ -1,5 +1,6 @@
 """The scores of a sweep, their table, and paired tests of its cells."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bahdanau_jax.experiments import statistics
@@ -8,6 +9,9 @@ from bahdanau_jax.report import NOTHING, Section, Table, number
 # Scores of text that are shown where a run has them, with their decimals; then those of tasks.
 TEXT = {"BLEU": 1, "chrF": 1, "AER": 3, "AER-share": 3, "perplexity": 2}
 TASKS = {"exact": 3, "PSA": 3, "LCSR": 3, "GeoMean": 3}
+
+
+Pairs = Sequence[tuple[str, str]]  # the cells of each comparison: the first minus the second
 
 
 class Results(NamedTuple):
@@ -44,68 +48,82 @@ def usual_metrics(results: Results, is_task: bool) -> dict[str, int]:
     return {name: form for name, form in (TASKS if is_task else TEXT).items() if name in known}
 
 
-def sections(results: Results, metrics: dict[str, int]) -> list[Section]:
-    """The parts of a report: the scores of the cells, their paired tests, and what failed."""
-    parts = [
-        Section(
-            "Scores",
-            "Each cell: mean ± standard deviation over the seeds (95% interval of the mean, by "
-            "Student's t).",
-            (table(results, metrics),),
+def sections(
+    results: Results, metrics: dict[str, int], pairs: Pairs | None = None, note: str = ""
+) -> list[Section]:
+    """The parts of a report: the scores of the cells, their paired tests, and what failed.
+
+    `pairs` are the cells to compare; None: each cell with the first one. `note` follows the text
+    on the scores.
+    """
+    text = (
+        "Each cell: mean ± standard deviation over the seeds (95% interval of the mean, by "
+        f"Student's t). {note}"
+    )
+    parts = [Section("Scores", text.strip(), (table(results, metrics),))]
+    if pairs is None:
+        first, *others = results.scores
+        pairs = [(cell, first) for cell in others]
+    if pairs and metrics:
+        text = (
+            "The mean of the first cell's scores minus those of the second with the same seeds "
+            "(95% interval, by Student's t), and the p-value of the permutation test of signs, "
+            f"without a correction for several comparisons. {_smallest_p(results, pairs)}"
         )
-    ]
-    if len(results.scores) > 1 and metrics:
-        first = next(iter(results.scores))
-        parts.append(
-            Section(
-                f"Differences from {first}",
-                f"The mean of a cell's scores minus those of {first} with the same seeds (95% "
-                "interval, by Student's t), and the p-value of the permutation test of signs, "
-                "without a correction for several comparisons.",
-                (comparisons(results, first, metrics),),
-            )
-        )
+        compared = comparisons(results, pairs, metrics)
+        parts.append(Section("Differences", text.strip(), (compared,)))
     if results.failed:
         rows = [*results.failed.items()]
         parts.append(Section("Failed", "", (Table(("run", "error"), rows),)))
     return parts
 
 
+def _smallest_p(results: Results, pairs: Pairs) -> str:
+    """The smallest p-value that the paired tests can reach."""
+    seeds = [len({*results.scores[a]} & {*results.scores[b]}) for a, b in pairs]
+    most = max(seeds, default=0)
+    if most < 2:
+        return "One seed gives no interval and no p-value."
+    return f"With {most} seeds, the smallest possible p is {statistics.smallest_p(most):.2g}."
+
+
 def table(results: Results, metrics: dict[str, int]) -> Table:
     """A row for each cell, and a column for each score."""
     rows = []
     for cell, runs in results.scores.items():
-        columns = (_summary(results.summary(cell, name), form) for name, form in metrics.items())
+        columns = (summary(results.summary(cell, name), form) for name, form in metrics.items())
         rows.append((cell, str(len(runs)), *columns))
     return Table(("cell", "seeds", *metrics), rows)
 
 
-def comparisons(results: Results, first: str, metrics: dict[str, int]) -> Table:
-    """A row for each cell but the first, with its differences and their p-values."""
+def comparisons(results: Results, pairs: Pairs, metrics: dict[str, int]) -> Table:
+    """A row for each pair of cells, with its differences and their p-values."""
     rows = []
-    for cell in list(results.scores)[1:]:
-        columns = [
-            _paired(results.compare(cell, first, name), form) for name, form in metrics.items()
-        ]
-        rows.append((cell, *columns))
-    return Table(("cell", *metrics), rows)
+    for first, second in pairs:
+        columns = (
+            paired(results.compare(first, second, name), form) for name, form in metrics.items()
+        )
+        rows.append((f"{first} minus {second}", *columns))
+    return Table(("cells", *metrics), rows)
 
 
-def _summary(summary: statistics.Summary | None, decimals: int) -> str:
-    if summary is None:
+def summary(scores: statistics.Summary | None, decimals: int) -> str:
+    """A mean with its spread and interval, as text."""
+    if scores is None:
         return NOTHING
     form = f".{decimals}f"
-    if summary.seeds == 1:
-        return number(summary.mean, form)
-    low, high = number(summary.low, form), number(summary.high, form)
-    return f"{summary.mean:{form}} ± {summary.spread:{form}} ({low} to {high})"
+    if scores.seeds == 1:
+        return number(scores.mean, form)
+    low, high = number(scores.low, form), number(scores.high, form)
+    return f"{scores.mean:{form}} ± {scores.spread:{form}} ({low} to {high})"
 
 
-def _paired(paired: statistics.Paired | None, decimals: int) -> str:
-    if paired is None:
+def paired(compared: statistics.Paired | None, decimals: int) -> str:
+    """A difference with its interval and p-value, as text."""
+    if compared is None:
         return NOTHING
     form = f"+.{decimals}f"
-    if paired.seeds == 1:
-        return number(paired.difference, form)
-    low, high = number(paired.low, form), number(paired.high, form)
-    return f"{paired.difference:{form}} ({low} to {high}), p = {paired.p:.2g}"
+    if compared.seeds == 1:
+        return number(compared.difference, form)
+    low, high = number(compared.low, form), number(compared.high, form)
+    return f"{compared.difference:{form}} ({low} to {high}), p = {compared.p:.2g}"

@@ -71,6 +71,15 @@ def compare(first: Sequence[float], second: Sequence[float]) -> Paired:
     return Paired(summary.mean, summary.low, summary.high, _p_value(differences), len(differences))
 
 
+def smallest_p(seeds: int) -> float:
+    """The smallest p-value of `compare` with this many seeds.
+
+    >>> smallest_p(3), smallest_p(10)
+    (0.25, 0.001953125)
+    """
+    return 2.0 ** (1 - seeds) if seeds <= EXACT else 1 / DRAWS
+
+
 def _p_value(differences: Float[np.ndarray, " R"]) -> float:
     count = len(differences)
     if count <= EXACT:

@@ -1,17 +1,20 @@
 """The report on a sweep: Markdown, an HTML page and JSON."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.experiments.results import Results, sections, table, usual_metrics
+from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
+from bahdanau_jax.experiments.run_sweep import DEFINITION
 from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.report import Section, Table, commit, duration, publish
 from bahdanau_jax.resuming import TRAINED_ON
 from bahdanau_jax.run_folder import STORE
-from bahdanau_jax.training import read_metrics, read_record
+from bahdanau_jax.training import SHARED, read_metrics, read_record
 
 REPORT = "report"  # the folder of the report in that of a sweep
 SEQUENCES = ("builtin:primes", "builtin:reverse")  # corpora that are scored by positions
@@ -24,12 +27,13 @@ def write(
     metrics: Sequence[str] | Mapping[str, int] = (),
     title: str = "",
     before: Sequence[Section] = (),
+    pairs: Pairs | None = None,
 ) -> str:
     """Write WORKDIR/report and return the table of scores as text.
 
     `metrics` are the scores of the table, with or without their decimals; by default, those that
-    are usual for the corpus. The sections `before` come first. Raises ValueError for a score that
-    no run has.
+    are usual for the corpus. The sections `before` come first. `pairs` are the cells of the paired
+    tests; None: each cell with the first one. Raises ValueError for a score that no run has.
     """
     first = next(iter(cells.values()))
     usual = usual_metrics(results, first.data.test.startswith(SEQUENCES))
@@ -39,9 +43,13 @@ def write(
         runs = [scores for own in results.scores.values() for scores in own.values()]
         known = {name: 3 for scores in runs for name in scores}
         chosen = {name: usual.get(name, choose(known, name, "score")) for name in metrics} or usual
-    parts = [*before, *sections(results, chosen), _settings(cells), made(workdir, results)]
+    differing, shared = _settings(cells)
+    scores = sections(results, chosen, pairs, _order(workdir, results))
+    parts = [*before, *scores, differing, made(workdir, results), shared]
     title = title or f"Sweep {workdir.resolve().name}"
-    publish.publish(workdir / REPORT, title, _subtitle(results), results.to_json(), parts)
+    configs = {name: json.loads(config.to_json()) for name, config in cells.items()}
+    whole = results.to_json() | {"configurations": configs}
+    publish.publish(workdir / REPORT, title, _subtitle(results), whole, parts)
     lines = [
         *publish.rows(table(results, chosen)),
         "",
@@ -55,14 +63,44 @@ def _subtitle(results: Results) -> str:
     return f"{len(results.scores)} cells, {runs} runs"
 
 
-def _settings(cells: Cells) -> Section:
-    """The settings in which the cells differ; sweep.json has all of them."""
+def _order(workdir: Path, results: Results) -> str:
+    """A note on what the seeds of a cell share, so that a reader knows what an interval covers."""
+    if max(map(len, results.scores.values()), default=0) < 2:
+        return ""
+    try:
+        order = json.loads((workdir / DEFINITION).read_text(encoding="utf-8"))["order"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    vmapped = any(
+        len(each) > 1 for cell in results.scores for each in _groups(workdir, results, cell)
+    )
+    if vmapped and order == SHARED:
+        return (
+            "Seeds of a cell that train vmapped read the same batches in the same order: the "
+            "intervals cover the initial weights (and dropout), not the order of the data."
+        )
+    return "Every seed has initial weights and an order of the training data of its own."
+
+
+def _settings(cells: Cells) -> tuple[Section, Section]:
+    """The settings in which the cells differ, and those that they share."""
     flat = {name: dict(_flat(json.loads(config.to_json()))) for name, config in cells.items()}
     first = next(iter(flat.values()))
     differ = [key for key in first if len({str(each[key]) for each in flat.values()}) > 1]
     rows = [(name, *(str(each[key]) for key in differ)) for name, each in flat.items()]
-    text = "The settings in which the cells differ. All settings of every cell are in sweep.json."
-    return Section("Cells", text, (Table(("cell", *differ), rows),) if differ else ())
+    text = "The settings in which the cells differ; those that they share are at the end."
+    table = Table(("cell", *differ), rows)
+    shared = [(key, str(value)) for key, value in first.items() if key not in differ]
+    text_of_shared = (
+        "training.seed is that of the folder seed-N. The complete configuration of each cell is "
+        "in scores.json."
+    )
+    return (
+        Section(
+            "Cells", text if differ else "There is one configuration.", (table,) if differ else ()
+        ),
+        Section("Settings of all cells", text_of_shared, (Table(("field", "value"), shared),)),
+    )
 
 
 def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -78,20 +116,61 @@ def made(workdir: Path, results: Results) -> Section:
     runs = [(cell, seed) for cell, seeds in results.scores.items() for seed in seeds]
     folders = [seed_folder(workdir, *run) for run in runs]
     rows = [("seeds", ", ".join(map(str, sorted({seed for _, seed in runs}))))]
-    starts = [start for folder in folders for start in read_record(folder)[:1]]
+    starts = [start for folder in folders for start in read_record(folder)]
     if starts:
-        versions, devices = starts[0].get("versions", {}), starts[0].get("devices", {})
         rows += [
-            ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-            (
-                "hardware",
-                f"{devices.get('count')} x {devices.get('kind')}, {starts[0].get('platform')}",
-            ),
-            ("commit", ", ".join(sorted({commit(start) for start in starts}))),
+            *(("versions", each) for each in _distinct(map(_versions, starts))),
+            *(("hardware", each) for each in _distinct(map(_hardware, starts))),
+            ("commit", ", ".join(_distinct(map(commit, starts)))),
         ]
-    rows.append(("training data", ", ".join(sorted({_digest(folder) for folder in folders}))))
-    rows.append(("time of training", duration(sum(map(_seconds, folders)))))
-    return Section("How this was made", "", (Table(("field", "value"), rows),))
+    rows.append(("training data", ", ".join(_distinct(map(_digest, folders)))))
+    groups = [group for cell in results.scores for group in _groups(workdir, results, cell)]
+    rows.append(("time of training", duration(sum(max(group) for group in groups))))
+    text = "Seeds that train vmapped count once in the time of training."
+    return Section("How this was made", text, (Table(("field", "value"), rows),))
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return sorted(set(values))
+
+
+def _versions(start: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in start.get("versions", {}).items())
+
+
+def _hardware(start: Mapping[str, Any]) -> str:
+    devices = start.get("devices", {})
+    return f"{devices.get('count')} x {devices.get('kind')}, {start.get('platform')}"
+
+
+def _groups(workdir: Path, results: Results, cell: str) -> list[list[float]]:
+    """The seconds of training of a cell's runs, in groups of runs that trained at the same time.
+
+    These began before the first of their group ended; runs that train in turn do not.
+    """
+    runs = []
+    for seed in results.scores[cell]:
+        folder = seed_folder(workdir, cell, seed)
+        runs.append((_begin(folder), _seconds(folder)))
+    groups: list[list[float]] = []
+    end = -math.inf
+    for begin, seconds in sorted(runs):
+        if begin < end:
+            groups[-1].append(seconds)
+        else:
+            groups.append([seconds])
+            end = begin + seconds
+    return groups
+
+
+def _begin(folder: Path) -> float:
+    """The time of a run's first start in seconds; 0.0 where its record is missing."""
+    for start in read_record(folder):
+        try:
+            return datetime.fromisoformat(start["time"]).timestamp()
+        except (KeyError, TypeError, ValueError):
+            break
+    return 0.0
 
 
 def _digest(folder: Path) -> str:

@@ -6,9 +6,12 @@ import re
 
 import pytest
 
-from bahdanau_jax import run
+from bahdanau_jax import data, model, run
+from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
 from bahdanau_jax.experiments import SUITES, Request
-from bahdanau_jax.experiments.suites import ablations, lengths, paper
+from bahdanau_jax.experiments.results import Results
+from bahdanau_jax.experiments.suites import ablations, lengths, paper, score_functions
+from bahdanau_jax.experiments.suites.suite import Outcome
 
 CORPUS = {"train": "builtin:en-fr/train?pairs=200&max=8", "dev": "builtin:en-fr/dev?pairs=8"}
 
@@ -28,12 +31,83 @@ def test_the_ablations_differ_in_what_they_name():
         model = cells[ablations.folder(name)].model
         assert model == dataclasses.replace(base, **change)
     assert all(config.training.steps == 2000 for config in cells.values())
+    # Section 4.3 of the source changes the decoder's state alone.
+    changed = [change for change in ablations.CELLS.values() if "feed_previous" in change]
+    assert {"feed_previous": False} in changed
 
 
-def test_the_lengths_are_tested_up_to_four_times_those_of_training():
-    config = lengths.cells(Request())["RNNencdec-15"]
-    assert "&max=15" in config.data.train and "&max=60" in config.data.test
-    assert config.model.attention == "none" and config.model.encoder_directions == "forward"
+def test_every_cell_of_lengths_is_tested_up_to_four_times_its_training_length():
+    cells = lengths.cells(Request())
+    assert len(cells) == 4
+    for name, config in cells.items():
+        trained = int(name.rpartition("-")[2])
+        assert config.data.train.endswith(f"&max={trained}")
+        settings = config.data
+        last = settings.test.split(";")[-1]
+        assert last.endswith(f"&max={4 * trained}")
+        tokenize = TOKENIZERS[settings.tokenizer]("en").tokenize
+        longest = [len(tokenize(pair.source).split()) for pair in data.pairs(last, settings)]
+        assert len(longest) == lengths.SENTENCES
+        assert 4 * trained - 10 < min(longest) and max(longest) <= 4 * trained
+        without = name.startswith("RNNencdec")
+        assert (config.model.attention == "none") == without
+        assert (config.model.encoder_directions == "forward") == without
+
+
+def _length_bins(*scores):
+    """The bins of a run with these scores, and an empty one."""
+    bins = [
+        {
+            "name": f"{10 * n + 1}–{10 * n + 10}",
+            "words": 10 * n + 5.5,
+            "sentences": 7,
+            "score": score,
+        }
+        for n, score in enumerate(scores)
+    ]
+    bins.append({"name": "over 90", "words": None, "sentences": 0, "score": None})
+    return {"by-length": {"output": bins}}
+
+
+def test_lengths_compares_the_models_of_one_training_length_at_each_range_of_lengths(tmp_path):
+    runs = {
+        "RNNsearch-15": {n: _length_bins(30.0 + n, 25.0 + n) for n in (1, 2, 3)},
+        "RNNencdec-15": {n: _length_bins(20.0 + n, 5.0 + 2 * n) for n in (1, 2, 3)},
+        "RNNsearch-30": {1: _length_bins(30.0)},
+        "RNNencdec-30": {},  # it failed
+    }
+    outcome = Outcome(tmp_path, lengths.cells(Request()), Results(runs, {}))
+    (section,) = lengths.sections(outcome)
+    (table,) = section.tables
+    assert table.header == ("words", "sentences", "RNNsearch-15", "RNNencdec-15", "difference")
+    assert [row[:2] for row in table.rows] == [("1–10", "7"), ("11–20", "7")]
+    assert table.rows[1][4].startswith("+18.0 (") and table.rows[1][4].endswith("p = 0.25")
+    assert "At 11–20 words, RNNsearch-15 has BLEU 27.0" in section.text
+    assert "the intervals do not overlap." in section.text
+    close = {cell: {n: _length_bins(30.0 + n) for n in (1, 2)} for cell in runs}
+    (section,) = lengths.sections(Outcome(tmp_path, outcome.cells, Results(close, {})))
+    assert "not overlap" not in section.text and "the intervals overlap." in section.text
+
+
+def test_the_suites_compare_cells_of_one_corpus_and_of_one_training_length():
+    pairs = SUITES["scores"].pairs(score_functions.cells(Request()))
+    assert len(pairs) == 3 * (len(model.attention.SCORES) - 1)
+    assert all(a.split("-")[0] == b.split("-")[0] and a != b for a, b in pairs)
+    pairs = SUITES["lengths"].pairs({})
+    assert pairs == [("RNNsearch-15", "RNNencdec-15"), ("RNNsearch-30", "RNNencdec-30")]
+
+
+def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
+    scores = {"PSA-seed": 0.5, "LCSR-seed": 0.5, "GeoMean-seed": 0.5}
+    names = [ablations.folder(name) for name in ablations.CELLS]
+    results = Results({name: {1: scores, 2: scores} for name in names}, {})
+    cells = ablations.cells(Request(steps=70, quick=True))
+    first, table, _ = ablations.sections(Outcome(tmp_path, cells, results))
+    assert "2 rounds" in first.text and "70 updates of 32 lists" in first.text
+    assert "same 2,000 training lists and the same 100 test lists" in first.text
+    header = table.tables[0].header
+    assert len(set(header)) == len(header) and "printed PSA" in header
+    assert "Ten rounds" not in SUITES["ablations"].text
 
 
 def test_the_paper_needs_a_corpus_and_its_models_differ_in_attention_and_length():

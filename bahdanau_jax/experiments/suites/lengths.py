@@ -1,19 +1,23 @@
 """The paper's Figure 2 on the built-in corpus: BLEU by length, with and without attention."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from bahdanau_jax import figures
 from bahdanau_jax.configurations import configuration
-from bahdanau_jax.experiments.statistics import Summary, summarize
+from bahdanau_jax.experiments import results
+from bahdanau_jax.experiments.statistics import Paired, Summary, compare, summarize
 from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
 from bahdanau_jax.experiments.sweep_cells import Cells
-from bahdanau_jax.report import Picture, Section, Settings, Table, number, span
+from bahdanau_jax.report import Picture, Section, Settings, Table, span
 
 TRAINED = (15, 30)  # words of the longest training sentences
-EDGES = (10, 15, 20, 25, 30, 35, 40, 45, 50, 55)  # of the test sentences
-LONGEST = 60
-SENTENCES = 100  # of each range of lengths
+SHORTEST = 3  # words of a test sentence
+EDGES = (10, 15, 20, *range(30, 130, 10))  # the most words of each range of test sentences
+TIMES = 4  # the longest test sentences have this many times the words of the training sentences
+SENTENCES = 60  # of each range of lengths
 # The settings of the model without attention.
 WITHOUT = {"attention": "none", "encoder_directions": "forward", "initial_state": "forward"}
 
@@ -24,12 +28,6 @@ def cells(request: Request) -> Cells:
         base = shortened(base, request.steps or 40)
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32, embedding_size=32)
-    sentences = 5 if request.quick else SENTENCES
-    starts = [3, *(edge + 1 for edge in EDGES)]
-    test = ";".join(
-        f"builtin:en-fr/test?pairs={sentences}&min={low}&max={high}"
-        for low, high in zip(starts, [*EDGES, LONGEST], strict=True)
-    )
     configs = {}
     for longest in TRAINED:
         pairs = 2_000 if request.quick else 60_000
@@ -37,7 +35,7 @@ def cells(request: Request) -> Cells:
             base.data,
             train=f"builtin:en-fr/train?pairs={pairs}&max={longest}",
             dev=f"builtin:en-fr/dev?pairs={20 if request.quick else 200}&max={longest}",
-            test=test,
+            test=_test(longest, 2 if request.quick else SENTENCES),
         )
         config = dataclasses.replace(base, data=data)
         configs[f"RNNsearch-{longest}"] = config
@@ -45,46 +43,112 @@ def cells(request: Request) -> Cells:
     return configs
 
 
+def _test(longest: int, sentences: int) -> str:
+    """The address of the test pairs for a model that is trained on this many words.
+
+    Each range of lengths has the same number of sentences, and the last ends at TIMES `longest`.
+    """
+    ends = [edge for edge in EDGES if edge <= TIMES * longest]
+    starts = [SHORTEST, *(edge + 1 for edge in ends)]
+    return ";".join(
+        f"builtin:en-fr/test?pairs={sentences}&min={low}&max={high}"
+        for low, high in zip(starts, ends, strict=False)
+    )
+
+
+class Range(NamedTuple):
+    """BLEU of the test sentences of one range of lengths."""
+
+    name: str  # such as "51–60"
+    words: float  # their mean number of words
+    sentences: int
+    scores: Mapping[int, float]  # seed -> BLEU
+
+    def summary(self) -> Summary:
+        return summarize([*self.scores.values()])
+
+
 def sections(outcome: Outcome) -> list[Section]:
-    curves = {cell: by_length(outcome, cell) for cell in outcome.cells}
-    curves = {cell: points for cell, points in curves.items() if points}
-    if not curves:
-        return []
-    lines = {cell: {n: each.mean for n, each in own.items()} for cell, own in curves.items()}
-    several = all(each.seeds > 1 for own in curves.values() for each in own.values())
-    bands = {
-        cell: {n: (max(0.0, each.low), each.high) for n, each in own.items()}
-        for cell, own in curves.items()
-    }
-    drawing = figures.bleu_by_length(lines, bands if several else None)
-    names = next(iter(curves.values()))
-    rows = [
-        (f"{length:.0f}", *(_cell(own.get(length)) for own in curves.values())) for length in names
-    ]
+    curves = {cell: ranges(outcome, cell) for cell, runs in outcome.results.scores.items() if runs}
     text = (
         "BLEU of the test sentences by their number of words. The number in a model's name is that "
-        "of the longest training sentences. Intervals are those of the mean over the seeds (95%, "
-        "Student's t)."
+        "of the longest training sentences. Each model is tested up to four times that length. "
+        "Intervals are those of the mean over the seeds (95%, Student's t)."
     )
-    table = Table(("words", *curves), rows)
-    picture = Picture("bleu_by_length", drawing, "BLEU by the number of words of a sentence.")
-    return [Section("BLEU by length", text, (table,), (picture,))]
+    picture = Picture(
+        "bleu_by_length", _figure(curves), "BLEU by the number of words of a sentence."
+    )
+    pairs = [pair for pair in compared(outcome.cells) if all(cell in curves for cell in pair)]
+    tables = tuple(_table(*pair, curves) for pair in pairs)
+    longest = " ".join(_longest(*pair, curves) for pair in pairs)
+    return [Section("BLEU by length", f"{text} {longest}".strip(), tables, (picture,))]
 
 
-def by_length(outcome: Outcome, cell: str) -> dict[float, Summary]:
-    """Mean length of each range of lengths -> BLEU over the seeds."""
-    runs = [scores["by-length"]["output"] for scores in outcome.results.scores[cell].values()]
-    points = {}
-    for bins in zip(*runs, strict=True):
-        if all(each["sentences"] for each in bins):
-            points[bins[0]["words"]] = summarize([each["score"] for each in bins])
-    return points
+def compared(cells: Cells) -> list[tuple[str, str]]:
+    """The model with attention and the one without it, for each training length."""
+    return [(f"RNNsearch-{longest}", f"RNNencdec-{longest}") for longest in TRAINED]
 
 
-def _cell(summary: Summary | None) -> str:
-    if summary is None or summary.seeds == 1:
-        return number(summary.mean if summary else None)
-    return f"{summary.mean:.1f} ({span((summary.low, summary.high))})"
+def ranges(outcome: Outcome, cell: str) -> list[Range]:
+    """The ranges of lengths of a cell that have sentences, the shortest first."""
+    runs = outcome.results.scores[cell]
+    found = {seed: scores["by-length"]["output"] for seed, scores in runs.items()}
+    return [
+        Range(
+            bins[0]["name"],
+            bins[0]["words"],
+            bins[0]["sentences"],
+            {seed: each["score"] for seed, each in zip(found, bins, strict=True)},
+        )
+        for bins in zip(*found.values(), strict=True)
+        if bins[0]["sentences"]
+    ]
+
+
+def _figure(curves: Mapping[str, Sequence[Range]]) -> figures.Drawing:
+    points = {cell: [(each.words, each.summary()) for each in own] for cell, own in curves.items()}
+    lines = {cell: {x: each.mean for x, each in own} for cell, own in points.items()}
+    bands = {
+        cell: {x: (max(0.0, each.low), each.high) for x, each in own if each.seeds > 1}
+        for cell, own in points.items()
+    }
+    return figures.bleu_by_length(lines, bands if all(bands.values()) else None)
+
+
+def _table(ours: str, theirs: str, curves: Mapping[str, Sequence[Range]]) -> Table:
+    rows = []
+    for one, other in zip(curves[ours], curves[theirs], strict=True):
+        rows.append(
+            (
+                one.name,
+                str(one.sentences),
+                results.summary(one.summary(), 1),
+                results.summary(other.summary(), 1),
+                results.paired(_compare(one, other), 1),
+            )
+        )
+    return Table(("words", "sentences", ours, theirs, "difference"), rows)
+
+
+def _compare(one: Range, other: Range) -> Paired | None:
+    seeds = sorted(set(one.scores) & set(other.scores))
+    if not seeds:
+        return None
+    return compare([one.scores[s] for s in seeds], [other.scores[s] for s in seeds])
+
+
+def _longest(ours: str, theirs: str, curves: Mapping[str, Sequence[Range]]) -> str:
+    """A sentence on the longest sentences; "" for one seed, which has no interval."""
+    one, other = curves[ours][-1], curves[theirs][-1]
+    mine, its = one.summary(), other.summary()
+    if min(mine.seeds, its.seeds) < 2:
+        return ""
+    overlap = mine.low <= its.high and its.low <= mine.high
+    return (
+        f"At {one.name} words, {ours} has BLEU {mine.mean:.1f} ({span((mine.low, mine.high))}) and "
+        f"{theirs} {its.mean:.1f} ({span((its.low, its.high))}): the intervals "
+        f"{'overlap' if overlap else 'do not overlap'}."
+    )
 
 
 SUITE = Suite(
@@ -92,11 +156,13 @@ SUITE = Suite(
     text=(
         "The paper's Figure 2 on the built-in English-French corpus. RNNsearch attends; "
         "RNNencdec reads one vector for the whole sentence. Each is trained on sentences "
-        "of at most 15 and of at most 30 words, and tested on sentences of up to 60."
+        "of at most 15 and of at most 30 words, and tested on sentences of up to four times as "
+        "many words: 60 and 120."
     ),
     cells=cells,
     sections=sections,
     metrics=MappingProxyType({"BLEU": 1, "chrF": 1, "AER": 3, "perplexity": 2}),
     seeds=3,
+    pairs=compared,
     settings=Settings(length_bins=EDGES, resamples=200),
 )

@@ -57,6 +57,12 @@ def sections(outcome: Outcome) -> list[Section]:
     return [Section("Score functions", text, tuple(tables))]
 
 
+def compared(cells: Cells) -> list[tuple[str, str]]:
+    """Each score function with the additive one, on the same corpus."""
+    others = [score for score in model.attention.SCORES if score != "additive"]
+    return [(f"{corpus}-{each}", f"{corpus}-additive") for corpus in CORPORA for each in others]
+
+
 def _words_per_second(outcome: Outcome, cell: str) -> float | None:
     rates = []
     for seed in outcome.results.scores[cell]:
@@ -95,5 +101,6 @@ SUITE = Suite(
     cells=cells,
     sections=sections,
     metrics=MappingProxyType({"exact": 3, "PSA": 3, "BLEU": 1, "AER": 3}),
+    pairs=compared,
     seeds=2,
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import sweep_report
-from bahdanau_jax.experiments.results import Results
+from bahdanau_jax.experiments.results import Pairs, Results
 from bahdanau_jax.experiments.run_sweep import sweep
 from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
 from bahdanau_jax.report import DEFAULTS, Section, Settings
@@ -40,6 +40,8 @@ class Suite(NamedTuple):
     seeds: int = 1  # of each cell
     settings: Settings = DEFAULTS
     tests: Callable[[Request], Mapping[str, str]] = lambda request: {}  # further ones, by name
+    # The cells of the paired tests; None: each cell with the first one.
+    pairs: Callable[[Cells], Pairs | None] = lambda cells: None
     takes_corpora: bool = False  # whether it reads corpora of the user's own
 
 
@@ -83,7 +85,8 @@ def reproduce(
     if any(results.scores.values()):
         parts += suite.sections(Outcome(workdir, cells, results))
     title = f"{suite.title} (quick: it proves nothing)" if request.quick else suite.title
-    text = sweep_report.write(workdir, results, cells, suite.metrics, title, parts)
+    pairs = suite.pairs(cells)
+    text = sweep_report.write(workdir, results, cells, suite.metrics, title, parts, pairs)
     return text, results.failed
 
 

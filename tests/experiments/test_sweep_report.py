@@ -1,0 +1,71 @@
+"""The report on a sweep: paired tests, settings and how the runs were made."""
+
+import json
+
+import pytest
+
+from bahdanau_jax.configurations import configuration
+from bahdanau_jax.experiments import results, sweep_report
+from bahdanau_jax.experiments.results import Results
+from bahdanau_jax.experiments.suites.suite import with_model
+
+SCORES = Results(
+    {c: {1: {"BLEU": 1.0}, 2: {"BLEU": x}} for c, x in zip("abc", (1, 2, 3), strict=True)}, {}
+)
+
+
+def test_pairs_are_compared_and_the_smallest_p_is_given():
+    _, section = results.sections(SCORES, {"BLEU": 1})
+    assert [row[0] for row in section.tables[0].rows] == ["b minus a", "c minus a"]
+    assert "With 2 seeds, the smallest possible p is 0.5." in section.text
+    _, section = results.sections(SCORES, {"BLEU": 1}, [("c", "b")])
+    assert [row[0] for row in section.tables[0].rows] == ["c minus b"]
+    assert len(results.sections(SCORES, {"BLEU": 1}, [])) == 1
+    one = Results({"a": {1: {"BLEU": 1.0}}, "b": {1: {"BLEU": 2.0}}}, {})
+    assert "One seed gives no interval" in results.sections(one, {"BLEU": 1})[1].text
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    """A sweep whose cell a trained vmapped and whose cell b trained in turn."""
+    begins = {("a", 1): 0, ("a", 2): 1, ("b", 1): 2, ("b", 2): 5}  # minutes
+    for (cell, seed), minute in begins.items():
+        folder = tmp_path / cell / f"seed-{seed}"
+        folder.mkdir(parents=True)
+        seconds = 110 if cell == "a" else 170
+        (folder / "metrics.jsonl").write_text(json.dumps({"step": 5, "seconds": seconds}) + "\n")
+        start = {
+            "time": f"2026-01-01T00:0{minute}:00+00:00",
+            "step": 0,
+            "versions": {"jax": f"1.{seed}"},
+            "devices": {"count": 1, "kind": cell},
+            "platform": "Linux",
+        }
+        (folder / "record.json").write_text(json.dumps([start]))
+    (tmp_path / "sweep.json").write_text(json.dumps({"order": "shared"}))
+    return tmp_path
+
+
+def test_seeds_that_train_vmapped_count_once_and_every_version_and_device_is_listed(workdir):
+    rows = sweep_report.made(workdir, Results({c: {1: {}, 2: {}} for c in "ab"}, {})).tables[0].rows
+    assert ("time of training", "7 min 30 s") in rows  # 110 + 2 * 170 seconds
+    assert [value for name, value in rows if name == "versions"] == ["jax 1.1", "jax 1.2"]
+    assert [value for name, value in rows if name == "hardware"] == ["1 x a, Linux", "1 x b, Linux"]
+
+
+def test_the_report_has_the_configuration_of_every_cell_and_says_what_seeds_share(workdir):
+    base = configuration("reverse")
+    cells = {"a": base, "b": with_model(base, hidden_size=7)}
+    scores = Results({c: {1: {"exact": 0.5}, 2: {"exact": 0.6}} for c in cells}, {})
+    sweep_report.write(workdir, scores, cells)
+    report = workdir / "report"
+    whole = json.loads((report / "scores.json").read_text())["configurations"]
+    assert whole == {name: json.loads(config.to_json()) for name, config in cells.items()}
+    text = (report / "report.md").read_text()
+    assert "read the same batches in the same order" in text
+    differing, shared = text.split("## How this was made")
+    assert "| b | 7 |" in differing and "model.hidden" not in shared
+    assert "| model.embedding\\_size |" in shared
+    in_turn = Results({"b": scores.scores["b"]}, {})
+    sweep_report.write(workdir, in_turn, {"b": base})
+    assert "order of the training data of its own" in (report / "report.md").read_text()
