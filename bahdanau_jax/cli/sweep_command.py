@@ -1,5 +1,6 @@
 """bahdanau sweep CONFIG --workdir DIR --seeds N --vary FIELD=A,B ..."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.reporting import say
 
 ADDRESSES = ("data.train", "data.dev", "data.test")  # the fields whose values may have commas
+SEVERAL = re.compile(
+    rf",\s*({'|'.join(kind.partition(':')[0] for kind in CHOICES['data.train'])}):"
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def varied_fields(vary: Sequence[str]) -> dict[str, list[str]]:
     """The values of each field, from texts FIELD=VALUE,VALUE.
 
     Several texts may give values of one field. A text for a field in ADDRESSES has one value.
-    Raises ValueError for text without "=".
+    Raises ValueError for text without "=", and for several addresses in one text.
 
     >>> varied_fields(["model.hidden-size=8,9", "model.hidden_size=16"])
     {'model.hidden_size': ['8', '9', '16']}
@@ -87,6 +91,11 @@ def varied_fields(vary: Sequence[str]) -> dict[str, list[str]]:
                 f"--vary {text}: expected FIELD=VALUE,VALUE, as model.order=paper,luong"
             )
         field = field.replace("-", "_")
+        if field in ADDRESSES and SEVERAL.search(written):
+            raise ValueError(
+                f"--vary {text}: commas belong to an address; repeat --vary {field}=ADDRESS for "
+                "each address"
+            )
         values = [written] if field in ADDRESSES else written.split(",")
         fields.setdefault(field, []).extend(value for value in values if value)
     return fields

@@ -48,6 +48,11 @@ def test_a_field_needs_values(text):
         sweep_command.varied_fields([text])
 
 
+def test_addresses_with_commas_between_them_are_refused():
+    with pytest.raises(ValueError, match="repeat --vary data.train=ADDRESS for each address"):
+        sweep_command.varied_fields(["data.train=builtin:reverse,builtin:primes"])
+
+
 def test_an_unknown_score_is_refused_before_any_work(command_line, tmp_path, monkeypatch):
     monkeypatch.setattr(experiments, "sweep", lambda *_, **__: pytest.fail("it trains"))
     arguments = ["sweep", small.FILE, "--workdir", tmp_path / "s", "--metrics", "chrF,BLEW"]
