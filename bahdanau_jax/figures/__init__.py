@@ -1,6 +1,6 @@
 """Figures by matplotlib: attention weights, scores and training curves."""
 
-from bahdanau_jax.figures.charts import bleu_by_length, curves, lengths, reliability
+from bahdanau_jax.figures.charts import bleu_by_length, curves, lengths, means, reliability
 from bahdanau_jax.figures.drawing import Drawing, MissingFont, save
 from bahdanau_jax.figures.translation_figures import alignment, steps
 
@@ -11,6 +11,7 @@ __all__ = [
     "bleu_by_length",
     "curves",
     "lengths",
+    "means",
     "reliability",
     "save",
     "steps",

@@ -107,6 +107,7 @@ def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
     assert "same 2,000 training lists and the same 100 test lists" in first.text
     header = table.tables[0].header
     assert len(set(header)) == len(header) and "printed PSA" in header
+    assert [picture.name for picture in table.pictures] == ["means"]
     assert "Ten rounds" not in SUITES["ablations"].text
 
 
@@ -144,6 +145,7 @@ def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
     page = (tmp_path / "s/report/index.html").read_text()
     text = (tmp_path / "s/report/report.md").read_text()
     assert "it proves nothing" in page and "## How this was made" in text
+    assert ".svg)" in text
     for picture in re.findall(r"\((\w+)\.svg\)", text):
         assert (tmp_path / "s/report" / f"{picture}.png").exists()
     cells = json.loads((tmp_path / "s/report/scores.json").read_text())["scores"]

@@ -47,6 +47,16 @@ class Outcome(NamedTuple):
         first = min(self.results.scores[cell]) if seed is None else seed
         return seed_folder(self.workdir, cell, first)
 
+    def intervals(
+        self, metric: str, cells: Mapping[str, str]
+    ) -> dict[str, tuple[float, float, float]]:
+        """The mean of a score over the seeds, and the ends of its interval, for a figure.
+
+        `cells` maps the names in the figure to cells; those without the score are left out.
+        """
+        summaries = {name: self.results.summary(cell, metric) for name, cell in cells.items()}
+        return {name: (each.mean, each.low, each.high) for name, each in summaries.items() if each}
+
 
 class Suite(NamedTuple):
     """An experiment: its cells, and the sections of its report."""
