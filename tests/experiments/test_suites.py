@@ -10,7 +10,13 @@ from bahdanau_jax import data, model, run
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
 from bahdanau_jax.experiments import SUITES, Request
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.suites import ablations, lengths, paper, score_functions
+from bahdanau_jax.experiments.suites import (
+    ablations,
+    lengths,
+    paper,
+    paper_training,
+    score_functions,
+)
 from bahdanau_jax.experiments.suites.suite import Outcome
 
 CORPUS = {"train": "builtin:en-fr/train?pairs=200&max=8", "dev": "builtin:en-fr/dev?pairs=8"}
@@ -119,6 +125,54 @@ def test_the_paper_needs_a_corpus_and_its_models_differ_in_attention_and_length(
     assert len({config.training.steps for config in list(cells.values())[:4]}) == 1
     big = paper.cells(Request(**CORPUS, paper_size=True))["RNNsearch-50"]
     assert big.model.hidden_size == 1000 and big.optimizer.name == "adadelta"
+
+
+def test_the_settings_that_differ_from_the_paper_are_those_of_the_configuration():
+    small = {name: (theirs, ours) for name, theirs, ours in _differing(steps=5)}
+    assert small["model.hidden_size"] == ("1000", "256")
+    assert small["optimizer.name"] == ("adadelta", "adam")
+    for field in ("optimizer.ema", "model.readout_dropout", "data.plan", "optimizer.schedule"):
+        assert field in small
+    assert {"decoding.length_normalization", "data.source_vocabulary_size"} <= set(small)
+    assert _differing(paper_size=True) == []
+
+
+def _differing(**options):
+    return paper_training.differing(paper.cells(Request(**CORPUS, **options))["RNNsearch-50"])
+
+
+def test_the_text_of_the_paper_follows_from_its_runs(tmp_path):
+    cells = paper.cells(Request(**CORPUS))
+    bins = [{"sentences": 3, "words": 4.0, "score": 9.0, "interval": (8.0, 10.0)}]
+    own = {"BLEU-tokenized": 10.0, "by-length": {"output": bins}}
+    runs = {
+        1: own | {"tests": {"test": own}},
+        2: own | {"BLEU-tokenized": 20.0, "tests": {"test": own}},
+    }
+    results = Results({cell: runs for cell in cells}, {})
+    outcome = Outcome(tmp_path, cells, results)
+    table_1 = paper._table_1(outcome, [*cells])
+    assert table_1.tables[0].rows[0][:5] == ("RNNencdec-30", "15.0", "–", "10.0", "–")
+    assert "means over 2 seeds" in table_1.text
+    figure_2 = paper._figure_2(outcome, [*cells])
+    assert [each.name for each in figure_2.pictures] == ["bleu_by_length", "bleu_by_length_test"]
+    for cell in cells:
+        (tmp_path / cell / "seed-1").mkdir(parents=True)
+        lines = [{"step": 20, "seconds": 60.0, "epoch": 0.5, "nll": 4.0}]
+        lines.append({"step": 40, "seconds": 90.0, "epoch": 1.0, "dev_loss": 3.0})
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / cell / "seed-1/metrics.jsonl").write_text(text)
+    ours, theirs = paper_training.learning(outcome, paper.folder).tables
+    assert ours.rows[0] == ("RNNencdec-30", "40", "1.00", "1 min 30 s", "4.000", "3.000")
+    assert theirs.rows[1] == (
+        "RNNsearch-30",
+        "471,000",
+        "3.6",
+        "113 h",
+        "TITAN BLACK",
+        "26.7",
+        "47.2",
+    )
 
 
 def test_options_of_the_paper_alone_are_refused_elsewhere(command_line, tmp_path):
