@@ -17,7 +17,7 @@ from bahdanau_jax.experiments.suites import (
     paper_training,
     score_functions,
 )
-from bahdanau_jax.experiments.suites.suite import Outcome
+from bahdanau_jax.experiments.suites.suite import Outcome, folder
 
 CORPUS = {"train": "builtin:en-fr/train?pairs=200&max=8", "dev": "builtin:en-fr/dev?pairs=8"}
 
@@ -34,7 +34,7 @@ def test_the_ablations_differ_in_what_they_name():
     cells = ablations.cells(Request())
     base = cells["attention"].model
     for name, change in ablations.CELLS.items():
-        model = cells[ablations.folder(name)].model
+        model = cells[folder(name)].model
         assert model == dataclasses.replace(base, **change)
     assert all(config.training.steps == 2000 for config in cells.values())
     # Section 4.3 of the source changes the decoder's state alone.
@@ -105,7 +105,7 @@ def test_the_suites_compare_cells_of_one_corpus_and_of_one_training_length():
 
 def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
     scores = {"PSA-seed": 0.5, "LCSR-seed": 0.5, "GeoMean-seed": 0.5}
-    names = [ablations.folder(name) for name in ablations.CELLS]
+    names = [folder(name) for name in ablations.CELLS]
     results = Results({name: {1: scores, 2: scores} for name in names}, {})
     cells = ablations.cells(Request(steps=70, quick=True))
     first, table, _ = ablations.sections(Outcome(tmp_path, cells, results))
@@ -162,7 +162,7 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path):
         lines.append({"step": 40, "seconds": 90.0, "epoch": 1.0, "dev_loss": 3.0})
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (tmp_path / cell / "seed-1/metrics.jsonl").write_text(text)
-    ours, theirs = paper_training.learning(outcome, paper.folder).tables
+    ours, theirs = paper_training.learning(outcome).tables
     assert ours.rows[0] == ("RNNencdec-30", "40", "1.00", "1 min 30 s", "4.000", "3.000")
     assert theirs.rows[1] == (
         "RNNsearch-30",

@@ -17,6 +17,7 @@ from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
     Suite,
+    folder,
     reduced,
     with_model,
 )
@@ -71,11 +72,6 @@ def _base() -> Config:
 def cells(request: Request) -> Cells:
     base = reduced(_base(), request, 60, (2000, 50, 100), hidden_size=32, alignment_size=32)
     return {folder(name): with_model(base, **change) for name, change in CELLS.items()}
-
-
-def folder(name: str) -> str:
-    """The name of a cell as that of a folder."""
-    return name.replace(" ", "-")
 
 
 def sections(outcome: Outcome) -> list[Section]:

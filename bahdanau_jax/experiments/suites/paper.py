@@ -13,7 +13,14 @@ from bahdanau_jax.experiments.cell_runs import TRANSLATIONS
 from bahdanau_jax.experiments.suites import paper_training
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
 from bahdanau_jax.experiments.suites.paper_printed import LONGER, PRINTED
-from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
+from bahdanau_jax.experiments.suites.suite import (
+    Outcome,
+    Request,
+    Suite,
+    folder,
+    shortened,
+    with_model,
+)
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section, Settings, Table, number, span
 
@@ -48,11 +55,6 @@ def cells(request: Request) -> Cells:
         steps = request.longer_steps
         configs[folder(LONGER)] = shortened(longer, steps, steps // 10)
     return configs
-
-
-def folder(name: str) -> str:
-    """The name of a cell as that of a folder."""
-    return name.replace(", ", "-")
 
 
 def _base(request: Request) -> Config:
@@ -91,7 +93,7 @@ def sections(outcome: Outcome) -> list[Section]:
         *_comparison(outcome),
         _figure_2(outcome, done),
         *_figure_3(outcome, done),
-        paper_training.learning(outcome, folder),
+        paper_training.learning(outcome),
         paper_training.differences(outcome, done),
     ]
 

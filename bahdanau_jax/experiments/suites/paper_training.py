@@ -1,14 +1,14 @@
 """How the models of the suite `paper` learned, beside the paper's, and what differs from it."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bahdanau_jax import data, training
 from bahdanau_jax.config import Config
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.paper_printed import PRINTED
-from bahdanau_jax.experiments.suites.suite import Outcome
+from bahdanau_jax.experiments.suites.suite import Outcome, folder
 from bahdanau_jax.experiments.sweep_report import flat
 from bahdanau_jax.report import Section, Table, duration, number
 
@@ -23,11 +23,8 @@ DEV = "newstest2012 and newstest2013"
 LONGEST_ADDRESS = 80  # characters of an address that are shown
 
 
-def learning(outcome: Outcome, folder: Callable[[str], str]) -> Section:
-    """The updates, epochs, hours and NLL of each model, and those of the paper's Table 2.
-
-    `folder` maps the name of a model to that of its cell.
-    """
+def learning(outcome: Outcome) -> Section:
+    """The updates, epochs, hours and NLL of each model, and those of the paper's Table 2."""
     ours, theirs = [], []
     window = 0
     for name, printed in PRINTED.items():

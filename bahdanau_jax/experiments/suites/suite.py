@@ -116,6 +116,15 @@ def reproduce(
     return sweep_report.write(workdir, results, cells, suite.metrics, title, parts, pairs)
 
 
+def folder(name: str) -> str:
+    """The name of a cell as that of a folder.
+
+    >>> folder("RNNsearch-50, longer"), folder("fixed context")
+    ('RNNsearch-50-longer', 'fixed-context')
+    """
+    return re.sub("[ ,]+", "-", name)
+
+
 def shortened(config: Config, steps: int, every: int = 0) -> Config:
     """The configuration with this number of updates, and an evaluation and a save every `every`.
 
