@@ -84,10 +84,10 @@ def _order(workdir: Path, results: Results) -> str:
 
 def _settings(cells: Cells) -> tuple[Section, Section]:
     """The settings in which the cells differ, and those that they share."""
-    flat = {name: dict(_flat(json.loads(config.to_json()))) for name, config in cells.items()}
-    first = next(iter(flat.values()))
-    differ = [key for key in first if len({str(each[key]) for each in flat.values()}) > 1]
-    rows = [(name, *(str(each[key]) for key in differ)) for name, each in flat.items()]
+    fields = {name: dict(flat(json.loads(config.to_json()))) for name, config in cells.items()}
+    first = next(iter(fields.values()))
+    differ = [key for key in first if len({str(each[key]) for each in fields.values()}) > 1]
+    rows = [(name, *(str(each[key]) for key in differ)) for name, each in fields.items()]
     text = "The settings in which the cells differ; those that they share are at the end."
     table = Table(("cell", *differ), rows)
     shared = [(key, str(value)) for key, value in first.items() if key not in differ]
@@ -103,10 +103,11 @@ def _settings(cells: Cells) -> tuple[Section, Section]:
     )
 
 
-def _flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The dotted names of the fields of a configuration, and their values."""
     for name, value in tree.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 

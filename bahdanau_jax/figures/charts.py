@@ -1,4 +1,4 @@
-"""Charts: scores by length, accuracy by confidence, lengths, training curves."""
+"""Charts: scores by length, accuracy by confidence, lengths, training curves, and means."""
 
 import itertools
 import math
@@ -161,6 +161,34 @@ def curves(metrics: Metrics | Mapping[str, Metrics]) -> Drawing:
         axes.set_ylabel(name, **PLAIN)
         _finish(axes, len(lines) > 1)
     grid[-1].set_xlabel("updates")
+    return drawing
+
+
+def means(panels: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Drawing:
+    """Draw means with their intervals: a panel for each score, and a row for each name.
+
+    `panels` maps a score to {name: (mean, low, high)}. Ends that are not finite numbers are left
+    out. Raises ValueError where there are no means.
+
+    >>> means({"BLEU": {"additive": (31.0, 30.1, 31.9), "dot": (29.5, 28.0, 31.0)}})
+    """
+    names = list(dict.fromkeys(itertools.chain.from_iterable(panels.values())))
+    if not names:
+        raise ValueError("no means to draw: expected {score: {name: (mean, low, high)}}")
+    drawing = Drawing(1.8 + 2.2 * len(panels), 0.9 + 0.28 * len(names))
+    grid = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (score, rows) in zip(grid, panels.items(), strict=True):
+        for name, (mean, low, high) in rows.items():
+            place = names.index(name)
+            if math.isfinite(low) and math.isfinite(high):
+                axes.hlines(place, low, high, color=LINES[0], linewidth=1.5)
+            axes.plot(mean, place, color=LINES[0], marker=MARKERS[0], markersize=5)
+        axes.set_xlabel(score, **PLAIN)
+        axes.set_ylim(len(names) - 0.5, -0.5)  # the first name on top
+        axes.grid(axis="x", color=FAINT, linewidth=0.5)
+        axes.tick_params(axis="y", length=0)
+        bare(axes)
+    grid[0].yaxis.set_ticks(range(len(names)), names, **PLAIN)
     return drawing
 
 

@@ -1,7 +1,7 @@
 """Figures of one translation: its alignment matrix, and the attention of every step."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -52,6 +52,31 @@ def alignment(hypothesis: Hypothesis, gold: Iterable[Link] | None = None) -> Dra
     for link in gold or ():
         axes.add_patch(_frame(link, rows, columns))
     _fit(drawing, axes, columns * cell, rows * cell)
+    return drawing
+
+
+def alignments(hypotheses: Mapping[str, Hypothesis]) -> Drawing:
+    """Draw the alignment matrices of several models beside each other, from white (0) to black (1).
+
+    `hypotheses` maps the title of a matrix to a translation. Raises ValueError as `alignment` does,
+    and where there are none.
+
+    >>> alignments({"fixed context": first.translate(["1 2"])[0], "attention": best})
+    """
+    if not hypotheses:
+        raise ValueError("no translations to draw: expected {title: Hypothesis}")
+    alphas = [_checked_alpha(each) for each in hypotheses.values()]
+    rows, columns = (max(alpha.shape[axis] for alpha in alphas) for axis in (0, 1))
+    cell = min(LABEL * 1.2, LONGEST_SIDE / max(rows, columns * len(alphas)))  # inches
+    drawing = Drawing(len(alphas) * (columns * cell + 0.9), rows * cell + 1.2)
+    grid = drawing.subplots(1, len(alphas), squeeze=False)[0]
+    for axes, alpha, (title, each) in zip(grid, alphas, hypotheses.items(), strict=True):
+        axes.imshow(alpha, cmap="gray_r", vmin=0, vmax=1, interpolation="none")
+        _label_words(axes.xaxis, each.source_tokens, 90)
+        _label_words(axes.yaxis, each.tokens)
+        axes.add_collection(_grid(*alpha.shape), autolim=False)
+        axes.tick_params(length=0)
+        axes.set_title(title, fontsize=FONT_SIZE, **PLAIN)
     return drawing
 
 

@@ -10,8 +10,14 @@ from bahdanau_jax import data, model, run
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
 from bahdanau_jax.experiments import SUITES, Request
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.suites import ablations, lengths, paper, score_functions
-from bahdanau_jax.experiments.suites.suite import Outcome
+from bahdanau_jax.experiments.suites import (
+    ablations,
+    lengths,
+    paper,
+    paper_training,
+    score_functions,
+)
+from bahdanau_jax.experiments.suites.suite import Outcome, folder
 
 CORPUS = {"train": "builtin:en-fr/train?pairs=200&max=8", "dev": "builtin:en-fr/dev?pairs=8"}
 
@@ -28,7 +34,7 @@ def test_the_ablations_differ_in_what_they_name():
     cells = ablations.cells(Request())
     base = cells["attention"].model
     for name, change in ablations.CELLS.items():
-        model = cells[ablations.folder(name)].model
+        model = cells[folder(name)].model
         assert model == dataclasses.replace(base, **change)
     assert all(config.training.steps == 2000 for config in cells.values())
     # Section 4.3 of the source changes the decoder's state alone.
@@ -99,7 +105,7 @@ def test_the_suites_compare_cells_of_one_corpus_and_of_one_training_length():
 
 def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
     scores = {"PSA-seed": 0.5, "LCSR-seed": 0.5, "GeoMean-seed": 0.5}
-    names = [ablations.folder(name) for name in ablations.CELLS]
+    names = [folder(name) for name in ablations.CELLS]
     results = Results({name: {1: scores, 2: scores} for name in names}, {})
     cells = ablations.cells(Request(steps=70, quick=True))
     first, table, _ = ablations.sections(Outcome(tmp_path, cells, results))
@@ -107,6 +113,7 @@ def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
     assert "same 2,000 training lists and the same 100 test lists" in first.text
     header = table.tables[0].header
     assert len(set(header)) == len(header) and "printed PSA" in header
+    assert [picture.name for picture in table.pictures] == ["means"]
     assert "Ten rounds" not in SUITES["ablations"].text
 
 
@@ -118,6 +125,54 @@ def test_the_paper_needs_a_corpus_and_its_models_differ_in_attention_and_length(
     assert len({config.training.steps for config in list(cells.values())[:4]}) == 1
     big = paper.cells(Request(**CORPUS, paper_size=True))["RNNsearch-50"]
     assert big.model.hidden_size == 1000 and big.optimizer.name == "adadelta"
+
+
+def test_the_settings_that_differ_from_the_paper_are_those_of_the_configuration():
+    small = {name: (theirs, ours) for name, theirs, ours in _differing(steps=5)}
+    assert small["model.hidden_size"] == ("1000", "256")
+    assert small["optimizer.name"] == ("adadelta", "adam")
+    for field in ("optimizer.ema", "model.readout_dropout", "data.plan", "optimizer.schedule"):
+        assert field in small
+    assert {"decoding.length_normalization", "data.source_vocabulary_size"} <= set(small)
+    assert _differing(paper_size=True) == []
+
+
+def _differing(**options):
+    return paper_training.differing(paper.cells(Request(**CORPUS, **options))["RNNsearch-50"])
+
+
+def test_the_text_of_the_paper_follows_from_its_runs(tmp_path):
+    cells = paper.cells(Request(**CORPUS))
+    bins = [{"sentences": 3, "words": 4.0, "score": 9.0, "interval": (8.0, 10.0)}]
+    own = {"BLEU-tokenized": 10.0, "by-length": {"output": bins}}
+    runs = {
+        1: own | {"tests": {"test": own}},
+        2: own | {"BLEU-tokenized": 20.0, "tests": {"test": own}},
+    }
+    results = Results({cell: runs for cell in cells}, {})
+    outcome = Outcome(tmp_path, cells, results)
+    table_1 = paper._table_1(outcome, [*cells])
+    assert table_1.tables[0].rows[0][:5] == ("RNNencdec-30", "15.0", "–", "10.0", "–")
+    assert "means over 2 seeds" in table_1.text
+    figure_2 = paper._figure_2(outcome, [*cells])
+    assert [each.name for each in figure_2.pictures] == ["bleu_by_length", "bleu_by_length_test"]
+    for cell in cells:
+        (tmp_path / cell / "seed-1").mkdir(parents=True)
+        lines = [{"step": 20, "seconds": 60.0, "epoch": 0.5, "nll": 4.0}]
+        lines.append({"step": 40, "seconds": 90.0, "epoch": 1.0, "dev_loss": 3.0})
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / cell / "seed-1/metrics.jsonl").write_text(text)
+    ours, theirs = paper_training.learning(outcome).tables
+    assert ours.rows[0] == ("RNNencdec-30", "40", "1.00", "1 min 30 s", "4.000", "3.000")
+    assert theirs.rows[1] == (
+        "RNNsearch-30",
+        "471,000",
+        "3.6",
+        "113 h",
+        "TITAN BLACK",
+        "26.7",
+        "47.2",
+    )
 
 
 def test_options_of_the_paper_alone_are_refused_elsewhere(command_line, tmp_path):
@@ -144,6 +199,7 @@ def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
     page = (tmp_path / "s/report/index.html").read_text()
     text = (tmp_path / "s/report/report.md").read_text()
     assert "it proves nothing" in page and "## How this was made" in text
+    assert ".svg)" in text
     for picture in re.findall(r"\((\w+)\.svg\)", text):
         assert (tmp_path / "s/report" / f"{picture}.png").exists()
     cells = json.loads((tmp_path / "s/report/scores.json").read_text())["scores"]

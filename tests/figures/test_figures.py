@@ -312,6 +312,40 @@ def test_bleu_by_length_shades_intervals_and_counts_sentences():
     rendered(figure)
 
 
+def test_alignments_draws_the_matrices_of_models_beside_each_other():
+    one = translation(["a", "b", "."], ["x", "."])
+    other = translation(["a", "b", "."], ["$y$", "z", "."])
+    figure = figures.alignments({"fixed": one, "$attention$": other})
+    assert shown(axes.title for axes in figure.axes) == ["fixed", "$attention$"]
+    for axes, each in zip(figure.axes, (one, other), strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), each.alpha)
+        assert axes.images[0].get_clim() == (0, 1)
+        assert shown(axes.get_yticklabels()) == list(each.tokens)
+    left, right = (axes.get_position() for axes in figure.axes)
+    rendered(figure)
+    assert left.x1 < right.x0
+    with pytest.raises(ValueError, match="no translations"):
+        figures.alignments({})
+
+
+def test_means_draws_a_panel_for_each_score_and_an_interval_for_each_name():
+    nan = float("nan")
+    panels = {
+        "BLEU": {"dot": (30.0, 28.0, 32.0), "$x$": (20.0, nan, nan)},
+        "AER": {"$x$": (1, 0, 2)},
+    }
+    figure = figures.means(panels)
+    bleu, aer = figure.axes
+    assert [(*line.get_xdata(), *line.get_ydata()) for line in bleu.lines] == [(30, 0), (20, 1)]
+    assert [s.get_segments()[0].tolist() for s in bleu.collections] == [[[28, 0], [32, 0]]]
+    assert [(*line.get_xdata(), *line.get_ydata()) for line in aer.lines] == [(1, 1)]
+    assert shown(bleu.get_yticklabels()) == ["dot", "$x$"]
+    assert (bleu.get_xlabel(), aer.get_xlabel()) == ("BLEU", "AER")
+    rendered(figure)
+    with pytest.raises(ValueError, match="no means"):
+        figures.means({"BLEU": {}})
+
+
 def test_reliability_draws_filled_bins_against_the_diagonal():
     bins = [
         ConfidenceBin(0.0, 0.5, 0, None, None),

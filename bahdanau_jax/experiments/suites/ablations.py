@@ -10,17 +10,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from bahdanau_jax import figures
 from bahdanau_jax.config import Config, OptimizerConfig
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
     Suite,
+    folder,
     reduced,
     with_model,
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
-from bahdanau_jax.report import Section, Table, number
+from bahdanau_jax.report import Picture, Section, Table, number
 
 # Cell -> the settings of its model that differ from the first cell's.
 CELLS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -72,11 +74,6 @@ def cells(request: Request) -> Cells:
     return {folder(name): with_model(base, **change) for name, change in CELLS.items()}
 
 
-def folder(name: str) -> str:
-    """The name of a cell as that of a folder."""
-    return name.replace(" ", "-")
-
-
 def sections(outcome: Outcome) -> list[Section]:
     names = [name.removesuffix("-seed") for name in MEASURES]
     header = ("cell", *names, *(f"printed {name}" for name in names))
@@ -91,9 +88,15 @@ def sections(outcome: Outcome) -> list[Section]:
         "about one list in ten has none, so that no model can score above about 0.90. The columns "
         "on the right are the numbers that the author printed, which are means of ten rounds."
     )
+    cells = {name: folder(name) for name in CELLS}
+    panels = {
+        name: outcome.intervals(each, cells) for name, each in zip(names, MEASURES, strict=True)
+    }
+    caption = "Means over the rounds with their 95% intervals, in the author's definition."
+    picture = Picture("means", figures.means(panels), caption)
     return [
         Section("Task and training", _training(outcome)),
-        Section("Beside the printed numbers", text, (Table(header, rows),)),
+        Section("Beside the printed numbers", text, (Table(header, rows),), (picture,)),
         Section("What differs from the author's model", DIFFERENCES),
     ]
 
@@ -123,9 +126,9 @@ DIFFERENCES = (
     "itself; ours is tanh(W_s h + b_s) of it. The author's decoder reads the previous output "
     "vector, also in training, where ours reads the embedding of the reference's word. Its "
     "state is a network with one hidden layer of the state, the previous output and the context, "
-    "without tanh; ours is tanh(M_x(x) + M_h(s)), as in the encoder. Its score function has biases and "
-    "gives weight to padding; ours has no biases and a mask. Its readout is a network with a ReLU, "
-    "and ours has a maxout layer. Its products are float32, and ours are bfloat16."
+    "without tanh; ours is tanh(M_x(x) + M_h(s)), as in the encoder. Its score function has biases "
+    "and gives weight to padding; ours has no biases and a mask. Its readout is a network with a "
+    "ReLU, and ours has a maxout layer. Its products are float32, and ours are bfloat16."
 )
 
 

@@ -28,6 +28,8 @@ def cells(request: Request) -> Cells:
         base = shortened(base, request.steps or 40)
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32, embedding_size=32)
+        greedy = dataclasses.replace(base.decoding, beam_size=1)
+        base = dataclasses.replace(base, decoding=greedy)
     configs = {}
     for longest in TRAINED:
         pairs = 2_000 if request.quick else 60_000

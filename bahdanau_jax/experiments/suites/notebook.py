@@ -1,5 +1,6 @@
 """The figures of a tutorial on attention: reverse a list with attention and without it."""
 
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from bahdanau_jax import figures, run
@@ -9,44 +10,53 @@ from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
     Suite,
+    folder,
     reduced,
     with_model,
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
+from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report import Picture, Section
 
 LIST = "1 2 3 4 5 6 7"  # the list of the tutorial
+FIXED = "fixed context"  # the model without attention
 ATTENTIONS = ("additive", "dot", "scaled_dot")
 
 
 def cells(request: Request) -> Cells:
     base = configuration("reverse")
     base = reduced(base, request, 60, (2000, 50, 100), hidden_size=32, alignment_size=32)
-    configs = {name: with_model(base, attention=name) for name in ATTENTIONS}
-    return configs | {"fixed context": with_model(base, **WITHOUT)}
+    configs = {folder(FIXED): with_model(base, **WITHOUT)}
+    return {name: with_model(base, attention=name) for name in ATTENTIONS} | configs
 
 
 def sections(outcome: Outcome) -> list[Section]:
-    pictures, lines = [], []
-    for cell, runs in outcome.results.scores.items():
-        if not runs:
-            continue
-        trained = run.load(outcome.folder(cell), trust_code=True)
-        best = trained.translate([LIST])[0]
-        lines.append(f"{cell}: {best.text}")
-        name = cell.replace(" ", "_")
-        pictures.append(
-            Picture(f"{name}_matrix", figures.alignment(best), f"Attention weights, {cell}.")
-        )
-        pictures.append(
-            Picture(
-                f"{name}_steps",
-                figures.steps(best),
-                f"The weights of each output step as bars, {cell}.",
-            )
-        )
-    text = f"The input is {LIST}. The outputs: {'; '.join(lines)}."
-    return [Section("One list", text, pictures=tuple(pictures))]
+    translations = {}
+    for name in (FIXED, *ATTENTIONS):
+        if outcome.results.scores[folder(name)]:
+            trained = run.load(outcome.folder(folder(name)), trust_code=True)
+            translations[name] = trained.translate([LIST])[0]
+    lines = [f"{name}: {best.text}" for name, best in translations.items()]
+    text = (
+        f"The input is {LIST}. The outputs: {'; '.join(lines)}. Without attention, every output "
+        "step reads the encoder's last state, so that all weight is on the last column."
+    )
+    beside = Picture(
+        "fixed_context_and_attention",
+        figures.alignments(translations),
+        "Attention weights of the fixed context and of each score function: outputs down, inputs "
+        "across.",
+    )
+    return [Section("One list", text, pictures=(beside, *_pictures(translations)))]
+
+
+def _pictures(translations: Mapping[str, Hypothesis]) -> Iterator[Picture]:
+    """The matrix of each model, and the weights of its output steps."""
+    for name, best in translations.items():
+        file = name.replace(" ", "_")
+        yield Picture(f"{file}_matrix", figures.alignment(best), f"Attention weights, {name}.")
+        caption = f"The weights of each output step as bars, {name}."
+        yield Picture(f"{file}_steps", figures.steps(best), caption)
 
 
 SUITE = Suite(

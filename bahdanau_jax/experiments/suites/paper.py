@@ -3,20 +3,28 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from bahdanau_jax import data, figures, run, training
+from bahdanau_jax import data, figures, run
 from bahdanau_jax.config import Config
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.evaluation import scores, significance
 from bahdanau_jax.experiments.cell_runs import TRANSLATIONS
+from bahdanau_jax.experiments.suites import paper_training
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
-from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
+from bahdanau_jax.experiments.suites.paper_printed import LONGER, PRINTED
+from bahdanau_jax.experiments.suites.suite import (
+    Outcome,
+    Request,
+    Suite,
+    folder,
+    shortened,
+    with_model,
+)
 from bahdanau_jax.experiments.sweep_cells import Cells
-from bahdanau_jax.report import Picture, Section, Settings, Table, duration, number, span
+from bahdanau_jax.report import Picture, Section, Settings, Table, number, span
 
 LONGEST = (30, 50)  # words of the longest training sentences
-LONGER = "RNNsearch-50, longer"
 EDGES = (10, 20, 30, 40, 50, 60)
 
 # Sentences whose translations change the order of words.
@@ -26,28 +34,6 @@ SENTENCES = (
     "I would like to thank the honourable member for her very good question .",
 )
 
-
-class Printed(NamedTuple):
-    """A row of the paper's Table 1, with its appendix B on learning."""
-
-    bleu: float
-    known: float  # BLEU of sentences without unknown words
-    updates: str
-    hours: str
-
-
-PRINTED: Mapping[str, Printed] = MappingProxyType(
-    {
-        "RNNencdec-30": Printed(13.93, 24.19, "846,000", "109"),
-        "RNNsearch-30": Printed(21.50, 31.44, "471,000", "113"),
-        "RNNencdec-50": Printed(17.82, 26.71, "600,000", "108"),
-        "RNNsearch-50": Printed(26.75, 34.16, "288,000", "111"),
-        LONGER: Printed(28.45, 36.15, "667,000", "252"),
-        "Moses": Printed(33.30, 35.63, "", ""),
-    }
-)
-
-SELECTION = "The authors selected their training text by domain; that selection is not reproduced."
 
 STEPS = 6_250  # five passes over 100,000 pairs in batches of 80
 
@@ -74,11 +60,6 @@ def cells(request: Request) -> Cells:
         steps = request.longer_steps
         configs[folder(LONGER)] = shortened(longer, steps, steps // 10)
     return configs
-
-
-def folder(name: str) -> str:
-    """The name of a cell as that of a folder."""
-    return name.replace(", ", "-")
 
 
 def _base(request: Request) -> Config:
@@ -125,10 +106,19 @@ def _with_data(config: Config, **settings: Any) -> Config:
 
 def sections(outcome: Outcome) -> list[Section]:
     done = [name for name, runs in outcome.results.scores.items() if runs]
-    parts = [_table_1(outcome, done)]
-    parts += _comparison(outcome)
-    parts += [_figure_2(outcome, done), *_figure_3(outcome, done), _learning(outcome, done)]
-    return parts
+    return [
+        _table_1(outcome, done),
+        *_comparison(outcome),
+        _figure_2(outcome, done),
+        *_figure_3(outcome, done),
+        paper_training.learning(outcome),
+        paper_training.differences(outcome, done),
+    ]
+
+
+def compared(cells: Cells) -> list[tuple[str, str]]:
+    """RNNsearch and RNNencdec, for each training length."""
+    return [(f"RNNsearch-{longest}", f"RNNencdec-{longest}") for longest in LONGEST]
 
 
 def _scores(outcome: Outcome, cell: str) -> Mapping[str, Any]:
@@ -137,35 +127,41 @@ def _scores(outcome: Outcome, cell: str) -> Mapping[str, Any]:
     return runs[min(runs)]
 
 
+def _tests(outcome: Outcome, done: Sequence[str]) -> list[str]:
+    return ["dev", *_scores(outcome, done[0]).get("tests", {})]
+
+
 def _table_1(outcome: Outcome, done: Sequence[str]) -> Section:
-    tests = ["dev", *_scores(outcome, done[0]).get("tests", {})]
+    tests = _tests(outcome, done)
     header = ("model", *(f"{test}: {each}" for test in tests for each in ("all", "No UNK")))
     rows = []
     for name, printed in PRINTED.items():
-        cell = folder(name)
+        runs = list(outcome.results.scores.get(folder(name), {}).values())
         row = [name]
         for test in tests:
-            own = _of_test(outcome, cell, test) if cell in done else {}
-            row += [number(own.get("BLEU-tokenized")), number(_without_unk(own))]
+            own = [_of_test(scores, test) for scores in runs]
+            row += [_mean([each.get("BLEU-tokenized") for each in own])]
+            row += [_mean([each.get("no-UNK", {}).get("BLEU-tokenized") for each in own])]
         rows.append((*row, f"{printed.bleu:.2f}", f"{printed.known:.2f}"))
+    seeds = max(len(runs) for runs in outcome.results.scores.values())
     text = (
         "BLEU of tokenised text, as the paper's. No UNK: sentences without unknown words in source "
         "and reference, translated with UNK banned. On the right are the numbers of the paper's "
-        "Table 1 on newstest2014. What differs there: 348 million words of WMT14, 1,000 units, "
-        f"30,000 words, Adadelta, and days on a GPU of 2014. {SELECTION} The settings of these "
-        "models are under Cells and in sweep.json."
+        f"Table 1 on newstest2014. {f'Our numbers are means over {seeds} seeds. ' * (seeds > 1)}"
+        "The section What differs from the paper lists the text and the settings that are not the "
+        f"paper's. {paper_training.SELECTION}"
     )
     table = Table((*header, "paper: all", "paper: No UNK"), rows)
     return Section("Table 1: BLEU", text, (table,))
 
 
-def _of_test(outcome: Outcome, cell: str, test: str) -> Mapping[str, Any]:
-    own = _scores(outcome, cell)
-    return own if test == "dev" else own["tests"][test]
+def _of_test(scores: Mapping[str, Any], test: str) -> Mapping[str, Any]:
+    return scores if test == "dev" else scores["tests"][test]
 
 
-def _without_unk(own: Mapping[str, Any]) -> float | None:
-    return own.get("no-UNK", {}).get("BLEU-tokenized")
+def _mean(values: Sequence[float | None]) -> str:
+    numbers = [value for value in values if value is not None]
+    return number(sum(numbers) / len(numbers) if numbers else None)
 
 
 def _comparison(outcome: Outcome) -> list[Section]:
@@ -189,7 +185,10 @@ def _comparison(outcome: Outcome) -> list[Section]:
     if not rows:
         return []
     header = ("dev set", "BLEU", "95% interval", "p, bootstrap", "p, randomisation")
-    text = "Paired tests over the sentences of the dev set, which also chose the checkpoints."
+    text = (
+        "Paired tests over the sentences of the dev set, which also chose the checkpoints, with "
+        "the first seed of each model."
+    )
     return [Section("What attention brings", text, (Table(header, rows),))]
 
 
@@ -203,17 +202,22 @@ def _tally(outcome: Outcome, cell: str):
 
 
 def _figure_2(outcome: Outcome, done: Sequence[str]) -> Section:
-    curves, bands = {}, {}
-    for cell in done:
-        bins = [b for b in _scores(outcome, cell)["by-length"]["output"] if b["sentences"]]
-        curves[cell] = {b["words"]: b["score"] for b in bins}
-        bands[cell] = {b["words"]: tuple(b["interval"]) for b in bins}
-    picture = Picture(
-        "bleu_by_length",
-        figures.bleu_by_length(curves, bands),
-        "BLEU of the dev set by sentence length; 95% intervals by bootstrap over the sentences.",
-    )
-    return Section("Figure 2: BLEU by length", pictures=(picture,))
+    pictures = []
+    for test in _tests(outcome, done):
+        curves, bands = {}, {}
+        for cell in done:
+            scores = _of_test(_scores(outcome, cell), test)["by-length"]["output"]
+            bins = [each for each in scores if each["sentences"]]
+            curves[cell] = {each["words"]: each["score"] for each in bins}
+            bands[cell] = {each["words"]: tuple(each["interval"]) for each in bins}
+        name = "bleu_by_length" if test == "dev" else f"bleu_by_length_{test}"
+        caption = (
+            f"BLEU of the {test} set by sentence length; 95% intervals by bootstrap over the "
+            "sentences."
+        )
+        pictures.append(Picture(name, figures.bleu_by_length(curves, bands), caption))
+    text = "Each curve is that of a model's first seed."
+    return Section("Figure 2: BLEU by length", text, pictures=tuple(pictures))
 
 
 def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
@@ -226,37 +230,8 @@ def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
         Picture(f"alignment_{n}", figures.alignment(each), f"{each.text} ({best})")
         for n, each in enumerate(hypotheses, start=1)
     )
-    return [Section("Figure 3: alignments", pictures=pictures)]
-
-
-def _learning(outcome: Outcome, done: Sequence[str]) -> Section:
-    rows = []
-    for name, printed in PRINTED.items():
-        cell = folder(name)
-        if cell not in done:
-            continue
-        lines = training.read_metrics(outcome.folder(cell))
-        last, trained = lines[-1], [line for line in lines if "nll" in line]
-        dev = [line["dev_loss"] for line in lines if line.get("dev_loss") is not None]
-        rows.append(
-            (
-                name,
-                f"{last['step']:,}",
-                number(last.get("epoch"), ".2f"),
-                duration(last["seconds"]),
-                number(trained[-1]["nll"] if trained else None, ".3f"),
-                number(min(dev, default=None), ".3f"),
-                printed.updates,
-                printed.hours,
-            )
-        )
-    header = ("model", "updates", "epochs", "time", "train NLL", "dev NLL")
-    text = (
-        "NLL is the negative log-likelihood of a word in nats. The paper's models learned from "
-        f"other text on another device. {SELECTION}"
-    )
-    table = Table((*header, "paper: updates", "paper: hours"), rows)
-    return Section("Learning", text, (table,))
+    text = f"Sentences of our own, translated by the first seed of {best}."
+    return [Section("Figure 3: alignments", text, pictures=pictures)]
 
 
 SUITE = Suite(
@@ -271,6 +246,7 @@ SUITE = Suite(
     sections=sections,
     metrics=MappingProxyType({"BLEU": 1, "BLEU-tokenized": 1, "chrF": 1, "perplexity": 2}),
     settings=Settings(length_bins=EDGES),
+    pairs=compared,
     tests=lambda request: {"test": request.test} if request.test else {},
     takes_corpora=True,
 )

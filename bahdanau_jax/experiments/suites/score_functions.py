@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import jax
 
-from bahdanau_jax import data, model, run, training
+from bahdanau_jax import data, figures, model, run, training
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.suite import (
     Outcome,
@@ -15,7 +15,7 @@ from bahdanau_jax.experiments.suites.suite import (
     with_model,
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
-from bahdanau_jax.report import Section, Table, number
+from bahdanau_jax.report import Picture, Section, Table, number
 
 CORPORA = {"reverse": "exact", "primes": "PSA", "quickstart": "BLEU"}  # and the main score of each
 DECIMALS = {"exact": 3, "PSA": 3, "BLEU": 1}
@@ -32,9 +32,11 @@ def cells(request: Request) -> Cells:
 
 
 def sections(outcome: Outcome) -> list[Section]:
-    tables = []
+    tables, panels = [], {}
     for corpus, metric in CORPORA.items():
         rows = []
+        own = {score: f"{corpus}-{score}" for score in model.attention.SCORES}
+        panels[f"{corpus}: {metric}"] = outcome.intervals(metric, own)
         for score in model.attention.SCORES:
             cell = f"{corpus}-{score}"
             main, aer = (outcome.results.summary(cell, name) for name in (metric, "AER"))
@@ -54,7 +56,9 @@ def sections(outcome: Outcome) -> list[Section]:
         "all seeds counted. Memory is what the compiler plans for the update of one seed with the "
         "largest batch: parameters, accumulators and temporary arrays."
     )
-    return [Section("Score functions", text, tuple(tables))]
+    caption = "Means over the seeds with their 95% intervals."
+    picture = Picture("means", figures.means(panels), caption)
+    return [Section("Score functions", text, tuple(tables), (picture,))]
 
 
 def compared(cells: Cells) -> list[tuple[str, str]]:

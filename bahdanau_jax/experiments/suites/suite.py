@@ -28,6 +28,16 @@ class Outcome(NamedTuple):
         first = min(self.results.scores[cell]) if seed is None else seed
         return seed_folder(self.workdir, cell, first)
 
+    def intervals(
+        self, metric: str, cells: Mapping[str, str]
+    ) -> dict[str, tuple[float, float, float]]:
+        """The mean of a score over the seeds, and the ends of its interval, for a figure.
+
+        `cells` maps the names in the figure to cells; those without the score are left out.
+        """
+        summaries = {name: self.results.summary(cell, metric) for name, cell in cells.items()}
+        return {name: (each.mean, each.low, each.high) for name, each in summaries.items() if each}
+
 
 class Suite(NamedTuple):
     """An experiment: its cells, and the sections of its report."""
@@ -88,6 +98,15 @@ def reproduce(
     pairs = suite.pairs(cells)
     text = sweep_report.write(workdir, results, cells, suite.metrics, title, parts, pairs)
     return text, results.failed
+
+
+def folder(name: str) -> str:
+    """The name of a cell as that of a folder.
+
+    >>> folder("RNNsearch-50, longer"), folder("fixed context")
+    ('RNNsearch-50-longer', 'fixed-context')
+    """
+    return re.sub("[ ,]+", "-", name)
 
 
 def shortened(config: Config, steps: int, every: int = 0) -> Config:

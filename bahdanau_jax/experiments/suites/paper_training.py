@@ -1,0 +1,113 @@
+"""How the models of the suite `paper` learned, beside the paper's, and what differs from it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bahdanau_jax import data, training
+from bahdanau_jax.config import Config
+from bahdanau_jax.configurations import configuration
+from bahdanau_jax.experiments.suites.paper_printed import PRINTED
+from bahdanau_jax.experiments.suites.suite import Outcome, folder
+from bahdanau_jax.experiments.sweep_report import flat
+from bahdanau_jax.report import Section, Table, duration, number
+
+RECIPE = "rnnsearch50"  # the shipped configuration with the paper's recipe
+SELECTION = "The authors selected their training text by domain; that selection is not reproduced."
+# Fields that are described in words, or that change no result.
+NOT_COMPARED = (
+    *("data.train", "data.dev", "data.test", "data.root", "data.limit_words", "data.max_tokens"),
+    *("data.processes", "data.shapes", "model.gradients"),
+)
+DEV = "newstest2012 and newstest2013"
+LONGEST_ADDRESS = 80  # characters of an address that are shown
+
+
+def learning(outcome: Outcome) -> Section:
+    """The updates, epochs, hours and NLL of each model, and those of the paper's Table 2."""
+    ours, theirs = [], []
+    window = 0
+    for name, printed in PRINTED.items():
+        cell = folder(name)
+        if not outcome.results.scores.get(cell):
+            continue
+        window = outcome.cells[cell].training.log_every
+        ours.append((name, *_learned(training.read_metrics(outcome.folder(cell)))))
+        if row := printed.learning:
+            counts = f"{row.updates:,}", f"{row.epochs}", f"{row.hours} h", row.device
+            theirs.append((name, *counts, f"{row.train_nll}", f"{row.dev_nll}"))
+    text = (
+        "NLL is the negative log-likelihood in nats: of a word here, but of a sentence in the "
+        "paper, so that the two are not comparable. Our train NLL is that of the last logged "
+        f"window ({window} updates), with the dropout of training; our dev NLL is the smallest of "
+        f"the evaluations. The values here are those of each model's first seed. {SELECTION}"
+    )
+    header = ("here", "updates", "epochs", "time", "train NLL of a word", "dev NLL of a word")
+    printed_header = (
+        *("paper", "updates", "epochs", "time", "device"),
+        *("train NLL of a sentence", "dev NLL of a sentence"),
+    )
+    return Section("Learning", text, (Table(header, ours), Table(printed_header, theirs)))
+
+
+def _learned(lines: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    last, logged = lines[-1], [line for line in lines if "nll" in line]
+    dev = [line["dev_loss"] for line in lines if line.get("dev_loss") is not None]
+    return (
+        f"{last['step']:,}",
+        number(last.get("epoch"), ".2f"),
+        duration(last["seconds"]),
+        number(logged[-1]["nll"] if logged else None, ".3f"),
+        number(min(dev, default=None), ".3f"),
+    )
+
+
+def differences(outcome: Outcome, done: Sequence[str]) -> Section:
+    """What differs from the paper: the text, and the settings of the last model that attends."""
+    attending = [cell for cell in done if outcome.cells[cell].model.attention != "none"]
+    cell = "RNNsearch-50" if "RNNsearch-50" in attending else (attending or list(done))[-1]
+    config = outcome.cells[cell]
+    theirs = "348 million words of WMT14, selected by domain"
+    rows = [(f"training text of {name}", theirs, _text(outcome, name)) for name in done]
+    rows.append(("dev text, which chose the checkpoints", DEV, abbreviated(config.data.dev)))
+    rows += differing(config)
+    text = (
+        f"The settings are those of {cell} and, for the paper, of the configuration {RECIPE}. The "
+        "settings in which our models differ from each other are under Cells. Updates and hours "
+        f"are under Learning. {SELECTION}"
+    )
+    return Section("What differs from the paper", text, (Table(("field", "paper", "here"), rows),))
+
+
+def differing(config: Config) -> list[tuple[str, str, str]]:
+    """The settings in which a model differs from the paper's: field, the paper's value, ours."""
+    ours, theirs = (
+        dict(flat(json.loads(each.to_json()))) for each in (config, configuration(RECIPE))
+    )
+    return [
+        (field, str(value), str(ours[field]))
+        for field, value in theirs.items()
+        if ours[field] != value and field not in NOT_COMPARED and not field.startswith("training.")
+    ]
+
+
+def _text(outcome: Outcome, cell: str) -> str:
+    """The training text of a cell with its numbers of pairs and words."""
+    config, folder = outcome.cells[cell].data, outcome.folder(cell)
+    counts = data.prepare(config, folder, trained=True).train.statistics
+    words = counts["words"]
+    return (
+        f"{abbreviated(config.train)}: {counts['kept']:,} pairs of at most {config.max_tokens} "
+        f"words, {words['source']:,} source and {words['target']:,} target words"
+    )
+
+
+def abbreviated(address: str) -> str:
+    """The address, or its beginning.
+
+    >>> abbreviated("text:a.en,a.fr")
+    'text:a.en,a.fr'
+    """
+    if len(address) <= LONGEST_ADDRESS:
+        return address
+    return f"{address[: LONGEST_ADDRESS - 1]}…"
