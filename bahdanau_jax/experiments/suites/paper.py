@@ -34,7 +34,6 @@ SENTENCES = (
     "I would like to thank the honourable member for her very good question .",
 )
 
-
 STEPS = 6_250  # five passes over 100,000 pairs in batches of 80
 
 
@@ -54,7 +53,8 @@ def cells(request: Request) -> Cells:
         for name, change in (("RNNencdec", WITHOUT), ("RNNsearch", {})):
             config = with_model(_with_data(base, max_tokens=longest), **change)
             cell = f"{name}-{longest}"
-            configs[cell] = _with_updates(config, request, PRINTED[cell])
+            learning = PRINTED[cell].learning
+            configs[cell] = _with_updates(config, request, learning.updates if learning else STEPS)
     if request.longer_steps:
         longer = _with_data(base, max_tokens=50, train=request.longer_train or request.train)
         steps = request.longer_steps
@@ -90,10 +90,9 @@ def _base(request: Request) -> Config:
     return _with_data(config, train=request.train, dev=request.dev, test=test, root=request.root)
 
 
-def _with_updates(config: Config, request: Request, printed: Printed) -> Config:
-    """The configuration with the updates of a model: by default, at the paper's size, its own."""
+def _with_updates(config: Config, request: Request, updates: int) -> Config:
+    """The configuration with the requested updates; `updates`: the paper's, at its sizes."""
     if request.paper_size and not (request.steps or request.quick):
-        updates = int(printed.updates.replace(",", ""))
         training = dataclasses.replace(config.training, steps=updates)
         return dataclasses.replace(config, training=training)
     steps = request.steps or (40 if request.quick else STEPS)
