@@ -275,22 +275,17 @@ def faults(config: Config) -> list[str]:
     for bound, names in _AT_LEAST.items():
         expect(names, lambda value, bound=bound: value >= bound, f"at least {bound}")
     expect(_SHARES, lambda value: 0 <= value < 1, "at least 0 and below 1")
-    expect(
-        "data.max_ratio", lambda value: value == 0 or 1 <= value < float("inf"), "0 or at least 1"
-    )
+    expect("data.max_ratio", lambda value: value == 0 or 1 <= value < math.inf, "0 or at least 1")
     expect("training.seed", lambda value: value < 1 << 63, "below 2^63")
     expect("decoding.seed", lambda value: value < 1 << 31, "below 2^31")
     expect("decoding.alpha", math.isfinite, "finite")
     expect(
         "decoding.coverage decoding.min_ratio",
-        lambda value: 0 <= value < float("inf"),
+        lambda value: 0 <= value < math.inf,
         "at least 0 and finite",
     )
-    expect(
-        "decoding.beam_size",
-        lambda value: value <= MOST_TRANSLATIONS,
-        f"at most {MOST_TRANSLATIONS}",
-    )
+    most = MOST_TRANSLATIONS
+    expect("decoding.beam_size", lambda value: value <= most, f"at most {most}")
     # With more steps the buffers of a search would be mostly empty.
     expect("decoding.max_ratio", lambda value: 0 < value <= 100, "above 0 and at most 100")
     # Outside these bounds, log-probabilities divided by the temperature overflow float32.

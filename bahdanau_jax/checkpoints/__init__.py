@@ -2,12 +2,14 @@
 
 from bahdanau_jax.checkpoints.checkpointer import Checkpointer
 from bahdanau_jax.checkpoints.inventory import Entry, better, inventory, prune
+from bahdanau_jax.checkpoints.orbax_errors import Damaged
 from bahdanau_jax.checkpoints.selection import Chosen, Records
 from bahdanau_jax.checkpoints.state_digest import difference, flatten, signature, unflatten
 
 __all__ = [
     "Checkpointer",
     "Chosen",
+    "Damaged",
     "Entry",
     "Records",
     "better",

@@ -4,6 +4,7 @@ Each run has its own folder, in which it writes the same files as a run that tra
 """
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 
 from bahdanau_jax import data
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.checkpoints import Checkpointer
+from bahdanau_jax.checkpoints import Checkpointer, Damaged
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.loop import run
@@ -24,6 +25,8 @@ from bahdanau_jax.training.run_record import append_record
 from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.trainer import Evaluator, Trainer, compiled_ahead, phases_of
 from bahdanau_jax.training.vmapped_update import OWN, States, VmappedUpdate, row
+
+log = logging.getLogger(__name__)
 
 
 class ManyRuns:
@@ -190,10 +193,11 @@ def _restored(
     fresh = [trainer.begin() for trainer in trainers]
     common = set.intersection(*(set(each.steps()) for each in checkpointers))
     for step in sorted(common, reverse=True):
-        states = [
-            each.restore_at(state, step) for each, state in zip(checkpointers, fresh, strict=True)
-        ]
-        intact = [state for state in states if state is not None]
-        if len(intact) == len(states):
-            return intact
+        try:
+            return [
+                each.restore_at(state, step)
+                for each, state in zip(checkpointers, fresh, strict=True)
+            ]
+        except Damaged as error:
+            log.warning("the checkpoints of step %d are skipped: %s", step, error)
     return fresh

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import run, training
+from bahdanau_jax.checkpoints import Damaged
 from bahdanau_jax.run_folder import COMPILATIONS
 from bahdanau_jax.training import many_runs, monitor
 from tests import small
@@ -139,3 +140,30 @@ def test_what_cannot_train_vmapped_is_refused(tmp_path):
     with pytest.raises(ValueError, match="set training.patience to 0"):
         run.train_vmapped([config(1, patience=1), config(2, patience=1)], folders)
     assert not any(folder.exists() for folder in folders)
+
+
+class Saved:
+    """A checkpointer whose checkpoints are damaged at some steps."""
+
+    def __init__(self, steps: dict[int, bool]):
+        self._steps = steps
+
+    def steps(self):
+        return list(self._steps)
+
+    def restore_at(self, state, step):
+        if self._steps[step]:
+            raise Damaged("a bit of it is flipped")
+        return f"{state} at {step}"
+
+
+class Begun:
+    def begin(self):
+        return "state"
+
+
+def test_a_damaged_checkpoint_is_named_and_an_older_one_is_used(caplog):
+    saved = [Saved({1: False, 2: False, 3: False}), Saved({2: False, 3: True, 4: False})]
+    assert many_runs._restored([Begun()] * 2, saved) == ["state at 2"] * 2
+    assert "step 3 are skipped: a bit of it is flipped" in caplog.text
+    assert many_runs._restored([Begun()], [Saved({5: True})]) == ["state"]
