@@ -92,8 +92,9 @@ def _settings(cells: Cells) -> tuple[Section, Section]:
     table = Table(("cell", *differ), rows)
     shared = [(key, str(value)) for key, value in first.items() if key not in differ]
     text_of_shared = (
-        "training.seed is that of the folder seed-N. The complete configuration of each cell is "
-        "in scores.json."
+        "training.seed is that of the folder seed-N, and a vocabulary of 0 has the size that the "
+        "text gives: config.json in a run folder has both. The complete configuration of each cell "
+        "is in scores.json."
     )
     return (
         Section(
