@@ -113,13 +113,16 @@ def train_vmapped(
     configs: Sequence[Config],
     workdirs: Sequence[Path],
     order: str = training.OWN,
+    first_seed: int | None = None,
     reporter: Reporter = PLAIN,
 ) -> dict[int, Exception]:
     """Train runs that differ in their seeds alone by vmapped updates, or resume them.
 
-    Each folder becomes an ordinary run folder. `order` is a key of `training.DATA_ORDERS`. Returns
-    the errors of the runs that diverged, by their index. Raises as `train` does, and ValueError
-    for configurations that differ in another setting, or that stop early (training.patience).
+    Each folder becomes an ordinary run folder. `order` is a key of `training.DATA_ORDERS`; in a
+    shared order, the batches are those of `first_seed`, by default the seed of the first run.
+    Returns the errors of the runs that diverged, by their index. Raises as `train` does, and
+    ValueError for configurations that differ in another setting, or that stop early
+    (training.patience).
     """
     began, first = time.perf_counter(), configs[0]
     for config in configs:
@@ -144,6 +147,7 @@ def train_vmapped(
             workdirs,
             [dev_scores.evaluator(begun[0][0], prepared)] if prepared.dev else [],
             order,
+            first_seed,
             began,
             reporter,
         )

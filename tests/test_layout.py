@@ -25,6 +25,7 @@ BASE = {
     "reporting",
     "compression",
     "run_folder",
+    "suite_request",
 }
 ROOMS = {"model", "data", "alignment", "evaluation", "figures", "checkpoints", "distributed"}
 STAGES = ROOMS | {"training", "decoding"}

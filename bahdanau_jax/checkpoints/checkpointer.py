@@ -4,6 +4,7 @@ The metadata of every checkpoint hold the name, type, shape and digest of each o
 itself restores a flipped bit without an error, and casts a wrong type without a warning.
 """
 
+import logging
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +43,8 @@ from bahdanau_jax.distributed import Lost, is_lost, owned
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
+log = logging.getLogger(__name__)
+
 DAMAGED = "damaged-"  # the prefix of the step in the name of a folder that is set aside
 
 
@@ -187,8 +190,11 @@ class Checkpointer:
 
     def restore_at(self, template: State, step: int) -> State | None:
         """Restore the checkpoint of a step as `restore` does; None where it is damaged."""
-        with suppress(Damaged):
+        try:
             return self._load(step, template, self._note(step))
+        except Damaged as error:
+            log.warning("checkpoint %s is damaged and skipped: %s", self.folder / str(step), error)
+            return None
 
     def choose(self, template: State, choice: str, count: int) -> tuple[list[State], Chosen]:
         """Restore the first `count` intact checkpoints in the order `choice`, in READING_ORDERS.

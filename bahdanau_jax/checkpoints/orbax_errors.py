@@ -37,9 +37,19 @@ def is_news(record: logging.LogRecord) -> bool:
     return record.levelno < logging.ERROR
 
 
+def is_of_others(record: logging.LogRecord) -> bool:
+    """Whether a log record of asyncio is not about a file that Orbax failed to read.
+
+    `reading` reports that error. The other tasks of the same read may end much later.
+    """
+    message = record.getMessage()
+    return not ("exception was never retrieved" in message and "tensorstore" in message)
+
+
 def hush() -> None:
     """Stop Orbax's threads from printing tracebacks of errors that a later call raises again."""
     logging.getLogger("absl").addFilter(is_news)
+    logging.getLogger("asyncio").addFilter(is_of_others)
     if not isinstance(sys.unraisablehook, partial):
         sys.unraisablehook = partial(_unraisable, sys.unraisablehook)
 

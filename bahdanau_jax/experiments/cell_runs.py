@@ -11,15 +11,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax import model, run, run_folder
+from bahdanau_jax import data, model, run, run_folder
 from bahdanau_jax.atomic import write_text
-from bahdanau_jax.config import Config
+from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.sweep_cells import seed_folder
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
-from bahdanau_jax.resuming import updates_made
-from bahdanau_jax.training import SHARED
+from bahdanau_jax.training import SHARED, Diverged
 
 log = logging.getLogger(__name__)
 
@@ -27,16 +26,16 @@ SCORES = "sweep_scores.json"  # in a run folder
 TRANSLATIONS = "translations.txt"  # of the test pairs, in a run folder
 DATA = "data"  # the folder of prepared data in that of a sweep
 MOST_VMAPPED = 2_000_000  # the most parameters of a model whose seeds train vmapped by default
-# Errors of one run, after which the other runs continue.
-FAILURES = (ValueError, OSError, MemoryError, FloatingPointError)
+ENDED = "sweep_training.json"  # in the folder of a run whose training has ended
 
 
 class CellRuns:
     """The runs of one cell, each in an ordinary run folder: WORKDIR/CELL/seed-N.
 
     Where seeds train vmapped, each of `groups` trains by itself. An interrupted group resumes
-    as the same group, so that its results stay the same. `failed` has the error of each run that
-    failed, by "CELL/seed-N".
+    as the same group, so that its results stay the same. In a shared order, all groups have the
+    batches of the first seed of all. `failed` has the error of each run that failed, by
+    "CELL/seed-N".
     """
 
     def __init__(
@@ -53,6 +52,7 @@ class CellRuns:
         self.workdir, self.name, self.config, self.groups = workdir, name, config, groups
         self.order, self.settings, self.tests = order, settings, tests
         self.reporter = reporter
+        self._digests: dict[str, str] | None = None
         self.failed: dict[str, str] = {}
 
     def folder(self, seed: int) -> Path:
@@ -62,46 +62,67 @@ class CellRuns:
         training = dataclasses.replace(self.config.training, seed=seed)
         return dataclasses.replace(self.config, training=training)
 
-    def _fail(self, seed: int, error: BaseException) -> None:
-        text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    def _fail(self, seed: int, error: Exception) -> None:
+        """Report the error of a run; those of this program with their traceback."""
+        lines = str(error).strip().splitlines()
+        known = isinstance(error, ValueError | OSError | ArithmeticError) and lines
+        text = lines[0] if known else ": ".join([type(error).__name__, *lines[:1]])
         self.failed[f"{self.name}/seed-{seed}"] = text
-        log.warning("%s failed: %s", self.folder(seed), text)
+        log.warning("%s failed: %s", self.folder(seed), text, exc_info=None if known else error)
 
     def train(self, vmapped: bool | None = None) -> None:
-        """Train the runs that are not complete. `vmapped`: see `sweep`."""
+        """Train the runs that have not ended. `vmapped`: see `sweep`."""
         for group in self.groups:
-            steps = self.config.training.steps
-            missing = [seed for seed in group if updates_made(self.folder(seed)) < steps]
+            missing = [seed for seed in group if not self._has_ended(seed)]
             if not missing:
                 continue
             try:
                 vocabulary = self._share_data(group)
                 in_one = self._is_small(vocabulary) if vmapped is None else vmapped
-            except FAILURES as error:
+            except Exception as error:
                 for seed in missing:
                     self._fail(seed, error)
                 continue
-            if in_one and len(group) > 1:
+            if in_one and sum(map(len, self.groups)) > 1:
                 self._train_vmapped(group)
             else:
                 for seed in missing:
                     self._train(seed)
 
+    def _has_ended(self, seed: int) -> bool:
+        """Whether the training of a run has ended. A run that diverged would diverge again."""
+        path = self.folder(seed) / ENDED
+        if not path.exists():
+            return False
+        if error := parse_json(path.read_text(encoding="utf-8")).get("diverged"):
+            self.failed[f"{self.name}/seed-{seed}"] = error
+        return True
+
+    def _end(self, seed: int, error: Exception | None) -> None:
+        if error is not None:
+            self._fail(seed, error)
+        if error is None or isinstance(error, Diverged):
+            text = str(error).splitlines()[0] if error else None
+            write_text(self.folder(seed) / ENDED, json.dumps({"diverged": text}) + "\n")
+
     def _train(self, seed: int) -> None:
+        error = None
         try:
             run.train(self._config(seed), self.folder(seed), reporter=self.reporter)
-        except FAILURES as error:
-            self._fail(seed, error)
+        except Exception as caught:
+            error = caught
+        self._end(seed, error)
 
     def _train_vmapped(self, group: Sequence[int]) -> None:
         configs, folders = map(self._config, group), map(self.folder, group)
-        failed: Mapping[int, BaseException]
+        first = self.groups[0][0]
+        failed: Mapping[int, Exception]
         try:
-            failed = run.train_vmapped([*configs], [*folders], self.order, self.reporter)
-        except FAILURES as error:
+            failed = run.train_vmapped([*configs], [*folders], self.order, first, self.reporter)
+        except Exception as error:
             failed = dict.fromkeys(range(len(group)), error)
-        for index, error in failed.items():
-            self._fail(group[index], error)
+        for index, seed in enumerate(group):
+            self._end(seed, failed.get(index))
 
     def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
         sized = self.config.with_vocabularies(**vocabulary)
@@ -133,9 +154,18 @@ class CellRuns:
             if f"{self.name}/seed-{seed}" not in self.failed:
                 try:
                     scores[seed] = self._scored(self.folder(seed))
-                except FAILURES as error:
+                except Exception as error:
                     self._fail(seed, error)
         return scores
+
+    def _texts(self) -> dict[str, str]:
+        """The digest of the test pairs of each address."""
+        if self._digests is None:
+            self._digests = {
+                address: _digest(address, self.config.data)
+                for address in (self.config.data.test, *self.tests.values())
+            }
+        return self._digests
 
     def _scored(self, folder: Path) -> dict[str, Any]:
         path = folder / SCORES
@@ -144,6 +174,7 @@ class CellRuns:
                 {
                     "steps": self.config.training.steps,
                     "tests": [self.config.data.test, dict(self.tests)],
+                    "digests": self._texts(),
                     **dataclasses.asdict(self.settings),
                 }
             )
@@ -169,6 +200,14 @@ class CellRuns:
         config = dataclasses.replace(trained.config, data=settings)
         trained = dataclasses.replace(trained, config=config)
         return evaluate_test_pairs(trained, self.settings, self.reporter)[0].scores
+
+
+def _digest(address: str, config: DataConfig) -> str:
+    """SHA-256 of all pairs of an address."""
+    hashed = hashlib.sha256()
+    for pair in data.pairs(address, config):
+        hashed.update(f"{pair.source}\n{pair.target}\n".encode())
+    return hashed.hexdigest()
 
 
 def _link(source: str, target: str) -> None:

@@ -6,6 +6,7 @@ DIR/CELL/seed-N/         an ordinary run folder for every run
 DIR/results.json         the scores of all runs
 """
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from bahdanau_jax import data, run, run_folder, training
 from bahdanau_jax.atomic import write_text
+from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.sweep_cells import Cells
@@ -38,7 +40,8 @@ def sweep(
 ) -> Results:
     """Train and score every cell with every seed, or continue where an earlier call ended.
 
-    A run that fails is reported, and the others continue. The next call tries it again.
+    A run that fails is reported, and the others continue. The next call tries it again, except one
+    that diverged. Cells of earlier calls stay in the folder, but not in the results.
 
     Args:
         cells: the configurations by the names of their folders.
@@ -57,10 +60,10 @@ def sweep(
     >>> results = sweep(product(config, {"model.order": ["paper", "luong"]}), "orders", [1, 2])
     >>> results.summary("order=paper", "BLEU").mean
     """
-    _check(cells, seeds, order, tests)
+    _check(cells, seeds, vmapped, order, tests)
     workdir = Path(workdir)
     with run_folder.lock(workdir):
-        groups = _define(workdir, cells, seeds, order)
+        groups = _define(workdir, cells, seeds, vmapped, order)
         results = Results({}, {})
         for index, (name, config) in enumerate(cells.items(), start=1):
             reporter.note(f"cell {index} of {len(cells)}: {name}")
@@ -68,32 +71,66 @@ def sweep(
             runs.train(vmapped)
             results.scores[name] = runs.score()
             results.failed.update(runs.failed)
-            write_text(workdir / RESULTS, as_json(results.to_json()))
+            _write(workdir / RESULTS, results)
     return results
 
 
-def _check(cells: Cells, seeds: Sequence[int], order: str, tests: Mapping[str, str]) -> None:
+def _check(
+    cells: Cells,
+    seeds: Sequence[int],
+    vmapped: bool | None,
+    order: str,
+    tests: Mapping[str, str],
+) -> None:
     if not cells or not seeds:
         raise ValueError("a sweep needs at least one cell and one seed")
     if len(set(seeds)) < len(seeds):
         raise ValueError("the seeds of a sweep should all be different")
     choose(training.DATA_ORDERS, order, "data order")
-    opened = set()
+    opened: set[tuple[str, str]] = set()
     for name, config in cells.items():
         try:
-            run.check(config)
-            if not config.data.test:
-                raise ValueError("data.test is empty, but a sweep scores every run on test pairs")
+            _check_settings(config, vmapped)
             settings = config.data
             for address in (settings.train, settings.dev, settings.test, *tests.values()):
                 if address and (address, settings.root) not in opened:
-                    next(iter(data.pairs(address, settings)), None)  # raises errors of its files
+                    _read(address, settings, 1 if address == settings.train else None)
                     opened.add((address, settings.root))
         except (ValueError, OSError) as error:
             raise ValueError(f"cell {name}: {error}") from error
 
 
-def _define(workdir: Path, cells: Cells, seeds: Sequence[int], order: str) -> list[list[int]]:
+def _check_settings(config: Config, vmapped: bool | None) -> None:
+    run.check(config)
+    if lines := data.remarks.on_other_corpora(config.data):
+        raise ValueError(lines[0])
+    if not config.data.test:
+        raise ValueError("data.test is empty, but a sweep scores every run on test pairs")
+    if vmapped and config.training.patience:
+        raise ValueError("runs that train vmapped cannot stop early: set training.patience to 0")
+
+
+def _read(address: str, settings: DataConfig, most: int | None) -> None:
+    """Read the first pairs of an address, by default all; it raises the errors of its files."""
+    for _ in itertools.islice(data.pairs(address, settings), most):
+        pass
+
+
+def _write(path: Path, results: Results) -> None:
+    """Write the scores, beside those of cells of earlier calls."""
+    stored = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
+    older = {n: runs for n, runs in stored.get("scores", {}).items() if n not in results.scores}
+    failed = {
+        run: error
+        for run, error in stored.get("failed", {}).items()
+        if run.rpartition("/")[0] in older
+    }
+    write_text(path, as_json(Results(older | results.scores, failed | results.failed).to_json()))
+
+
+def _define(
+    workdir: Path, cells: Cells, seeds: Sequence[int], vmapped: bool | None, order: str
+) -> list[list[int]]:
     """Write the definition of the sweep, or compare it with that in the folder.
 
     A later call may add cells and seeds; its new seeds form a group. Returns the groups of seeds.
@@ -103,9 +140,12 @@ def _define(workdir: Path, cells: Cells, seeds: Sequence[int], order: str) -> li
         "cells": {name: json.loads(config.to_json()) for name, config in cells.items()},
         "seeds": [list(seeds)],
         "order": order,
+        "vmapped": vmapped,
     }
     if path.exists():
         before = parse_json(path.read_text(encoding="utf-8"))
+        if not isinstance(before, dict) or not now.keys() <= before.keys():
+            raise ValueError(f"{path} is damaged: restore it, or choose another folder")
         if fault := _difference(before, now):
             raise ValueError(f"{workdir} holds another sweep: {fault}; choose another folder")
         known = {seed for group in before["seeds"] for seed in group}
@@ -120,14 +160,19 @@ def _define(workdir: Path, cells: Cells, seeds: Sequence[int], order: str) -> li
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     """The reason why the new call cannot continue the earlier sweep; None where it can."""
-    same = set(before["cells"]) & set(now["cells"])
+    same = [name for name in now["cells"] if name in before["cells"]]
     if not same:
         return f"its cells are {', '.join(before['cells'])}"
     for name in same:
-        if before["cells"][name] != now["cells"][name]:
-            return f"its cell {name} has other settings"
-    if before["order"] != now["order"]:
-        return f"its data order is {before['order']}"
+        was, is_now = before["cells"][name], now["cells"][name]
+        for section, fields in is_now.items():
+            for field, value in fields.items():
+                old = was.get(section, {}).get(field)
+                if old != value:
+                    return f"{section}.{field} of its cell {name} is {old!r}, not {value!r}"
+    for field in ("order", "vmapped"):
+        if before[field] != now[field]:
+            return f"its {field} is {before[field]!r}, not {now[field]!r}"
     missing = {seed for group in before["seeds"] for seed in group} - set(now["seeds"][0])
     if missing:
         return f"it also has the seeds {', '.join(map(str, sorted(missing)))}"

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,22 @@ def product(config: Config, vary: Mapping[str, Sequence[Any]]) -> dict[str, Conf
     """Every combination of the values of the fields in `vary`, the last field varying fastest.
 
     A field is a dotted name such as "model.order". Its values are of the field's type, or text of
-    one. Without fields, there is one cell. Raises ValueError for an unknown field, for a value of
-    another type, and for one that is given twice.
+    one; the name may have - in place of _. Without fields, there is one cell. Raises ValueError for
+    an unknown field, for a value of another type, and for a field or a value that is given twice.
 
     >>> list(product(config, {"model.order": ["paper", "luong"], "model.hidden_size": ["64"]}))
     ['order=paper,hidden_size=64', 'order=luong,hidden_size=64']
     """
-    if "training.seed" in vary:
-        raise ValueError("training.seed varies in every sweep: set --seeds and --training.seed")
-    for field, values in vary.items():
-        if repeated := [value for i, value in enumerate(values) if value in values[:i]]:
-            raise ValueError(f"--vary {field} has {repeated[0]!r} twice")
-        if not values:
-            raise ValueError(f"--vary {field} has no value: write --vary {field}=VALUE,VALUE")
+    fields: dict[str, Sequence[Any]] = {}
+    for written, values in vary.items():
+        field = written.replace("-", "_")
+        if field in fields:
+            raise ValueError(f"the field {field} is given twice, also as {_other(field, vary)}")
+        _check_values(config, field, values)
+        fields[field] = values
     cells = {}
-    for values in itertools.product(*vary.values()):
-        settings = dict(zip(vary, values, strict=True))
+    for values in itertools.product(*fields.values()):
+        settings = dict(zip(fields, values, strict=True))
         cell = config
         for field, value in settings.items():
             cell = with_field(cell, field, value)
@@ -41,6 +41,25 @@ def product(config: Config, vary: Mapping[str, Sequence[Any]]) -> dict[str, Conf
             folder = f"{folder}~{len(cells) + 1}"
         cells[folder] = cell
     return cells
+
+
+def _other(field: str, vary: Iterable[str]) -> str:
+    """Another spelling of a field among those of `vary`."""
+    return next(each for each in vary if each != field and each.replace("-", "_") == field)
+
+
+def _check_values(config: Config, field: str, values: Sequence[Any]) -> None:
+    """Raise ValueError as `product` does for the values of one field."""
+    if field == "training.seed":
+        raise ValueError("training.seed varies in every sweep: set --seeds and --training.seed")
+    if not values:
+        raise ValueError(f"--vary {field} has no value: write --vary {field}=VALUE,VALUE")
+    configs: list[Config] = []
+    for value in values:
+        changed = with_field(config, field, value)
+        if changed in configs:
+            raise ValueError(f"--vary {field} has {value!r} twice")
+        configs.append(changed)
 
 
 def name(settings: Mapping[str, Any]) -> str:

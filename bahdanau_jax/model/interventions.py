@@ -54,9 +54,9 @@ def _force(positions, alpha, i):
 
 
 def mask(words: Bool[Any, "B S"]) -> Intervention:
-    """Remove source words from attention, and divide the other weights by their sum.
+    """Remove source words from attention, and rescale the other weights to the sum of all.
 
-    The context is zero where all weight is removed.
+    That sum is 1, or less for the score `local_p`. The context is zero where all weight is removed.
 
     >>> translate(run, ["The man sleeps ."], mask(np.array([[False, True, False]])))
     """
@@ -67,7 +67,7 @@ def _mask(words, alpha, i):
     removed = jnp.pad(words[: len(alpha)], (0, max(0, len(alpha) - len(words))))
     rest = jnp.where(removed, 0, alpha)
     total = rest.sum()
-    changed = rest / jnp.where(total > 0, total, 1)
+    changed = rest / jnp.where(total > 0, total, 1) * alpha.sum()
     return jnp.where(removed.any(), changed, alpha)
 
 

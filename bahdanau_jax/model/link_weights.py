@@ -98,6 +98,7 @@ class LinkWeights(NamedTuple):
 
     compute: Callable[[ModelConfig, Params, Batch], TeacherForced]  # alpha is these weights
     orders: tuple[str, ...]  # the values of `model.order` for which these weights are defined
+    needs_feeding: bool = False  # whether `model.feed_previous` should be True
 
 
 LINK_WEIGHTS: Mapping[str, LinkWeights] = MappingProxyType(
@@ -105,17 +106,22 @@ LINK_WEIGHTS: Mapping[str, LinkWeights] = MappingProxyType(
         "attention": LinkWeights(teacher_forced, tuple(ORDERS)),
         "posterior": LinkWeights(posterior, tuple(ORDERS)),
         # In order paper, alpha_{i+1} comes from a state that has read only the words before y_i.
-        "shift": LinkWeights(shift, ("groundhog", "luong")),
+        "shift": LinkWeights(shift, ("groundhog", "luong"), needs_feeding=True),
         "saliency": LinkWeights(saliency, tuple(ORDERS)),
     }
 )
 
 
 def check_link_weights(name: str, config: ModelConfig) -> None:
-    """Raise ValueError for weights that are unknown, or that the model's order does not give."""
-    orders = choose(LINK_WEIGHTS, name, "link weights").orders
-    if config.order not in orders:
-        raise ValueError(
-            f"link weights {name!r} need a model of order {' or '.join(orders)}, but this one has "
-            f"order {config.order}: choose other weights, such as posterior"
-        )
+    """Raise ValueError for weights that are unknown, or that the model does not define."""
+    kind = choose(LINK_WEIGHTS, name, "link weights")
+    if config.order not in kind.orders:
+        needed, present = f"of order {' or '.join(kind.orders)}", f"order {config.order}"
+    elif kind.needs_feeding and not config.feed_previous:
+        needed, present = "with feed_previous True", "feed_previous False"
+    else:
+        return
+    raise ValueError(
+        f"link weights {name!r} need a model {needed}, but this one has {present}: choose other "
+        "weights, such as posterior"
+    )

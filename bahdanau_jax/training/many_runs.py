@@ -125,6 +125,7 @@ def train_vmapped(
     workdirs: Sequence[Path],
     evaluators: Sequence[Evaluator] = (),
     order: str = OWN,
+    first_seed: int | None = None,
     began: float | None = None,
     reporter: Reporter = PLAIN,
 ) -> tuple[Outcome, dict[int, Diverged]]:
@@ -132,14 +133,17 @@ def train_vmapped(
 
     The configurations of the trainers differ in `training.seed` alone. With the order "own",
     every run gets the batches of its own seed, padded to the largest of a step. With "shared", all
-    runs get the batches of the first seed, which is faster. `patience` and several processes are
-    not supported.
+    runs get the batches of `first_seed`, by default that of the first run, which is faster.
+    `patience` and several processes are not supported.
 
     Returns the outcome, and the error of each run that diverged by its index.
     """
     config, settings = trainers[0].config, trainers[0].config.training
     began = time.perf_counter() if began is None else began
-    plans = [data.Plan.of(store, config.data, each.config.training.seed) for each in trainers]
+    seeds = [each.config.training.seed for each in trainers]
+    if order != OWN and first_seed is not None:
+        seeds = [first_seed]
+    plans = [data.Plan.of(store, config.data, seed) for seed in seeds]
     first = plans[0]
     plans = plans if order == OWN else first
     with contextlib.ExitStack() as stack:

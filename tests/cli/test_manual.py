@@ -53,6 +53,7 @@ TABLES = {
     "translate.preset": set(SEARCHES),
     "translate.weights": {"ema", "params"},
     "translate.checkpoint": {"best", "newest"},
+    "reproduce.compute_dtype": set(variants.VARIANTS["model.compute_dtype"]),
     "evaluate.tokenize": set(tally.TOKENIZERS),
     "align.level": set(data.LEVELS),
     "align.weights": {*model.LINK_WEIGHTS, *alignment.WEIGHTS},
@@ -69,6 +70,7 @@ def test_every_command_has_help():
 
 def test_the_choices_in_help_are_those_of_the_tables():
     shown = dict(choices.CHOICES)
+    del shown["sweep.metrics"]  # compared in test_sweep_command.py
     kinds = shown.pop("data.train")
     assert {address.partition(":")[0] for address in kinds} == set(addresses.SOURCES)
     for command, cls in COMMANDS.items():

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bahdanau_jax import run
+from bahdanau_jax import run, training
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import cell_runs, product, sweep, sweep_report
 from tests import small
@@ -14,12 +14,13 @@ STEPS = 4
 
 
 def config(**changes) -> Config:
-    training = dataclasses.replace(
+    own = dataclasses.replace(
         small.config.training, **{"steps": STEPS, "evaluate_every": 4, "checkpoint_every": 2}
     )
-    return dataclasses.replace(small.config, training=training, **changes)
+    return dataclasses.replace(small.config, training=own, **changes)
 
 
+MISSING = "text:no.en,no.fr"
 CELLS = product(config(), {"model.order": ["paper", "luong"]})
 
 
@@ -68,12 +69,17 @@ def test_more_seeds_and_cells_may_come_and_other_sweeps_not(without_training, tm
     sweep({"a": CELLS["order=paper"], "b": CELLS["order=paper"]}, folder, [1, 3], vmapped=False)
     assert json.loads((folder / "sweep.json").read_text())["seeds"] == [[1], [3]]
     for cells, seeds, said in (
-        ({"a": CELLS["order=luong"]}, [1, 3], "its cell a has other settings"),
+        ({"a": CELLS["order=luong"]}, [1, 3], "model.order of its cell a is 'paper', not 'luong'"),
         ({"c": CELLS["order=paper"]}, [1, 3], "its cells are a, b"),
         ({"a": CELLS["order=paper"]}, [1], "it also has the seeds 3"),
     ):
         with pytest.raises(ValueError, match=said):
-            sweep(cells, folder, seeds)
+            sweep(cells, folder, seeds, vmapped=False)
+    with pytest.raises(ValueError, match="its vmapped is False, not True"):
+        sweep({"a": CELLS["order=paper"]}, folder, [1, 3], vmapped=True)
+    (folder / "sweep.json").write_text("{}")
+    with pytest.raises(ValueError, match="is damaged"):
+        sweep({"a": CELLS["order=paper"]}, folder, [1, 3], vmapped=False)
     (tmp_path / "other" / "folder").mkdir(parents=True)
     with pytest.raises(ValueError, match="choose an empty one"):
         sweep(CELLS, tmp_path / "other", [1])
@@ -87,7 +93,11 @@ def test_more_seeds_and_cells_may_come_and_other_sweeps_not(without_training, tm
         (CELLS, [1, 1], "all be different"),
         ({"a": config(data=dataclasses.replace(small.config.data, test=""))}, [1], "data.test is"),
         (
-            {"a": config(data=dataclasses.replace(small.config.data, train="text:no.en,no.fr"))},
+            {
+                "a": config(
+                    data=dataclasses.replace(small.config.data, dev="", train=MISSING, test=MISSING)
+                )
+            },
             [1],
             "cell a: no file",
         ),
@@ -118,3 +128,89 @@ def test_a_sweep_of_the_command_line_is_the_same_twice(command_line, tmp_path):
     assert command_line("translate", "--run", own, "--input", small.FILE)[0] == 0
     faults = command_line("sweep", small.FILE, "--workdir", own, "--vary", "model.ordr=a")
     assert faults[0] == 2 and faults[2].count("\n") == 1
+
+
+def test_results_of_earlier_cells_stay(without_training, tmp_path):
+    folder, (first, second) = tmp_path / "s", CELLS.items()
+    sweep(dict([first, second]), folder, [1], vmapped=False)
+    sweep(dict([first]), folder, [1], vmapped=False)
+    stored = json.loads((folder / "results.json").read_text())
+    assert set(stored["scores"]) == set(CELLS)
+
+
+@pytest.mark.parametrize("error", [TypeError("a score of mine"), RuntimeError("out of memory")])
+def test_whatever_a_run_raises_the_others_continue(error, without_training, tmp_path, monkeypatch):
+    train = run.train
+
+    def failing(own, folder, **options):
+        if own.training.seed == 1:
+            raise error
+        train(own, folder, **options)
+
+    monkeypatch.setattr(run, "train", failing)
+    results = sweep({"a": CELLS["order=paper"]}, tmp_path / "s", [1, 2], vmapped=False)
+    assert results.failed == {"a/seed-1": f"{type(error).__name__}: {error}"}
+    assert list(results.scores["a"]) == [2]
+
+
+def test_a_run_that_diverged_is_not_tried_again(without_training, tmp_path, monkeypatch):
+    def diverging(own, folder, **options):
+        without_training.append("again")
+        folder.mkdir(parents=True)
+        raise training.Diverged("not finite\nat step 3")
+
+    monkeypatch.setattr(run, "train", diverging)
+    for _ in range(2):
+        results = sweep({"a": CELLS["order=paper"]}, tmp_path / "s", [1], vmapped=False)
+        assert results.failed == {"a/seed-1": "not finite"}
+    assert without_training == ["again"]
+
+
+def test_a_run_without_its_last_evaluation_is_not_complete(without_training, tmp_path, monkeypatch):
+    """A signal during that evaluation leaves a checkpoint of the last update."""
+    train, calls = run.train, []
+
+    def interrupted(own, folder, **options):
+        calls.append(own.training.seed)
+        if len(calls) == 1:
+            train(own, folder, **options)
+            raise training.Interrupted("saved")
+        (folder / "evaluated").touch()
+
+    monkeypatch.setattr(run, "train", interrupted)
+    cells = {"a": CELLS["order=paper"]}
+    with pytest.raises(training.Interrupted):
+        sweep(cells, tmp_path / "s", [1], vmapped=False)
+    sweep(cells, tmp_path / "s", [1], vmapped=False)
+    assert calls == [1, 1] and (tmp_path / "s/a/seed-1/evaluated").exists()
+
+
+def test_other_text_at_the_same_address_is_scored_again(tmp_path, monkeypatch):
+    for side in ("en", "fr"):
+        (tmp_path / f"t.{side}").write_text("a b\nc\n")
+    address = f"text:{tmp_path}/t.en,{tmp_path}/t.fr"
+    own = config(data=dataclasses.replace(small.config.data, test=address))
+    digests = []
+    for text in ("a b\nc\n", "a b\nd\n"):
+        (tmp_path / "t.fr").write_text(text)
+        digests.append(cell_runs.CellRuns(tmp_path, "a", own, [[1]])._texts())
+    assert digests[0].keys() == digests[1].keys() and digests[0] != digests[1]
+
+
+def test_all_groups_have_the_batches_of_the_first_seed(monkeypatch, tmp_path):
+    """The table does not depend on how many seeds came in which call."""
+    calls = []
+
+    def train(configs, folders, order, first, reporter):
+        calls.append(([each.training.seed for each in configs], order, first))
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        return {}
+
+    monkeypatch.setattr(run, "train_vmapped", train)
+    monkeypatch.setattr(cell_runs.CellRuns, "_share_data", lambda *_: {"source": 9, "target": 9})
+    monkeypatch.setattr(cell_runs.CellRuns, "_scored", lambda *_: {"BLEU": 1.0})
+    cells = {"a": CELLS["order=paper"]}
+    sweep(cells, tmp_path / "s", [4, 5])
+    sweep(cells, tmp_path / "s", [4, 5, 6])
+    assert calls == [([4, 5], "shared", 4), ([6], "shared", 4)]

@@ -39,6 +39,11 @@ def test_values_have_the_type_of_the_field():
         ({"model.hidden_size": [1.5]}, "model.hidden_size should be int, not 1.5"),
         ({"model.order": []}, "has no value"),
         ({"model.order": ["paper", "paper"]}, "has 'paper' twice"),
+        ({"model.gate_bias": ["true", "True"]}, "model.gate_bias has 'True' twice"),
+        (
+            {"model.hidden-size": ["8"], "model.hidden_size": ["16"]},
+            "the field model.hidden_size is given twice, also as model.hidden-size",
+        ),
         ({"training.seed": ["1"]}, "training.seed varies in every sweep"),
     ],
 )

@@ -77,7 +77,15 @@ def test_shift_needs_a_state_that_has_read_the_word():
         long = [row for row, (_, target) in enumerate(PAIRS) if len(target) > 1]
         reads = (np.asarray(plain.alpha)[long, 1] != np.asarray(changed.alpha)[long, 1]).any()
         assert reads == (order in LINK_WEIGHTS["shift"].orders)
+        unfed = dataclasses.replace(config, feed_previous=False)
+        params = parameters(unfed)
+        plain, changed = program(unfed, params, BATCH), program(unfed, params, other)
+        np.testing.assert_array_equal(plain.alpha, changed.alpha)  # no state has read any word
     check_link_weights("shift", CONFIGS["luong"])
+    unfed = dataclasses.replace(CONFIGS["luong"], feed_previous=False)
+    with pytest.raises(ValueError, match="'shift' need a model with feed_previous True, but"):
+        check_link_weights("shift", unfed)
+    check_link_weights("posterior", unfed)
     with pytest.raises(ValueError, match="'shift' need a model of order groundhog or luong, but"):
         check_link_weights("shift", CONFIGS["default"])
     with pytest.raises(ValueError, match="no link weights 'x'; known: attention, posterior"):

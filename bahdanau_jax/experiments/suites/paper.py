@@ -34,7 +34,6 @@ SENTENCES = (
     "I would like to thank the honourable member for her very good question .",
 )
 
-
 STEPS = 6_250  # five passes over 100,000 pairs in batches of 80
 
 
@@ -44,12 +43,18 @@ def cells(request: Request) -> Cells:
             "the suite paper needs a corpus: --train ADDRESS --dev ADDRESS, such as "
             "text:train.en,train.fr, and --test ADDRESS for further test pairs"
         )
+    if request.longer_train and not request.longer_steps:
+        raise ValueError(
+            "--longer-train is the text of a longer run: set --longer-steps, its updates, too"
+        )
     base = _base(request)
     configs = {}
     for longest in LONGEST:
-        config = _with_data(base, max_tokens=longest)
-        configs[f"RNNencdec-{longest}"] = with_model(config, **WITHOUT)
-        configs[f"RNNsearch-{longest}"] = config
+        for name, change in (("RNNencdec", WITHOUT), ("RNNsearch", {})):
+            config = with_model(_with_data(base, max_tokens=longest), **change)
+            cell = f"{name}-{longest}"
+            learning = PRINTED[cell].learning
+            configs[cell] = _with_updates(config, request, learning.updates if learning else STEPS)
     if request.longer_steps:
         longer = _with_data(base, max_tokens=50, train=request.longer_train or request.train)
         steps = request.longer_steps
@@ -59,12 +64,16 @@ def cells(request: Request) -> Cells:
 
 def _base(request: Request) -> Config:
     """The settings that all models share: the paper's, or those of smaller models."""
-    steps = request.steps or (40 if request.quick else STEPS)
     if request.paper_size:
+        if request.compute_dtype:
+            raise ValueError(
+                "--compute-dtype is of the smaller models: leave it out with --paper-size True"
+            )
         config = configuration("rnnsearch50")
         config = _with_data(config, limit_words=0)
     else:
-        config = with_model(configuration("europarl"), compute_dtype=request.compute_dtype)
+        config = configuration("europarl")
+        config = with_model(config, compute_dtype=request.compute_dtype or "bfloat16")
         config = _with_data(
             config,
             vocabulary="words",
@@ -78,7 +87,15 @@ def _base(request: Request) -> Config:
         config = with_model(config, hidden_size=32, alignment_size=32, embedding_size=32)
         config = _with_data(config, batch_size=16, shapes=2)
     test = request.dev
-    config = _with_data(config, train=request.train, dev=request.dev, test=test, root=request.root)
+    return _with_data(config, train=request.train, dev=request.dev, test=test, root=request.root)
+
+
+def _with_updates(config: Config, request: Request, updates: int) -> Config:
+    """The configuration with the requested updates; `updates`: the paper's, at its sizes."""
+    if request.paper_size and not (request.steps or request.quick):
+        training = dataclasses.replace(config.training, steps=updates)
+        return dataclasses.replace(config, training=training)
+    steps = request.steps or (40 if request.quick else STEPS)
     return shortened(config, steps, max(1, steps // 5))
 
 
@@ -220,8 +237,9 @@ SUITE = Suite(
     title="The paper's models on a parallel corpus",
     text=(
         "RNNencdec and RNNsearch, each trained on sentences of at most 30 and of at most 50 words, "
-        "with equal numbers of updates: Table 1, Figures 2 and 3 and the learning statistics of "
-        "the paper, with its printed numbers beside ours."
+        "with equal numbers of updates (at the paper's sizes, by default, with the paper's "
+        "updates): Table 1, Figures 2 and 3 and the learning statistics of the paper, with its "
+        "printed numbers beside ours."
     ),
     cells=cells,
     sections=sections,

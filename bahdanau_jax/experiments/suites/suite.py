@@ -3,7 +3,6 @@
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,25 +13,7 @@ from bahdanau_jax.experiments.run_sweep import sweep
 from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
 from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
-
-
-@dataclass(frozen=True)
-class Request:
-    """The options of a suite."""
-
-    quick: bool = False  # small models and few updates: it runs in minutes and proves nothing
-    seeds: int = 0  # seeds of each cell; 0: as many as the suite has by default
-    first_seed: int = 1
-    steps: int = 0  # updates of each run; 0: as many as the suite has by default
-    # Only for the suite "paper":
-    train: str = ""  # training pairs, by address
-    dev: str = ""  # dev pairs, which choose checkpoints and are scored
-    test: str = ""  # further test pairs
-    longer_train: str = ""  # training pairs of a longer run of RNNsearch-50; "": `train`
-    longer_steps: int = 0  # its updates; 0: there is no such run
-    root: str = ""  # the folder of relative files
-    paper_size: bool = False  # the sizes and the recipe of the paper
-    compute_dtype: str = "bfloat16"  # of the smaller models
+from bahdanau_jax.suite_request import Request
 
 
 class Outcome(NamedTuple):
@@ -75,6 +56,7 @@ class Suite(NamedTuple):
 
 
 QUICK_SEEDS = 2
+DEFAULT_REQUEST = Request()
 
 
 def _corpora_options(request: Request) -> list[str]:
@@ -85,13 +67,14 @@ def _corpora_options(request: Request) -> list[str]:
 
 
 def reproduce(
-    suite: Suite, workdir: Path, request: Request = Request(), reporter: Reporter = PLAIN
-) -> str:
-    """Run a suite in a folder, or resume it; write its report, and return its summary.
+    suite: Suite, workdir: Path, request: Request = DEFAULT_REQUEST, reporter: Reporter = PLAIN
+) -> tuple[str, Mapping[str, str]]:
+    """Run a suite in a folder, or resume it, and write its report.
 
+    Returns its table of scores as text, and the errors of the runs that failed by "CELL/seed-N".
     Raises ValueError for faults of the options, before any training.
 
-    >>> print(reproduce(SUITES["ablations"], Path("runs/ablations"), Request(quick=True)))
+    >>> text, failed = reproduce(SUITES["ablations"], Path("runs/a"), Request(quick=True))
     """
     if not suite.takes_corpora and (unread := _corpora_options(request)):
         raise ValueError(f"--{unread[0].replace('_', '-')} is an option of the suite paper only")
@@ -113,7 +96,8 @@ def reproduce(
         parts += suite.sections(Outcome(workdir, cells, results))
     title = f"{suite.title} (quick: it proves nothing)" if request.quick else suite.title
     pairs = suite.pairs(cells)
-    return sweep_report.write(workdir, results, cells, suite.metrics, title, parts, pairs)
+    text = sweep_report.write(workdir, results, cells, suite.metrics, title, parts, pairs)
+    return text, results.failed
 
 
 def folder(name: str) -> str:

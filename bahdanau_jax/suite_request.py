@@ -1,0 +1,28 @@
+"""The options of a suite of experiments, for its functions and for the command line.
+
+This file imports no JAX, because the help of `bahdanau reproduce` reads it.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of a suite."""
+
+    quick: bool = False  # small models and few updates: it runs in minutes and proves nothing
+    seeds: int = 0  # seeds of each cell; 0: as many as the suite has by default
+    first_seed: int = 1  # the first of these seeds
+    steps: int = 0  # updates of each run; 0: as many as the suite has by default
+    # Only for the suite "paper":
+    train: str = ""  # paper: the address of the training pairs
+    dev: str = ""  # paper: dev pairs, which choose checkpoints and are scored
+    test: str = ""  # paper: further test pairs
+    longer_train: str = ""  # paper: training pairs of a longer run of RNNsearch-50; "": train
+    longer_steps: int = 0  # paper: the updates of that run; 0: there is no such run
+    root: str = ""  # paper: the folder of relative files
+    # paper: its sizes, its recipe and, without --steps, its updates (288,000 to 846,000 a model),
+    # for an accelerator
+    paper_size: bool = False
+    # paper: precision of matrix products of the smaller models; default: bfloat16
+    compute_dtype: str = ""
