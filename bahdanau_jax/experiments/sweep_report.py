@@ -16,6 +16,7 @@ from bahdanau_jax.resuming import TRAINED_ON
 from bahdanau_jax.run_folder import STORE
 from bahdanau_jax.training import SHARED, read_metrics, read_record
 
+LONGEST_VALUE = 80  # characters of a setting that are shown; scores.json has all
 REPORT = "report"  # the folder of the report in that of a sweep
 SEQUENCES = ("builtin:primes", "builtin:reverse")  # corpora that are scored by positions
 
@@ -87,13 +88,16 @@ def _settings(cells: Cells) -> tuple[Section, Section]:
     fields = {name: dict(flat(json.loads(config.to_json()))) for name, config in cells.items()}
     first = next(iter(fields.values()))
     differ = [key for key in first if len({str(each[key]) for each in fields.values()}) > 1]
-    rows = [(name, *(str(each[key]) for key in differ)) for name, each in fields.items()]
+    rows = [
+        (name, *(abbreviated(str(each[key])) for key in differ)) for name, each in fields.items()
+    ]
     text = "The settings in which the cells differ; those that they share are at the end."
     table = Table(("cell", *differ), rows)
     shared = [(key, str(value)) for key, value in first.items() if key not in differ]
     text_of_shared = (
-        "training.seed is that of the folder seed-N. The complete configuration of each cell is "
-        "in scores.json."
+        "training.seed is that of the folder seed-N, and a vocabulary of 0 has the size that the "
+        "text gives: config.json in a run folder has both. The complete configuration of each cell "
+        "is in scores.json."
     )
     return (
         Section(
@@ -101,6 +105,15 @@ def _settings(cells: Cells) -> tuple[Section, Section]:
         ),
         Section("Settings of all cells", text_of_shared, (Table(("field", "value"), shared),)),
     )
+
+
+def abbreviated(text: str) -> str:
+    """The text, or its beginning.
+
+    >>> abbreviated("text:a.en,a.fr")
+    'text:a.en,a.fr'
+    """
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
 def flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -72,6 +72,7 @@ def alignments(hypotheses: Mapping[str, Hypothesis]) -> Drawing:
     grid = drawing.subplots(1, len(alphas), squeeze=False)[0]
     for axes, alpha, (title, each) in zip(grid, alphas, hypotheses.items(), strict=True):
         axes.imshow(alpha, cmap="gray_r", vmin=0, vmax=1, interpolation="none")
+        axes.set_anchor("N")  # shorter outputs begin at the same height
         _label_words(axes.xaxis, each.source_tokens, 90)
         _label_words(axes.yaxis, each.tokens)
         axes.add_collection(_grid(*alpha.shape), autolim=False)

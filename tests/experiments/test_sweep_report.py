@@ -14,6 +14,11 @@ SCORES = Results(
 )
 
 
+def test_a_long_setting_is_abbreviated_in_the_table():
+    assert sweep_report.abbreviated("a" * 80) == "a" * 80
+    assert sweep_report.abbreviated("a" * 81) == "a" * 79 + "…"
+
+
 def test_pairs_are_compared_and_the_smallest_p_is_given():
     _, section = results.sections(SCORES, {"BLEU": 1})
     assert [row[0] for row in section.tables[0].rows] == ["b minus a", "c minus a"]

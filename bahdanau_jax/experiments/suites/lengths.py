@@ -75,7 +75,9 @@ def sections(outcome: Outcome) -> list[Section]:
     text = (
         "BLEU of the test sentences by their number of words. The number in a model's name is that "
         "of the longest training sentences. Each model is tested up to four times that length. "
-        "Intervals are those of the mean over the seeds (95%, Student's t)."
+        "Intervals are those of the mean over the seeds (95%, Student's t). Differences are paired "
+        "by seed; p is that of the permutation test of signs, whose smallest possible value is "
+        "under Differences."
     )
     picture = Picture(
         "bleu_by_length", _figure(curves), "BLEU by the number of words of a sentence."

@@ -9,7 +9,7 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.paper_printed import PRINTED
 from bahdanau_jax.experiments.suites.suite import Outcome, folder
-from bahdanau_jax.experiments.sweep_report import flat
+from bahdanau_jax.experiments.sweep_report import abbreviated, flat
 from bahdanau_jax.report import Section, Table, duration, number
 
 RECIPE = "rnnsearch50"  # the shipped configuration with the paper's recipe
@@ -20,7 +20,6 @@ NOT_COMPARED = (
     *("data.processes", "data.shapes", "model.gradients"),
 )
 DEV = "newstest2012 and newstest2013"
-LONGEST_ADDRESS = 80  # characters of an address that are shown
 
 
 def learning(outcome: Outcome) -> Section:
@@ -100,14 +99,3 @@ def _text(outcome: Outcome, cell: str) -> str:
         f"{abbreviated(config.train)}: {counts['kept']:,} pairs of at most {config.max_tokens} "
         f"words, {words['source']:,} source and {words['target']:,} target words"
     )
-
-
-def abbreviated(address: str) -> str:
-    """The address, or its beginning.
-
-    >>> abbreviated("text:a.en,a.fr")
-    'text:a.en,a.fr'
-    """
-    if len(address) <= LONGEST_ADDRESS:
-        return address
-    return f"{address[: LONGEST_ADDRESS - 1]}…"
