@@ -118,7 +118,7 @@ def test_a_peer_that_dies_or_talks_nonsense_is_one_line(bench, peer):
 
 def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):
     code, _, err = bench("--joeynmt", tmp_path / "nowhere")
-    assert code == 2 and f"{tmp_path}/nowhere is no program" in err
+    assert code == 2 and f"{tmp_path}/nowhere is not an executable file" in err
     for option, value in (("--beams", "1,x"), ("--beams", "0"), ("--batch-sizes", "")):
         code, _, err = bench(option, value)
         assert code == 2 and f"{option} is {value!r}, but should be like 1,2,4" in err

@@ -83,5 +83,5 @@ def test_what_cannot_be_is_said_before_any_work(learn):
         said = f"--minutes is {minutes}, but should be a number above 0"
         assert said in learn(RIGHT, "--minutes", minutes)[2]
     assert "--target is nan, but should be a number of BLEU" in learn(RIGHT, "--target", "nan")[2]
-    assert "nowhere is no program" in learn(RIGHT, "--joeynmt", "nowhere")[2]
+    assert "nowhere is not an executable file" in learn(RIGHT, "--joeynmt", "nowhere")[2]
     assert "names no development set" in learn(RIGHT, "--data.dev", "")[2]
