@@ -12,11 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from orbax import checkpoint
 from orbax.checkpoint import v1 as orbax
 
 from bahdanau_jax.distributed import holds_everywhere
 
 Value = TypeVar("Value")
+ORBAX = Path(str(checkpoint.__file__)).parent
 FULL = errno.ENOSPC, errno.EDQUOT
 
 
@@ -55,8 +57,13 @@ def hush() -> None:
 
 
 def _unraisable(default: Callable, unraisable: Any) -> None:
-    """Ignore the errors of threads that report to the closed event loop of an abandoned save."""
-    if str(unraisable.exc_value) != "Event loop is closed":
+    """Ignore errors of what nobody waits for: saves whose event loop is closed, and other reads.
+
+    When one read of a file fails, Orbax leaves the others. Python ends those coroutines later.
+    """
+    code = getattr(unraisable.object, "cr_code", None)
+    of_orbax = code is not None and Path(code.co_filename).is_relative_to(ORBAX)
+    if not of_orbax and str(unraisable.exc_value) != "Event loop is closed":
         default(unraisable)
 
 

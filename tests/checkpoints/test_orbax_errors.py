@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 
 from bahdanau_jax.checkpoints import orbax_errors
 
@@ -28,3 +29,33 @@ def test_a_late_error_of_a_read_that_was_reported_is_not_logged_again(caplog):
     orbax_errors.hush()
     assert "never retrieved" not in logged(of_read, caplog)
     assert "never retrieved" in logged("an error of a user's own task", caplog)
+
+
+def ended_by_python(file: str) -> None:
+    """Let Python end a coroutine, defined in this file, that raises an error on its way out."""
+    source = """
+import types
+@types.coroutine
+def waiting():
+    yield
+async def read():
+    try:
+        await waiting()
+    except BaseException:
+        raise Exception("Encountered error while reading array index")
+"""
+    names = {}
+    exec(compile(source, file, "exec"), names)
+    coroutine = names["read"]()
+    coroutine.send(None)
+    del coroutine
+    gc.collect()
+
+
+def test_an_abandoned_read_of_orbax_ends_without_a_traceback(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    orbax_errors.hush()
+    ended_by_python(f"{orbax_errors.ORBAX}/serialization.py")
+    assert "reading array index" not in capsys.readouterr().err
+    ended_by_python("own.py")
+    assert "reading array index" in capsys.readouterr().err
