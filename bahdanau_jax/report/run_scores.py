@@ -107,7 +107,7 @@ def evaluate(
         "intervals": _intervals(ours, settings),
         "comparison": _comparison(ours, theirs, baseline, settings) if baseline else None,
         "by-length": _by_length(run, sources, ours["BLEU"], theirs.get("BLEU"), settings),
-        "no-UNK": _no_unk(run, sources, references, hypotheses, settings, reporter),
+        "no-UNK": _no_unk(run, sources, references, hypotheses, ours, settings, reporter),
         "lengths": _lengths(words),
         "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
         "coverage": _coverage(hypotheses, predicted),
@@ -192,13 +192,15 @@ def _no_unk(
     sources: Sequence[str],
     references: Sequence[str],
     hypotheses: Sequence[Hypothesis],
+    ours: Mapping[str, Tally],
     settings: Settings,
     reporter: Reporter,
 ) -> dict[str, Any]:
     """The second column of Table 1: sentences without unknown words, translated with UNK banned.
 
     A model of characters or subwords has nearly no unknown words: its subset is all sentences. To
-    ban UNK does not change a greedy translation without UNK, which is not computed again.
+    ban UNK does not change a greedy translation without UNK, which is not computed again. `ours`
+    are the tallies of `hypotheses`.
     """
     rows, banned = list(range(len(sources))), run.config.data.vocabulary == WORDS
     if banned:
@@ -217,26 +219,18 @@ def _no_unk(
         translating = reporter.stage("translating without UNK", len(again), "lines")
         best = searcher.translate([sources[row] for row in again], advance=translating.advance)
         texts |= zip(again, (each.text for each in best), strict=True)
-    wanted = [references[row] for row in rows]
-    counted = _optional_tallies(run, [*texts.values()], wanted, settings)
-    before = _optional_tallies(run, allowed, wanted, settings)
+    before = counted = {name: tally.take(rows) for name, tally in ours.items()}
+    if list(texts.values()) != allowed:
+        tokenize, wanted = run.codecs[1].tokenizer.tokenize, [references[row] for row in rows]
+        counted = scores.tallies([*texts.values()], wanted, tokenize, settings.tokenize)
     return {
         "sentences": len(rows),
         "share": len(rows) / len(sources),
         "banned": banned,
-        **{name: counted[name].score() if rows else math.nan for name in scores.BLEUS},
+        **{name: counted[name].score() for name in scores.BLEUS},
         "intervals": _intervals(counted, settings) if rows else {},
-        "UNK-allowed": {name: before[name].score() if rows else math.nan for name in scores.BLEUS},
+        "UNK-allowed": {name: before[name].score() for name in scores.BLEUS},
     }
-
-
-def _optional_tallies(
-    run: Run, texts: Sequence[str], references: Sequence[str], settings: Settings
-) -> dict[str, Tally]:
-    if not texts:
-        return {}
-    tokenize = run.codecs[1].tokenizer.tokenize
-    return scores.tallies(texts, references, tokenize, settings.tokenize)
 
 
 def _lengths(words: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
