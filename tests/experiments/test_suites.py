@@ -47,8 +47,10 @@ def test_every_cell_of_lengths_is_tested_up_to_four_times_its_training_length():
     assert len(cells) == 4
     for name, config in cells.items():
         trained = int(name.rpartition("-")[2])
-        assert config.data.train.endswith(f"&max={trained}")
         settings = config.data
+        ranges = [part.partition("?")[2] for part in settings.train.split(";")]
+        assert ranges[0].endswith("&min=3&max=10") and ranges[-1].endswith(f"&max={trained}")
+        assert {part.partition("&")[0] for part in ranges} == {f"pairs={60_000 // len(ranges)}"}
         last = settings.test.split(";")[-1]
         assert last.endswith(f"&max={4 * trained}")
         tokenize = TOKENIZERS[settings.tokenizer]("en").tokenize

@@ -14,30 +14,32 @@ from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section, Settings, Table, span
 
 TRAINED = (15, 30)  # words of the longest training sentences
-SHORTEST = 3  # words of a test sentence
-EDGES = (10, 15, 20, *range(30, 130, 10))  # the most words of each range of test sentences
+SHORTEST = 3  # words of a sentence
+EDGES = (10, 15, 20, *range(30, 130, 10))  # the most words of each range of lengths
 TIMES = 4  # the longest test sentences have this many times the words of the training sentences
-SENTENCES = 60  # of each range of lengths
+SENTENCES = 60  # of each range of test sentences
+PAIRS = 60_000  # of the training text, equally many of each range of lengths
+UPDATES = 2_200  # twice as many as the shipped configuration has, for longer sentences
 # The settings of the model without attention.
 WITHOUT = {"attention": "none", "encoder_directions": "forward", "initial_state": "forward"}
 
 
 def cells(request: Request) -> Cells:
     base = with_model(configuration("quickstart"), compute_dtype="bfloat16")
-    if request.quick or request.steps:
-        base = shortened(base, request.steps or 40)
+    base = shortened(base, request.steps or (40 if request.quick else UPDATES))
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32, embedding_size=32)
         greedy = dataclasses.replace(base.decoding, beam_size=1)
         base = dataclasses.replace(base, decoding=greedy)
     configs = {}
     for longest in TRAINED:
-        pairs = 2_000 if request.quick else 60_000
+        train = _ranges(longest)
+        pairs = (2_000 if request.quick else PAIRS) // len(train)
         data = dataclasses.replace(
             base.data,
-            train=f"builtin:en-fr/train?pairs={pairs}&max={longest}",
+            train=_address("train", pairs, train),
             dev=f"builtin:en-fr/dev?pairs={20 if request.quick else 200}&max={longest}",
-            test=_test(longest, 2 if request.quick else SENTENCES),
+            test=_address("test", 2 if request.quick else SENTENCES, _ranges(TIMES * longest)),
         )
         config = dataclasses.replace(base, data=data)
         configs[f"RNNsearch-{longest}"] = config
@@ -45,16 +47,16 @@ def cells(request: Request) -> Cells:
     return configs
 
 
-def _test(longest: int, sentences: int) -> str:
-    """The address of the test pairs for a model that is trained on this many words.
+def _ranges(longest: int) -> list[tuple[int, int]]:
+    """The fewest and the most words of each range of lengths, up to `longest` words."""
+    ends = [edge for edge in EDGES if edge <= longest]
+    return [*zip([SHORTEST, *(edge + 1 for edge in ends)], ends, strict=False)]
 
-    Each range of lengths has the same number of sentences, and the last ends at TIMES `longest`.
-    """
-    ends = [edge for edge in EDGES if edge <= TIMES * longest]
-    starts = [SHORTEST, *(edge + 1 for edge in ends)]
+
+def _address(split: str, pairs: int, ranges: Sequence[tuple[int, int]]) -> str:
+    """The address of text with this number of pairs in each range of lengths."""
     return ";".join(
-        f"builtin:en-fr/test?pairs={sentences}&min={low}&max={high}"
-        for low, high in zip(starts, ends, strict=False)
+        f"builtin:en-fr/{split}?pairs={pairs}&min={low}&max={high}" for low, high in ranges
     )
 
 
@@ -161,7 +163,8 @@ SUITE = Suite(
         "The paper's Figure 2 on the built-in English-French corpus. RNNsearch attends; "
         "RNNencdec reads one vector for the whole sentence. Each is trained on sentences "
         "of at most 15 and of at most 30 words, and tested on sentences of up to four times as "
-        "many words: 60 and 120."
+        "many words: 60 and 120. Every range of lengths has as many sentences as any other, in "
+        "the training text and in the test."
     ),
     cells=cells,
     sections=sections,
