@@ -47,7 +47,11 @@ def sections(outcome: Outcome) -> list[Section]:
         "Attention weights of the fixed context and of each score function: outputs down, inputs "
         "across.",
     )
-    return [Section("One list", text, pictures=(beside, *_pictures(translations)))]
+    each = "The same weights, model by model, as a matrix and as the bars of each output step."
+    return [
+        Section("Fixed context and attention", text, pictures=(beside,)),
+        Section("Each model", each, pictures=tuple(_pictures(translations))),
+    ]
 
 
 def _pictures(translations: Mapping[str, Hypothesis]) -> Iterator[Picture]:
