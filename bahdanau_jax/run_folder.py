@@ -33,7 +33,10 @@ def lock(workdir: Path) -> Iterator[None]:
     """Lock a folder for one trainer. The kernel releases the lock when the process dies.
 
     Raises OSError where another process trains there, and where the folder cannot be created.
+    Raises ValueError for a path with "[", which Orbax takes for a pattern: it would save nothing.
     """
+    if "[" in str(workdir.resolve()):
+        raise ValueError(f"{workdir} has a [ in its path: choose another folder")
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         lock_file = (workdir / LOCK).open("a+")

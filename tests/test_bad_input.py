@@ -195,6 +195,9 @@ def test_a_folder_that_cannot_be_one(refused, tmp_path, verb):
         told = refused(verb, small.FILE, "--workdir", workdir)
         assert told.startswith(f"{workdir} cannot be a run folder (")
         assert told.endswith("): choose another folder")
+    pattern = tmp_path / "a [x]"
+    told = refused(verb, small.FILE, "--workdir", pattern)
+    assert told == f"{pattern} has a [ in its path: choose another folder"
 
 
 @pytest.fixture

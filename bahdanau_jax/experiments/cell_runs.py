@@ -19,6 +19,7 @@ from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.training import SHARED, Diverged
+from bahdanau_jax.variants import names_code
 
 log = logging.getLogger(__name__)
 
@@ -73,10 +74,11 @@ class CellRuns:
     def train(self, vmapped: bool | None = None) -> None:
         """Train the runs that have not ended. `vmapped`: see `sweep`."""
         for group in self.groups:
-            missing = [seed for seed in group if not self._has_ended(seed)]
-            if not missing:
-                continue
+            missing = list(group)
             try:
+                missing = [seed for seed in group if not self._has_ended(seed)]
+                if not missing:
+                    continue
                 vocabulary = self._share_data(group)
                 in_one = self._is_small(vocabulary) if vmapped is None else vmapped
             except Exception as error:
@@ -84,17 +86,19 @@ class CellRuns:
                     self._fail(seed, error)
                 continue
             if in_one and sum(map(len, self.groups)) > 1:
-                self._train_vmapped(group)
+                self._train_vmapped(group, missing)
             else:
                 for seed in missing:
                     self._train(seed)
 
     def _has_ended(self, seed: int) -> bool:
         """Whether the training of a run has ended. A run that diverged would diverge again."""
-        path = self.folder(seed) / ENDED
-        if not path.exists():
+        try:
+            ended = parse_json((self.folder(seed) / ENDED).read_text(encoding="utf-8"))
+            error = ended["diverged"]
+        except (OSError, ValueError, KeyError, TypeError):
             return False
-        if error := parse_json(path.read_text(encoding="utf-8")).get("diverged"):
+        if error:
             self.failed[f"{self.name}/seed-{seed}"] = error
         return True
 
@@ -113,7 +117,8 @@ class CellRuns:
             error = caught
         self._end(seed, error)
 
-    def _train_vmapped(self, group: Sequence[int]) -> None:
+    def _train_vmapped(self, group: Sequence[int], missing: Sequence[int]) -> None:
+        """Train a group, of which only the `missing` runs have not ended."""
         configs, folders = map(self._config, group), map(self.folder, group)
         first = self.groups[0][0]
         failed: Mapping[int, Exception]
@@ -122,7 +127,8 @@ class CellRuns:
         except Exception as error:
             failed = dict.fromkeys(range(len(group)), error)
         for index, seed in enumerate(group):
-            self._end(seed, failed.get(index))
+            if seed in missing:
+                self._end(seed, failed.get(index))
 
     def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
         sized = self.config.with_vocabularies(**vocabulary)
@@ -185,7 +191,7 @@ class CellRuns:
                 return before["scores"]
         except (OSError, ValueError, KeyError, TypeError):
             pass
-        trained = run.load(folder, trust_code=True)  # the caller's own configuration
+        trained = self._load(folder)
         evaluated = evaluate_test_pairs(trained, self.settings, self.reporter)[0]
         write_text(folder / TRANSLATIONS, "".join(f"{text}\n" for text in evaluated.texts))
         scores = evaluated.scores
@@ -193,6 +199,15 @@ class CellRuns:
             scores |= {"tests": {n: self._further(trained, at) for n, at in self.tests.items()}}
         write_text(path, as_json({"settings": settings, "scores": scores}))
         return parse_json(path.read_text(encoding="utf-8"))["scores"]
+
+    def _load(self, folder: Path) -> run.Run:
+        """Load a run, which should have the model of this cell."""
+        trained = run.load(folder, trust_code=names_code(self.config))
+        found = trained.config.model
+        sizes = {"source": found.source_vocabulary, "target": found.target_vocabulary}
+        if found != self.config.with_vocabularies(**sizes).model:
+            raise ValueError(f"{folder} holds another model than that of its cell")
+        return trained
 
     def _further(self, trained: run.Run, address: str) -> dict[str, Any]:
         """The scores of further test pairs."""

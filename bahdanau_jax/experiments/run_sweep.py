@@ -64,6 +64,7 @@ def sweep(
     workdir = Path(workdir)
     with run_folder.lock(workdir):
         groups = _define(workdir, cells, seeds, vmapped, order)
+        _stored(workdir / RESULTS)
         results = Results({}, {})
         for index, (name, config) in enumerate(cells.items(), start=1):
             reporter.note(f"cell {index} of {len(cells)}: {name}")
@@ -118,14 +119,24 @@ def _read(address: str, settings: DataConfig, most: int | None) -> None:
 
 def _write(path: Path, results: Results) -> None:
     """Write the scores, beside those of cells of earlier calls."""
-    stored = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
-    older = {n: runs for n, runs in stored.get("scores", {}).items() if n not in results.scores}
+    stored = _stored(path)
+    older = {n: runs for n, runs in stored["scores"].items() if n not in results.scores}
     failed = {
-        run: error
-        for run, error in stored.get("failed", {}).items()
-        if run.rpartition("/")[0] in older
+        run: error for run, error in stored["failed"].items() if run.rpartition("/")[0] in older
     }
     write_text(path, as_json(Results(older | results.scores, failed | results.failed).to_json()))
+
+
+def _stored(path: Path) -> dict[str, dict[str, Any]]:
+    """The scores and failures of earlier calls. Raises ValueError for a damaged file."""
+    if not path.exists():
+        return {"scores": {}, "failed": {}}
+    try:
+        stored = parse_json(path.read_text(encoding="utf-8"))
+        return {name: dict(stored[name]) for name in ("scores", "failed")}
+    except (ValueError, KeyError, TypeError) as error:
+        text = "remove it: each run folder has its own scores"
+        raise ValueError(f"{path} is damaged; {text}") from error
 
 
 def _define(

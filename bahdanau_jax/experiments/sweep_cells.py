@@ -1,6 +1,7 @@
 """The cells of a sweep: configurations that differ in named settings."""
 
 import dataclasses
+import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.names import did_you_mean
 
 Cells = Mapping[str, Config]  # by the name of the cell's folder
+LONGEST_NAME = 100  # bytes; file systems refuse names of more than 255
 
 
 def product(config: Config, vary: Mapping[str, Sequence[Any]]) -> dict[str, Config]:
@@ -63,13 +65,18 @@ def _check_values(config: Config, field: str, values: Sequence[Any]) -> None:
 
 
 def name(settings: Mapping[str, Any]) -> str:
-    """The name of a cell, which can be that of a folder.
+    """The name of a cell, which can be that of a folder. A long name ends in a digest of the rest.
 
     >>> name({"model.order": "paper", "data.train": "text:a/b.en"})
     'order=paper,train=text_a_b.en'
     """
     parts = (f"{field.rpartition('.')[2]}={value}" for field, value in settings.items())
-    return re.sub(r"[^\w=.,+-]", "_", ",".join(parts)) or "all"
+    whole = re.sub(r"[^\w=.,+-]", "_", ",".join(parts)) or "all"
+    encoded = whole.encode()
+    if len(encoded) <= LONGEST_NAME:
+        return whole
+    digest = hashlib.sha256(encoded).hexdigest()[:8]
+    return f"{encoded[: LONGEST_NAME - 9].decode(errors='ignore')}-{digest}"
 
 
 def seed_folder(workdir: Path, cell: str, seed: int) -> Path:

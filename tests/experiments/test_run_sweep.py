@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import types
 
 import pytest
 
@@ -214,3 +215,46 @@ def test_all_groups_have_the_batches_of_the_first_seed(monkeypatch, tmp_path):
     sweep(cells, tmp_path / "s", [4, 5])
     sweep(cells, tmp_path / "s", [4, 5, 6])
     assert calls == [([4, 5], "shared", 4), ([6], "shared", 4)]
+
+
+def test_a_group_that_fails_again_loses_only_the_runs_that_had_not_ended(
+    without_training, tmp_path, monkeypatch
+):
+    name, own = "order=paper", CELLS["order=paper"]
+    sweep({name: own}, tmp_path, [1, 2, 3], vmapped=False)
+    (tmp_path / name / "seed-2" / cell_runs.ENDED).write_text("\n")  # damaged, as if never written
+
+    def fail(*_):
+        raise ValueError("seed-2 is damaged")
+
+    monkeypatch.setattr(run, "train_vmapped", fail)
+    runs = cell_runs.CellRuns(tmp_path, name, own, [[1, 2, 3]])
+    runs.train(vmapped=True)
+    assert runs.failed == {f"{name}/seed-2": "seed-2 is damaged"}
+    assert sorted(runs.score()) == [1, 3]
+
+
+@pytest.mark.parametrize("change", [{"attention": "dot"}, {"attention": "mine:score"}])
+def test_a_folder_with_another_model_is_not_scored(change, tmp_path, monkeypatch):
+    own = CELLS["order=paper"]
+    other = dataclasses.replace(own, model=dataclasses.replace(own.model, **change))
+    trusted = []
+
+    def load(folder, trust_code):
+        trusted.append(trust_code)
+        return types.SimpleNamespace(config=other.with_vocabularies(9, 8))
+
+    monkeypatch.setattr(run, "load", load)
+    runs = cell_runs.CellRuns(tmp_path, "a", own, [[1]])
+    monkeypatch.setattr(runs, "_texts", dict)
+    assert not runs.score() and trusted == [False]
+    assert runs.failed["a/seed-1"].endswith("holds another model than that of its cell")
+
+
+@pytest.mark.parametrize("text", ["[]", "\n", '{"scores": 1, "failed": {}}'])
+def test_damaged_results_are_named_before_any_training(text, without_training, tmp_path):
+    sweep({"a": CELLS["order=paper"]}, tmp_path, [1], vmapped=False)
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(ValueError, match=r"results\.json is damaged; remove it"):
+        sweep({"b": CELLS["order=paper"], "a": CELLS["order=paper"]}, tmp_path, [1], vmapped=False)
+    assert len(without_training) == 1

@@ -46,6 +46,19 @@ def test_the_p_value_counts_all_signs(pairs):
     assert statistics.compare(first, second).p == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("first, second", [([0.4, 0.4, 0.1, 0.4, 0.4], [0.1, 0.7, 0.1, 0.1, 0.7])])
+def test_differences_that_cancel_have_a_p_value_of_1(first, second):
+    assert statistics.compare(first, second).p == 1
+
+
+@pytest.mark.parametrize("seeds", [3, 12, 13, 16, 17])
+def test_the_smallest_p_value_is_that_of_differences_of_one_sign(seeds):
+    found = statistics.compare(np.arange(1.0, seeds + 1).tolist(), [0.0] * seeds).p
+    smallest = statistics.smallest_p(seeds)
+    assert smallest <= found <= 3 * smallest
+    assert found == smallest or seeds > statistics.EXACT
+
+
 def test_many_seeds_are_drawn_and_always_the_same():
     rng = np.random.default_rng(0)
     first, second = rng.normal(0.5, 1, 20), rng.normal(0, 1, 20)

@@ -57,3 +57,9 @@ def test_folders_of_cells_are_different():
     values = ["text:a/b.en,a/b.fr", "text:a_b.en,a_b.fr"]
     found = sweep_cells.product(Config(), {"data.train": values})
     assert len(found) == 2 and not any("/" in name or ":" in name for name in found)
+
+
+def test_a_long_name_is_cut_and_stays_its_own():
+    one, other = (sweep_cells.name({"data.train": "ü" * 300 + end}) for end in "ab")
+    assert one != other and one.startswith("train=üü")
+    assert all(90 < len(each.encode()) <= 100 for each in (one, other))

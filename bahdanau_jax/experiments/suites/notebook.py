@@ -34,7 +34,7 @@ def sections(outcome: Outcome) -> list[Section]:
     translations = {}
     for name in (FIXED, *ATTENTIONS):
         if outcome.results.scores[folder(name)]:
-            trained = run.load(outcome.folder(folder(name)), trust_code=True)
+            trained = run.load(outcome.folder(folder(name)))
             translations[name] = trained.translate([LIST])[0]
     lines = [f"{name}: {best.text}" for name, best in translations.items()]
     text = (

@@ -196,7 +196,7 @@ def _tally(outcome: Outcome, cell: str):
     config = outcome.cells[cell].data
     texts = (own / TRANSLATIONS).read_text(encoding="utf-8").split("\n")[:-1]
     references = [pair.target for pair in data.pairs(config.test, config)]
-    tokenize = run.load(own, trust_code=True).codecs[1].tokenizer.tokenize
+    tokenize = run.load(own).codecs[1].tokenizer.tokenize
     return scores.tallies(texts, references, tokenize, "13a")["BLEU-tokenized"]
 
 
@@ -223,7 +223,7 @@ def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
     best = next((name for name in (folder(LONGER), "RNNsearch-50") if name in done), None)
     if best is None:
         return []
-    trained = run.load(outcome.folder(best), trust_code=True)
+    trained = run.load(outcome.folder(best))
     hypotheses = [each for each in trained.translate(SENTENCES) if each.tokens]
     pictures = tuple(
         Picture(f"alignment_{n}", figures.alignment(each), f"{each.text} ({best})")

@@ -82,7 +82,7 @@ def _memory(outcome: Outcome, cell: str) -> float | None:
     if not seeds:
         return None
     folder = outcome.folder(cell, seeds[0])
-    trained = run.load(folder, trust_code=True)
+    trained = run.load(folder)
     trainer = training.Trainer(trained.config)
     prepared = data.prepare(trained.config.data, folder, trained=True)
     plan = data.Plan.of(prepared.train, trained.config.data, seeds[0])
