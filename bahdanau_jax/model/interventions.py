@@ -5,10 +5,12 @@ An intervention maps the weights alpha [S] of one sentence and the number of the
 arrays has a leading axis B over the sentences of the batch. `memory.intervene` puts one into a
 memory, which teacher forcing, gradients and search then read. Padding keeps a weight of 0.
 
-B sentences, T target steps, S source positions.
+B sentences, T target steps, S source positions. Each constructor raises ValueError for an array of
+another rank or kind than its signature says.
 """
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -18,6 +20,18 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
 Intervention = Partial
+KINDS = MappingProxyType({"numbers": jnp.number, "integers": jnp.integer, "booleans": jnp.bool})
+
+
+def _array(name: str, values: Any, rank: int, kind: str) -> Array:
+    """`values` as an array. Raises ValueError where its rank or its kind is another."""
+    array = jnp.asarray(values)
+    if array.ndim != rank or not jnp.issubdtype(array.dtype, KINDS[kind]):
+        raise ValueError(
+            f"{name} should have {rank} axes of {kind}, not shape {list(array.shape)} of "
+            f"{array.dtype}"
+        )
+    return array
 
 
 def replace(weights: Float[Any, "B T S"]) -> Intervention:
@@ -28,7 +42,7 @@ def replace(weights: Float[Any, "B T S"]) -> Intervention:
     >>> hypotheses = run.translate(lines)
     >>> translate(run, lines, replace(padded([h.alpha for h in hypotheses])))
     """
-    return Partial(_replace, jnp.asarray(weights))
+    return Partial(_replace, _array("weights", weights, 3, "numbers"))
 
 
 def _replace(weights, alpha, i):
@@ -40,17 +54,18 @@ def _replace(weights, alpha, i):
 def force(positions: Int[Any, "B T"]) -> Intervention:
     """Give the whole weight of step i to one source position; below 0: the step is unchanged.
 
-    Later steps keep their weights.
+    Steps whose position is beyond S are unchanged too, and so are later steps. At a position of
+    padding, all weights are 0.
 
     >>> translate(run, ["The man sleeps ."], force(np.array([[2, -1, 0]])))
     """
-    return Partial(_force, jnp.asarray(positions))
+    return Partial(_force, _array("positions", positions, 2, "integers"))
 
 
 def _force(positions, alpha, i):
     position = positions.at[i].get(mode="fill", fill_value=-1)
     row = jax.nn.one_hot(position, len(alpha), dtype=alpha.dtype)
-    return jnp.where(position >= 0, row, alpha)
+    return jnp.where((position >= 0) & (position < len(alpha)), row, alpha)
 
 
 def mask(words: Bool[Any, "B S"]) -> Intervention:
@@ -60,7 +75,7 @@ def mask(words: Bool[Any, "B S"]) -> Intervention:
 
     >>> translate(run, ["The man sleeps ."], mask(np.array([[False, True, False]])))
     """
-    return Partial(_mask, jnp.asarray(words))
+    return Partial(_mask, _array("words", words, 2, "booleans"))
 
 
 def _mask(words, alpha, i):
@@ -90,7 +105,7 @@ def at(steps: Bool[Any, "B T"], intervention: Intervention) -> Intervention:
 
     >>> translate(run, ["The man sleeps ."], at(np.array([[False, True]]), harden()))
     """
-    return Partial(_at, jnp.asarray(steps), intervention)
+    return Partial(_at, _array("steps", steps, 2, "booleans"), intervention)
 
 
 def _at(steps, intervention, alpha, i):

@@ -1,6 +1,7 @@
 """Interventions against a NumPy loop, and interventions that change nothing."""
 
 import dataclasses
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -177,6 +178,30 @@ def test_arrays_are_padded_selected_and_checked():
         check(replace(stacked), 3)
     with pytest.raises(ValueError, match="Partial, but this is a function"):
         check(lambda alpha, i: alpha, 1)
+
+
+@pytest.mark.parametrize(
+    "construct, arguments",
+    [
+        (force, [[[0.7]]]),
+        (force, [[1]]),
+        (mask, [[[2]]]),
+        (mask, [[True]]),
+        (replace, [np.ones((1, 5))]),
+        (at, [[True], harden()]),
+    ],
+)
+def test_arrays_of_another_rank_or_kind_are_errors(construct, arguments):
+    unchecked = inspect.unwrap(construct)  # outside the tests nothing compares the signature
+    with pytest.raises(ValueError, match="should have [23] axes of"):
+        unchecked(*arguments)
+
+
+def test_a_position_beyond_the_source_changes_nothing():
+    alpha = jnp.asarray([0.2, 0.8])
+    for positions in ([[2]], [[-1]], [[40, 0]]):
+        found = force(np.array(positions)).func(jnp.array(positions[0]), alpha, 0)
+        np.testing.assert_array_equal(found, alpha)
 
 
 def test_a_memory_without_an_intervention_is_itself():
