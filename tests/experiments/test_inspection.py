@@ -6,7 +6,7 @@ import pytest
 
 import bahdanau_jax as bj
 from bahdanau_jax import experiments
-from bahdanau_jax.batch import UNK
+from bahdanau_jax.batch import START, UNK
 from bahdanau_jax.model import interventions, loss
 from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters, relative
@@ -95,9 +95,13 @@ def test_hidden_states_are_those_of_the_loop():
     params = oracles.f64(PARAMS)
     for row, (source, target) in enumerate(PAIRS):
         annotations, initial = oracles.encode(CONFIG, params, source)
-        _, alpha = oracles.decode(CONFIG, params, annotations, initial, target)
+        log_p, alpha = oracles.decode(CONFIG, params, annotations, initial, target)
         contexts = alpha @ np.array(annotations)
         np.testing.assert_allclose(found.annotations[row, : len(source)], annotations, atol=1e-5)
         np.testing.assert_allclose(found.initial[row], initial, atol=1e-5)
         np.testing.assert_allclose(found.contexts[row, : len(target)], contexts, atol=1e-5)
-    assert found.states.shape == (len(PAIRS), BATCH.target.shape[1], CONFIG.hidden_size)
+        # The states are those from which the loop's readout predicts its words.
+        for i, before in enumerate([START, *target[:-1]]):
+            y, s = oracles.embed(params["target_embedding"], before), found.states[row, i]
+            words = oracles.word_log_probabilities(CONFIG, params, s, y, contexts[i])
+            np.testing.assert_allclose(words, log_p[i], atol=1e-4)
