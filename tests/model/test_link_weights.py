@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
+from bahdanau_jax.model.link_weights import LINK_WEIGHTS, POINTS, check_link_weights
 from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
@@ -60,6 +60,34 @@ def test_saliency_is_a_distribution_over_real_positions():
     for row, (source, target) in enumerate(PAIRS):
         np.testing.assert_allclose(alpha[row, : len(target)].sum(1), 1, rtol=1e-5)
         assert not alpha[row, : len(target), len(source) :].any()
+
+
+def integrated_by_differences(config, params, source, target):
+    """Integrated gradients from zero embeddings [T, S], by central differences of the loop."""
+    x = np.array([oracles.embed(params["source_embedding"], word) for word in source])
+    nodes, shares = np.polynomial.legendre.leggauss(POINTS)
+    words, change = np.arange(len(target)), 1e-5
+
+    def log_p(scales):
+        own = params | {"source_embedding": {"E": x * scales[:, None]}}
+        found, _ = oracles.translate_log_probabilities(config, own, range(len(source)), target)
+        return found[words, target]
+
+    A = np.zeros((len(target), len(source)))
+    for t, share in zip((nodes + 1) / 2, shares / 2, strict=True):
+        for j in range(len(source)):
+            step = np.where(np.arange(len(source)) == j, change, 0)
+            A[:, j] += share * (log_p(t + step) - log_p(t - step)) / (2 * change)
+    return A
+
+
+def test_saliency_is_the_positive_part_of_the_integrated_gradients():
+    config, row = CONFIGS["default"], max(range(len(PAIRS)), key=lambda n: len(PAIRS[n][0]))
+    source, target = PAIRS[row]
+    A = integrated_by_differences(config, oracles.f64(parameters(config)), source, target)
+    expected = np.maximum(A, 0) / np.maximum(A, 0).sum(axis=1, keepdims=True)
+    found = np.asarray(weights("saliency", "default").alpha)[row, : len(target), : len(source)]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_a_filler_row_stays_finite():
