@@ -5,7 +5,10 @@ import pytest
 from scipy import stats
 
 import bahdanau_jax as bj
+from bahdanau_jax.batch import UNK
 from bahdanau_jax.experiments import masking
+from tests import oracles
+from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
 
 def test_rank_correlations_are_those_of_scipy():
@@ -15,6 +18,24 @@ def test_rank_correlations_are_those_of_scipy():
         if len(set(a)) > 1 and len(set(b)) > 1:
             assert masking.rank_correlation(a, b) == pytest.approx(stats.spearmanr(a, b)[0])
     assert masking.rank_correlation(np.ones(4), np.arange(4.0)) == 0
+
+
+def test_a_drop_is_log_p_before_less_log_p_after():
+    config, own = CONFIGS["default"], pairs(seed=3, count=3)
+    params, b = parameters(config), on_device(batch(own))
+    drops, _ = compiled(masking._measured, static_argnums=0)(config, params, b)
+    weights = oracles.f64(params)
+
+    def log_p(source, target):
+        found = oracles.translate_log_probabilities(config, weights, source, target)[0]
+        return found[np.arange(len(target)), target]
+
+    for row, (source, target) in enumerate(own):
+        for j in range(len(source)):
+            masked = [*source[:j], UNK, *source[j + 1 :]]
+            expected = log_p(source, target) - log_p(masked, target)
+            found = drops["UNK in the input"][row, : len(target), j]
+            np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_the_study_counts_every_target_word(trained):
