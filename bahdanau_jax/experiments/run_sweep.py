@@ -88,6 +88,10 @@ def _check(
     if len(set(seeds)) < len(seeds):
         raise ValueError("the seeds of a sweep should all be different")
     choose(training.DATA_ORDERS, order, "data order")
+    if vmapped is False and order != SHARED:
+        raise ValueError(
+            f"the data order {order} is for seeds that train vmapped; in turn, each seed has its own"
+        )
     opened: set[tuple[str, str]] = set()
     for name, config in cells.items():
         try:

@@ -110,6 +110,11 @@ def test_faults_come_before_any_work(cells, seeds, said, tmp_path):
     assert not (tmp_path / "s" / "data").exists()
 
 
+def test_a_data_order_without_vmapping_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="order own is for seeds that train vmapped"):
+        sweep(CELLS, tmp_path / "s", [1, 2], vmapped=False, order="own")
+
+
 @pytest.mark.slow
 def test_a_sweep_of_the_command_line_is_the_same_twice(command_line, tmp_path):
     def swept(folder):
