@@ -90,7 +90,7 @@ def _check(
     choose(training.DATA_ORDERS, order, "data order")
     if vmapped is False and order != SHARED:
         raise ValueError(
-            f"the data order {order} is for seeds that train vmapped; in turn, each seed has its own"
+            f"the data order {order} is for seeds that train vmapped; in turn, each has its own"
         )
     opened: set[tuple[str, str]] = set()
     for name, config in cells.items():
