@@ -113,8 +113,14 @@ def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
     first, table, _ = ablations.sections(Outcome(tmp_path, cells, results))
     assert "2 rounds" in first.text and "70 updates of 32 lists" in first.text
     assert "same 2,000 training lists and the same 100 test lists" in first.text
-    header = table.tables[0].header
-    assert len(set(header)) == len(header) and "printed PSA" in header
+    printed = {row[0]: row[1:] for row in table.tables[0].rows}
+    assert printed["attention"] == ("0.500 ± 0.000 (0.500 to 0.500)",) * 3
+    # The means that the author printed below the rounds.
+    means = {"attention": (0.7361, 0.7603, 0.7465), "4.1 no initial state": (0.798, 0.8109, 0.8033)}
+    for name, values in means.items():
+        for value, text in zip(values, printed[f"{name}, printed"], strict=True):
+            assert text.startswith(f"{value:.3f} ± ")
+    assert "is +0.057 (" in table.text and "p = 0.33" in table.text
     assert [picture.name for picture in table.pictures] == ["means"]
     assert "Ten rounds" not in SUITES["ablations"].text
 
