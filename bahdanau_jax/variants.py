@@ -40,11 +40,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 CODE = ("model.attention", "optimizer.name")
 
 
-def names_code(config: Config) -> bool:
-    """Whether a setting names code of the user's own."""
-    return any(is_code(_value(config, field)) for field in CODE)
-
-
 def refuse_code(config: Config, origin: Path, trust_code: bool) -> None:
     """Raise ValueError where a configuration names code that the user does not trust.
 

@@ -19,7 +19,6 @@ from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.training import SHARED, Diverged
-from bahdanau_jax.variants import names_code
 
 log = logging.getLogger(__name__)
 
@@ -201,13 +200,13 @@ class CellRuns:
         return parse_json(path.read_text(encoding="utf-8"))["scores"]
 
     def _load(self, folder: Path) -> run.Run:
-        """Load a run, which should have the model of this cell."""
-        trained = run.load(folder, trust_code=names_code(self.config))
-        found = trained.config.model
-        sizes = {"source": found.source_vocabulary, "target": found.target_vocabulary}
-        if found != self.config.with_vocabularies(**sizes).model:
+        """Load a run, which should have the model and the optimiser of this cell."""
+        found = Config.load(folder / run_folder.CONFIG)
+        sizes = {"source": found.model.source_vocabulary, "target": found.model.target_vocabulary}
+        expected = self.config.with_vocabularies(**sizes)
+        if (found.model, found.optimizer) != (expected.model, expected.optimizer):
             raise ValueError(f"{folder} holds another model than that of its cell")
-        return trained
+        return run.load(folder, trust_code=True)  # code that the caller's own configuration names
 
     def _further(self, trained: run.Run, address: str) -> dict[str, Any]:
         """The scores of further test pairs."""
