@@ -1,4 +1,7 @@
-"""Configuration files, shipped ones and the user's own: Python that sets `config = Config(...)`."""
+"""Configuration files, shipped ones and the user's own: Python that sets `config = Config(...)`.
+
+The config.json of a run folder is one, too.
+"""
 
 import ast
 import re
@@ -10,7 +13,7 @@ from pathlib import Path
 
 from bahdanau_jax import config as settings
 from bahdanau_jax.config import Config
-from bahdanau_jax.names import did_you_mean
+from bahdanau_jax.names import did_you_mean, is_code
 
 # Python's message for ModelConfig(hiden_size=3).
 UNKNOWN_FIELD = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
@@ -57,10 +60,20 @@ def configuration(name: str) -> Config:
     >>> config = configuration("quickstart")
     >>> dataclasses.replace(config, training=dataclasses.replace(config.training, steps=200))
 
+    A .json file is the config.json of a run, whose settings a new run is to have. It may not name
+    code.
+
     Raises ValueError: for an unknown name, with the shipped names; for a file that fails, with file
     and line; for a value of the wrong type, with its field.
     """
     path = locate(name)
+    if path.suffix == ".json":
+        config = Config.load(path)
+        if code := [
+            name for name in (config.model.attention, config.optimizer.name) if is_code(name)
+        ]:
+            raise ValueError(f"{path} names code, {code[0]!r}: name it in a Python file instead")
+        return config
     try:
         config = runpy.run_path(str(path)).get("config")
     except SyntaxError as error:

@@ -23,6 +23,19 @@ def test_a_file_of_ones_own_is_a_configuration(tmp_path):
     assert bj.configuration(str(path)).data.dev == ""
 
 
+def test_the_configuration_of_a_run_is_one_of_ones_own_but_runs_no_code(tmp_path):
+    path = tmp_path / "config.json"
+    config = bj.Config(data=bj.DataConfig(dev=""))
+    config.save(path)
+    assert bj.configuration(str(path)) == config
+    bj.Config(model=bj.ModelConfig(attention="mine:score")).save(path)
+    with pytest.raises(ValueError, match=r"config\.json names code, 'mine:score': name it in a"):
+        bj.configuration(str(path))
+    path.write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json is damaged"):
+        bj.configuration(str(path))
+
+
 def test_parameters_of_a_score_are_drawn_as_those_of_the_model():
     init = bj.INITS["paper"]
     drawn = bj.draw(jax.random.key(0), {"U": (init.recurrent, (7, 7)), "W": (init.weight, (3, 5))})

@@ -1,6 +1,6 @@
 """The configuration of a command line: a file or a shipped configuration, with overrides.
 
-A configuration file is a Python file that defines `config = Config(...)`.
+A configuration file is a Python file that defines `config = Config(...)`, or a run's config.json.
 """
 
 import re

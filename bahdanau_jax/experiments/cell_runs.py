@@ -18,6 +18,7 @@ from bahdanau_jax.experiments.sweep_cells import seed_folder
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
+from bahdanau_jax.resuming import updates_made
 from bahdanau_jax.training import SHARED, Diverged
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class CellRuns:
         self.order, self.settings, self.tests = order, settings, tests
         self.reporter = reporter
         self._digests: dict[str, str] | None = None
+        self._vocabulary: Mapping[str, int] | None = None  # the entries of each side
         self.failed: dict[str, str] = {}
 
     def folder(self, seed: int) -> Path:
@@ -70,15 +72,19 @@ class CellRuns:
         self.failed[f"{self.name}/seed-{seed}"] = text
         log.warning("%s failed: %s", self.folder(seed), text, exc_info=None if known else error)
 
+    def prepare(self) -> None:
+        """Prepare the data of the runs that have not ended. Raises ValueError for its faults."""
+        for group in self._missing():
+            try:
+                self._vocabulary = self._share_data(group)
+            except ValueError as error:
+                raise ValueError(f"cell {self.name}: {error}") from error
+
     def train(self, vmapped: bool | None = None) -> None:
         """Train the runs that have not ended. `vmapped`: see `sweep`."""
-        for group in self.groups:
-            missing = list(group)
+        for group, missing in self._missing().items():
             try:
-                missing = [seed for seed in group if not self._has_ended(seed)]
-                if not missing:
-                    continue
-                vocabulary = self._share_data(group)
+                vocabulary = self._vocabulary or self._share_data(group)
                 in_one = self._is_small(vocabulary) if vmapped is None else vmapped
             except Exception as error:
                 for seed in missing:
@@ -90,23 +96,32 @@ class CellRuns:
                 for seed in missing:
                     self._train(seed)
 
+    def _missing(self) -> dict[tuple[int, ...], list[int]]:
+        """The seeds that have not ended, by their group."""
+        missing = {
+            tuple(group): [seed for seed in group if not self._has_ended(seed)]
+            for group in self.groups
+        }
+        return {group: seeds for group, seeds in missing.items() if seeds}
+
     def _has_ended(self, seed: int) -> bool:
         """Whether the training of a run has ended. A run that diverged would diverge again."""
-        try:
-            ended = parse_json((self.folder(seed) / ENDED).read_text(encoding="utf-8"))
-            error = ended["diverged"]
-        except (OSError, ValueError, KeyError, TypeError):
+        ended = _ended(self.folder(seed))
+        if ended is None:
             return False
-        if error:
-            self.failed[f"{self.name}/seed-{seed}"] = error
-        return True
+        if ended["diverged"]:
+            self.failed[f"{self.name}/seed-{seed}"] = ended["diverged"]
+            return True
+        return updates_made(self.folder(seed)) > 0  # else somebody has removed its checkpoints
 
-    def _end(self, seed: int, error: Exception | None) -> None:
+    def _end(self, seed: int, error: Exception | None, group: Sequence[int]) -> None:
+        """Record the end of a run, which trained together with its group."""
         if error is not None:
             self._fail(seed, error)
         if error is None or isinstance(error, Diverged):
             text = str(error).splitlines()[0] if error else None
-            write_text(self.folder(seed) / ENDED, json.dumps({"diverged": text}) + "\n")
+            ended = {"diverged": text, "group": list(group)}
+            write_text(self.folder(seed) / ENDED, json.dumps(ended) + "\n")
 
     def _train(self, seed: int) -> None:
         error = None
@@ -114,7 +129,7 @@ class CellRuns:
             run.train(self._config(seed), self.folder(seed), reporter=self.reporter)
         except Exception as caught:
             error = caught
-        self._end(seed, error)
+        self._end(seed, error, [seed])
 
     def _train_vmapped(self, group: Sequence[int], missing: Sequence[int]) -> None:
         """Train a group, of which only the `missing` runs have not ended."""
@@ -127,7 +142,7 @@ class CellRuns:
             failed = dict.fromkeys(range(len(group)), error)
         for index, seed in enumerate(group):
             if seed in missing:
-                self._end(seed, failed.get(index))
+                self._end(seed, failed.get(index), group)
 
     def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
         sized = self.config.with_vocabularies(**vocabulary)
@@ -214,6 +229,22 @@ class CellRuns:
         config = dataclasses.replace(trained.config, data=settings)
         trained = dataclasses.replace(trained, config=config)
         return evaluate_test_pairs(trained, self.settings, self.reporter)[0].scores
+
+
+def _ended(folder: Path) -> dict[str, Any] | None:
+    """What a run's folder says of the end of its training; None where it has not ended."""
+    try:
+        ended = parse_json((folder / ENDED).read_text(encoding="utf-8"))
+        group = [int(seed) for seed in ended.get("group") or []]
+        return {"diverged": ended["diverged"], "group": group}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def group_of(folder: Path, seed: int) -> tuple[int, ...]:
+    """The seeds that trained together with this one, in one vmapped program or alone."""
+    ended = _ended(folder)
+    return tuple((ended and ended["group"]) or [seed])
 
 
 def _digest(address: str, config: DataConfig) -> str:

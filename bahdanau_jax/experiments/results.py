@@ -33,10 +33,7 @@ class Results(NamedTuple):
     def compare(self, first: str, second: str, metric: str) -> statistics.Paired | None:
         """Compare two cells by the seeds that both have; None where there are none."""
         ours, theirs = self.values(first, metric), self.values(second, metric)
-        seeds = sorted(set(ours) & set(theirs))
-        if not seeds:
-            return None
-        return statistics.compare([ours[s] for s in seeds], [theirs[s] for s in seeds])
+        return statistics.compare_seeds(ours, theirs)
 
     def to_json(self) -> dict[str, Any]:
         return {"scores": self.scores, "failed": self.failed}
@@ -58,7 +55,8 @@ def sections(
     """
     text = (
         "Each cell: mean ± standard deviation over the seeds (95% interval of the mean, by "
-        f"Student's t). {note}"
+        "Student's t, which can reach beyond the scale of a score). The intervals cover the seeds, "
+        f"not the choice of the test pairs. {note}"
     )
     parts = [Section("Scores", text.strip(), (table(results, metrics),))]
     if pairs is None:
@@ -68,7 +66,8 @@ def sections(
         text = (
             "The mean of the first cell's scores minus those of the second with the same seeds "
             "(95% interval, by Student's t), and the p-value of the permutation test of signs, "
-            f"without a correction for several comparisons. {_smallest_p(results, pairs)}"
+            "without a correction for several comparisons. The test is exact whether or not runs "
+            f"with the same seed have anything in common. {_smallest_p(results, pairs)}"
         )
         compared = comparisons(results, pairs, metrics)
         parts.append(Section("Differences", text.strip(), (compared,)))
@@ -84,7 +83,9 @@ def _smallest_p(results: Results, pairs: Pairs) -> str:
     most = max(seeds, default=0)
     if most < 2:
         return "One seed gives no interval and no p-value."
-    return f"With {most} seeds, the smallest possible p is {statistics.smallest_p(most):.2g}."
+    smallest = statistics.smallest_p(most)
+    text = f"With {most} seeds, the smallest possible p is {smallest:.2g}"
+    return f"{text}, so that none is shown." if smallest > statistics.LARGEST_P else f"{text}."
 
 
 def table(results: Results, metrics: dict[str, int]) -> Table:
@@ -119,11 +120,13 @@ def summary(scores: statistics.Summary | None, decimals: int) -> str:
 
 
 def paired(compared: statistics.Paired | None, decimals: int) -> str:
-    """A difference with its interval and p-value, as text."""
+    """A difference with its interval and, where the seeds are enough for one, its p-value."""
     if compared is None:
         return NOTHING
     form = f"+.{decimals}f"
     if compared.seeds == 1:
         return number(compared.difference, form)
     low, high = number(compared.low, form), number(compared.high, form)
-    return f"{compared.difference:{form}} ({low} to {high}), p = {compared.p:.2g}"
+    text = f"{compared.difference:{form}} ({low} to {high})"
+    says = statistics.smallest_p(compared.seeds) <= statistics.LARGEST_P
+    return f"{text}, p = {compared.p:.2g}" if says else text

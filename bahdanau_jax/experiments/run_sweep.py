@@ -54,8 +54,8 @@ def sweep(
         tests: addresses of further test pairs by name; their scores are under "tests".
         reporter: shows the stages and the progress.
 
-    Raises ValueError for faults of any configuration, before any work, and where the folder holds
-    another sweep. Raises `training.Interrupted` after Ctrl-C.
+    Raises ValueError for faults of any configuration or of its data before any training, and where
+    the folder holds another sweep. Raises `training.Interrupted` after Ctrl-C.
 
     >>> results = sweep(product(config, {"model.order": ["paper", "luong"]}), "orders", [1, 2])
     >>> results.summary("order=paper", "BLEU").mean
@@ -66,9 +66,14 @@ def sweep(
         groups = _define(workdir, cells, seeds, vmapped, order)
         _stored(workdir / RESULTS)
         results = Results({}, {})
-        for index, (name, config) in enumerate(cells.items(), start=1):
+        all_runs = {
+            name: CellRuns(workdir, name, config, groups, order, settings, tests, reporter)
+            for name, config in cells.items()
+        }
+        for runs in all_runs.values():
+            runs.prepare()
+        for index, (name, runs) in enumerate(all_runs.items(), start=1):
             reporter.note(f"cell {index} of {len(cells)}: {name}")
-            runs = CellRuns(workdir, name, config, groups, order, settings, tests, reporter)
             runs.train(vmapped)
             results.scores[name] = runs.score()
             results.failed.update(runs.failed)

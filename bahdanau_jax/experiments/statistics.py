@@ -5,7 +5,7 @@ R seeds. Every test pairs the runs of two cells by their seed.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy import stats
 from bahdanau_jax.pairing import check_equal_counts
 
 CONFIDENCE = 0.95
+LARGEST_P = 0.05  # with fewer seeds than can reach it, a p-value says nothing
 EXACT = 16  # with at most this many seeds, a test uses all 2^R combinations of signs
 DRAWS = 1 << 14  # combinations of signs that are drawn where there are more seeds
 
@@ -69,6 +70,18 @@ def compare(first: Sequence[float], second: Sequence[float]) -> Paired:
     differences = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     summary = summarize(differences.tolist())
     return Paired(summary.mean, summary.low, summary.high, _p_value(differences), len(differences))
+
+
+def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Paired | None:
+    """Compare the scores of the seeds that both have; None where there are none.
+
+    >>> compare_seeds({1: 3.0, 2: 4.0}, {2: 1.0, 3: 9.0}).difference
+    3.0
+    """
+    seeds = sorted(set(ours) & set(theirs))
+    if not seeds:
+        return None
+    return compare([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])
 
 
 def smallest_p(seeds: int) -> float:

@@ -1,12 +1,11 @@
 """The report on a sweep: Markdown, an HTML page and JSON."""
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bahdanau_jax.experiments.cell_runs import group_of
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
 from bahdanau_jax.experiments.run_sweep import DEFINITION
 from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
@@ -72,9 +71,8 @@ def _order(workdir: Path, results: Results) -> str:
         order = json.loads((workdir / DEFINITION).read_text(encoding="utf-8"))["order"]
     except (OSError, ValueError, KeyError):
         return ""
-    vmapped = any(
-        len(each) > 1 for cell in results.scores for each in _groups(workdir, results, cell)
-    )
+    runs = ((cell, seed) for cell, seeds in results.scores.items() for seed in seeds)
+    vmapped = any(len(group_of(seed_folder(workdir, *run), run[1])) > 1 for run in runs)
     if vmapped and order == SHARED:
         return (
             "Seeds of a cell that train vmapped read the same batches in the same order: the "
@@ -138,8 +136,8 @@ def made(workdir: Path, results: Results) -> Section:
             ("commit", ", ".join(_distinct(map(commit, starts)))),
         ]
     rows.append(("training data", ", ".join(_distinct(map(_digest, folders)))))
-    groups = [group for cell in results.scores for group in _groups(workdir, results, cell)]
-    rows.append(("time of training", duration(sum(max(group) for group in groups))))
+    seconds = (_seconds(workdir, cell, results.scores[cell]) for cell in results.scores)
+    rows.append(("time of training", duration(sum(seconds))))
     text = "Seeds that train vmapped count once in the time of training."
     return Section("How this was made", text, (Table(("field", "value"), rows),))
 
@@ -157,34 +155,15 @@ def _hardware(start: Mapping[str, Any]) -> str:
     return f"{devices.get('count')} x {devices.get('kind')}, {start.get('platform')}"
 
 
-def _groups(workdir: Path, results: Results, cell: str) -> list[list[float]]:
-    """The seconds of training of a cell's runs, in groups of runs that trained at the same time.
-
-    These began before the first of their group ended; runs that train in turn do not.
-    """
-    runs = []
-    for seed in results.scores[cell]:
+def _seconds(workdir: Path, cell: str, seeds: Iterable[int]) -> float:
+    """The time of training of a cell's runs; those that trained together count once."""
+    groups: dict[tuple[int, ...], float] = {}
+    for seed in seeds:
         folder = seed_folder(workdir, cell, seed)
-        runs.append((_begin(folder), _seconds(folder)))
-    groups: list[list[float]] = []
-    end = -math.inf
-    for begin, seconds in sorted(runs):
-        if begin < end:
-            groups[-1].append(seconds)
-        else:
-            groups.append([seconds])
-            end = begin + seconds
-    return groups
-
-
-def _begin(folder: Path) -> float:
-    """The time of a run's first start in seconds; 0.0 where its record is missing."""
-    for start in read_record(folder):
-        try:
-            return datetime.fromisoformat(start["time"]).timestamp()
-        except (KeyError, TypeError, ValueError):
-            break
-    return 0.0
+        group, lines = group_of(folder, seed), read_metrics(folder)
+        seconds = float(lines[-1]["seconds"]) if lines else 0.0
+        groups[group] = max(groups.get(group, 0.0), seconds)
+    return sum(groups.values())
 
 
 def _digest(folder: Path) -> str:
@@ -192,8 +171,3 @@ def _digest(folder: Path) -> str:
         return (folder / STORE / TRAINED_ON).read_text(encoding="utf-8")[:12]
     except OSError:
         return "unknown"
-
-
-def _seconds(folder: Path) -> float:
-    lines = read_metrics(folder)
-    return float(lines[-1]["seconds"]) if lines else 0.0

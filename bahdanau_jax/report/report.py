@@ -84,7 +84,7 @@ def evaluate_test_pairs(
     if not gold:
         return evaluated, {}
     reporter.stage("comparing with the gold alignments and the training text")
-    measures = _alignment_scores(evaluated.alphas, gold) | _corpus_facts(run, gold, sources)
+    measures = _alignment_scores(run, evaluated.alphas, gold) | _corpus_facts(run, gold, sources)
     evaluated.scores.update(measures)
     return evaluated, measures
 
@@ -166,17 +166,21 @@ def _gold(run: Run) -> list[AlignedPair]:
 
 
 def _alignment_scores(
-    alphas: Sequence[np.ndarray | None], gold: Sequence[AlignedPair]
+    run: Run, alphas: Sequence[np.ndarray | None], gold: Sequence[AlignedPair]
 ) -> dict[str, float]:
     """AER of the model's alignment of the references, and of the diagonal.
 
-    {} where the tokens of the model are not the words that the gold links count.
+    A model without attention has no alignment. {} where the tokens of the model are not the words
+    that the gold links count.
     """
     matrices = [alpha for alpha in alphas if alpha is not None]
     if [alpha.shape for alpha in matrices] != [_size(pair) for pair in gold]:
         return {}
     sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
     diagonal = [alignment.diagonal(len(pair.source), len(pair.target)) for pair in gold]
+    of_diagonal = {"AER-diagonal": alignment.aer(diagonal, sure, possible)}
+    if run.config.model.attention == "none":
+        return of_diagonal
     ours = alignment.alignment_scores([links(alpha) for alpha in matrices], sure, possible)
     shared = [links(alignment.share(alpha)) for alpha in matrices]
     return {
@@ -184,7 +188,7 @@ def _alignment_scores(
         "alignment-precision": ours.precision,
         "alignment-recall": ours.recall,
         "AER-share": alignment.aer(shared, sure, possible),
-        "AER-diagonal": alignment.aer(diagonal, sure, possible),
+        **of_diagonal,
     }
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import pytest
 
@@ -208,8 +209,9 @@ def test_all_groups_have_the_batches_of_the_first_seed(monkeypatch, tmp_path):
 
     def train(configs, folders, order, first, reporter):
         calls.append(([each.training.seed for each in configs], order, first))
-        for folder in folders:
-            folder.mkdir(parents=True, exist_ok=True)
+        for own, folder in zip(configs, folders, strict=True):
+            (folder / "checkpoints/4").mkdir(parents=True, exist_ok=True)
+            own.save(folder / "config.json")
         return {}
 
     monkeypatch.setattr(run, "train_vmapped", train)
@@ -219,6 +221,26 @@ def test_all_groups_have_the_batches_of_the_first_seed(monkeypatch, tmp_path):
     sweep(cells, tmp_path / "s", [4, 5])
     sweep(cells, tmp_path / "s", [4, 5, 6])
     assert calls == [([4, 5], "shared", 4), ([6], "shared", 4)]
+    assert [cell_runs.group_of(tmp_path / f"s/a/seed-{n}", n) for n in (4, 6)] == [(4, 5), (6,)]
+
+
+def test_a_run_whose_checkpoints_are_gone_is_trained_again(without_training, tmp_path):
+    cells = {"a": CELLS["order=paper"]}
+    for _ in range(2):
+        sweep(cells, tmp_path, [1], vmapped=False)
+        shutil.rmtree(tmp_path / "a/seed-1/checkpoints")
+    assert without_training == [("paper", 1)] * 2
+
+
+def test_training_text_of_a_later_cell_is_checked_before_any_training(tmp_path, monkeypatch):
+    """All of it: two sides of unequal length are equal in their first lines."""
+    (tmp_path / "t.en").write_text("a b\nc\n")
+    (tmp_path / "t.fr").write_text("a b\nc\nd\n")
+    test, train = (f"text:{tmp_path}/t.en,{tmp_path}/t.{side}" for side in ("en", "fr"))
+    unequal = config(data=dataclasses.replace(small.config.data, train=train, dev="", test=test))
+    monkeypatch.setattr(run, "train", lambda *_, **__: pytest.fail("it trains"))
+    with pytest.raises(ValueError, match=r"^cell b: .*t\.en.*2.*3"):
+        sweep({"a": CELLS["order=paper"], "b": unequal}, tmp_path / "s", [1], vmapped=False)
 
 
 def test_a_group_that_fails_again_loses_only_the_runs_that_had_not_ended(

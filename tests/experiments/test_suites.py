@@ -85,16 +85,25 @@ def test_lengths_compares_the_models_of_one_training_length_at_each_range_of_len
         "RNNencdec-30": {},  # it failed
     }
     outcome = Outcome(tmp_path, lengths.cells(Request()), Results(runs, {}))
-    (section,) = lengths.sections(outcome)
+    section, beyond = lengths.sections(outcome)
+    assert beyond.tables[0].rows == []  # no range beyond 15 words
     (table,) = section.tables
     assert table.header == ("words", "sentences", "RNNsearch-15", "RNNencdec-15", "difference")
     assert [row[:2] for row in table.rows] == [("1–10", "7"), ("11–20", "7")]
-    assert table.rows[1][4].startswith("+18.0 (") and table.rows[1][4].endswith("p = 0.25")
+    assert table.rows[1][4].startswith("+18.0 (") and table.rows[1][4].endswith(")")
     assert "At 11–20 words, RNNsearch-15 has BLEU 27.0" in section.text
     assert "the intervals do not overlap." in section.text
     close = {cell: {n: _length_bins(30.0 + n) for n in (1, 2)} for cell in runs}
-    (section,) = lengths.sections(Outcome(tmp_path, outcome.cells, Results(close, {})))
+    section, _ = lengths.sections(Outcome(tmp_path, outcome.cells, Results(close, {})))
     assert "not overlap" not in section.text and "the intervals overlap." in section.text
+
+
+def test_lengths_says_what_each_model_keeps_beyond_its_training_length(tmp_path):
+    own = _length_bins(90.0, 80.0, 60.0, 20.0) | {"BLEU-word-for-word": 22.6}
+    outcome = Outcome(tmp_path, lengths.cells(Request()), Results({"RNNsearch-15": {1: own}}, {}))
+    (table,) = lengths.sections(outcome)[1].tables
+    beyond = ("11–20: 80.0", "21–30: 60.0", "31–40: 20.0", "25%", "22.6", "–")
+    assert table.rows == [("RNNsearch-15", *beyond)]
 
 
 def test_the_suites_compare_cells_of_one_corpus_and_of_one_training_length():

@@ -22,7 +22,14 @@ def test_a_long_setting_is_abbreviated_in_the_table():
 def test_pairs_are_compared_and_the_smallest_p_is_given():
     _, section = results.sections(SCORES, {"BLEU": 1})
     assert [row[0] for row in section.tables[0].rows] == ["b minus a", "c minus a"]
-    assert "With 2 seeds, the smallest possible p is 0.5." in section.text
+    assert "With 2 seeds, the smallest possible p is 0.5, so that none is shown." in section.text
+    assert all("p =" not in row[1] for row in section.tables[0].rows)
+    six = Results(
+        {c: {n: {"BLEU": x + n % 2} for n in range(6)} for c, x in (("a", 0), ("b", 9))}, {}
+    )
+    section = results.sections(six, {"BLEU": 1})[1]
+    assert "smallest possible p is 0.031." in section.text
+    assert section.tables[0].rows[0][1] == "+9.0 (+9.0 to +9.0), p = 0.031"
     _, section = results.sections(SCORES, {"BLEU": 1}, [("c", "b")])
     assert [row[0] for row in section.tables[0].rows] == ["c minus b"]
     assert len(results.sections(SCORES, {"BLEU": 1}, [])) == 1
@@ -33,20 +40,22 @@ def test_pairs_are_compared_and_the_smallest_p_is_given():
 @pytest.fixture
 def workdir(tmp_path):
     """A sweep whose cell a trained vmapped and whose cell b trained in turn."""
-    begins = {("a", 1): 0, ("a", 2): 1, ("b", 1): 2, ("b", 2): 5}  # minutes
-    for (cell, seed), minute in begins.items():
+    groups = {("a", 1): [1, 2], ("a", 2): [1, 2], ("b", 1): [1], ("b", 2): [2]}
+    for (cell, seed), group in groups.items():
         folder = tmp_path / cell / f"seed-{seed}"
         folder.mkdir(parents=True)
         seconds = 110 if cell == "a" else 170
         (folder / "metrics.jsonl").write_text(json.dumps({"step": 5, "seconds": seconds}) + "\n")
         start = {
-            "time": f"2026-01-01T00:0{minute}:00+00:00",
+            "time": "2026-01-01T00:00:00+00:00",
             "step": 0,
             "versions": {"jax": f"1.{seed}"},
             "devices": {"count": 1, "kind": cell},
             "platform": "Linux",
         }
         (folder / "record.json").write_text(json.dumps([start]))
+        ended = {"diverged": None, "group": group}
+        (folder / "sweep_training.json").write_text(json.dumps(ended))
     (tmp_path / "sweep.json").write_text(json.dumps({"order": "shared"}))
     return tmp_path
 

@@ -40,8 +40,8 @@ def test_windows_move_with_the_step_and_stay_at_the_end(name):
     assert (found.alpha[-1] == 0).all()
 
 
-def weighed(name, e, mask, query, i):
-    params = {"v_p": jnp.ones((1, 1))}
+def weighed(name, e, mask, query, i, v_p=1.0):
+    params = {"v_p": jnp.full((1, 1), v_p)}
     arguments = (jnp.asarray(argument) for argument in (e, mask, query, i))
     return np.asarray(SCORES[name].weights(params, *arguments))
 
@@ -59,9 +59,10 @@ def test_the_window_of_local_m_is_that_of_each_step():
 @pytest.mark.parametrize("logit", [-30.0, 0.0, 0.7, 30.0])
 def test_the_weights_of_local_p_fall_with_the_distance(logit):
     size = 29
-    query = np.array([[5.0, 5.0, np.arctanh(np.tanh(logit / 30))]], np.float32)
-    p = size * oracles.sigmoid(np.tanh(query[0, 2]))
-    alpha = weighed("local_p", np.zeros((1, 37)), np.arange(37)[None] < size, query, [0.0])[0]
+    query = np.array([[5.0, 5.0, np.arctanh(logit / 40)]], np.float32)
+    p = size * oracles.sigmoid(logit)
+    mask = np.arange(37)[None] < size
+    alpha = weighed("local_p", np.zeros((1, 37)), mask, query, [0.0], v_p=40.0)[0]
     distance = np.abs(np.arange(37) - p)
     inside = (distance <= WINDOW) & (np.arange(37) < size)
     expected = inside / inside.sum() * np.exp(-(distance**2) / (2 * 5**2))

@@ -245,11 +245,14 @@ def test_no_error_rate_where_tokens_are_no_words(trained):
     pairs = list(runs.data.pairs(run.config.data.test, run.config.data))
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     alphas = token_predictions.predict(run, sources, targets).alphas
-    assert "AER" in report._alignment_scores(alphas, gold)
+    assert "AER" in report._alignment_scores(run, alphas, gold)
+    model = dataclasses.replace(run.config.model, attention="none")
+    config = dataclasses.replace(run.config, model=model)
+    without = report._alignment_scores(dataclasses.replace(run, config=config), alphas, gold)
+    assert list(without) == ["AER-diagonal"]  # a model without attention has no alignment
     for alpha, forced in zip(alphas, run.score(sources, targets), strict=True):
         np.testing.assert_allclose(alpha, forced.alpha, atol=1e-5)
     longer = [f"{line} ." for line in sources]
-    assert (
-        report._alignment_scores(token_predictions.predict(run, longer, targets).alphas, gold) == {}
-    )
-    assert report._alignment_scores([None, *alphas[1:]], gold) == {}
+    others = token_predictions.predict(run, longer, targets).alphas
+    assert report._alignment_scores(run, others, gold) == {}
+    assert report._alignment_scores(run, [None, *alphas[1:]], gold) == {}

@@ -155,6 +155,10 @@ SUITE = Suite(
         "decoder's state by the previous word (4.3), and with it the readout's view of that word. "
         "The last cell has the paper's gated units."
     ),
+    source=(
+        "zhengyang-2002, Bahdanau Attention (2025), with the code in Code/Seq2seq.ipynb of "
+        "https://github.com/zhengyang-2002/Paper_reading-Replicating"
+    ),
     cells=cells,
     sections=sections,
     metrics=MappingProxyType(

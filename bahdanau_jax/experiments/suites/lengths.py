@@ -7,11 +7,17 @@ from typing import NamedTuple
 
 from bahdanau_jax import figures
 from bahdanau_jax.configurations import configuration
-from bahdanau_jax.experiments import results
-from bahdanau_jax.experiments.statistics import Paired, Summary, compare, summarize
-from bahdanau_jax.experiments.suites.suite import Outcome, Request, Suite, shortened, with_model
+from bahdanau_jax.experiments import results, statistics
+from bahdanau_jax.experiments.suites.suite import (
+    PAPER,
+    Outcome,
+    Request,
+    Suite,
+    shortened,
+    with_model,
+)
 from bahdanau_jax.experiments.sweep_cells import Cells
-from bahdanau_jax.report import Picture, Section, Settings, Table, span
+from bahdanau_jax.report import Picture, Section, Settings, Table, number, span
 
 TRAINED = (15, 30)  # words of the longest training sentences
 SHORTEST = 3  # words of a sentence
@@ -20,6 +26,7 @@ TIMES = 4  # the longest test sentences have this many times the words of the tr
 SENTENCES = 60  # of each range of test sentences
 PAIRS = 60_000  # of the training text, equally many of each range of lengths
 UPDATES = 2_200  # twice as many as the shipped configuration has, for longer sentences
+BASELINES = {"BLEU-word-for-word": ".1f", "AER-diagonal": ".3f"}  # and their formats
 # The settings of the model without attention.
 WITHOUT = {"attention": "none", "encoder_directions": "forward", "initial_state": "forward"}
 
@@ -68,8 +75,8 @@ class Range(NamedTuple):
     sentences: int
     scores: Mapping[int, float]  # seed -> BLEU
 
-    def summary(self) -> Summary:
-        return summarize([*self.scores.values()])
+    def summary(self) -> statistics.Summary:
+        return statistics.summarize([*self.scores.values()])
 
 
 def sections(outcome: Outcome) -> list[Section]:
@@ -77,9 +84,8 @@ def sections(outcome: Outcome) -> list[Section]:
     text = (
         "BLEU of the test sentences by their number of words. The number in a model's name is that "
         "of the longest training sentences. Each model is tested up to four times that length. "
-        "Intervals are those of the mean over the seeds (95%, Student's t). Differences are paired "
-        "by seed; p is that of the permutation test of signs, whose smallest possible value is "
-        "under Differences."
+        "Intervals are those of the mean over the seeds (95%, Student's t); they do not cover the "
+        "choice of the sentences. Differences are paired by seed."
     )
     picture = Picture(
         "bleu_by_length", _figure(curves), "BLEU by the number of words of a sentence."
@@ -87,7 +93,39 @@ def sections(outcome: Outcome) -> list[Section]:
     pairs = [pair for pair in compared(outcome.cells) if all(cell in curves for cell in pair)]
     tables = tuple(_table(*pair, curves) for pair in pairs)
     longest = " ".join(_longest(*pair, curves) for pair in pairs)
-    return [Section("BLEU by length", f"{text} {longest}".strip(), tables, (picture,))]
+    return [
+        Section("BLEU by length", f"{text} {longest}".strip(), tables, (picture,)),
+        _beyond(outcome, curves),
+    ]
+
+
+def _beyond(outcome: Outcome, curves: Mapping[str, Sequence[Range]]) -> Section:
+    """What each model keeps of its BLEU beyond its training length, and the baselines."""
+    rows = []
+    for cell, own in curves.items():
+        at = EDGES.index(int(cell.rpartition("-")[2]))
+        if len(own) <= at + 1:
+            continue
+        first, *beyond = ((each.name, each.summary().mean) for each in own[at:])
+        shown = [f"{name}: {mean:.1f}" for name, mean in (first, beyond[0], beyond[-1])]
+        share = beyond[-1][1] / first[1] if first[1] else None
+        baselines = (outcome.results.summary(cell, name) for name in BASELINES)
+        means = (
+            number(each and each.mean, form)
+            for each, form in zip(baselines, BASELINES.values(), strict=True)
+        )
+        rows.append((cell, *shown, number(share, ".0%"), *means))
+    header = (
+        *("model", "BLEU at the end of training lengths", "just beyond", "at the longest"),
+        *("of the first", "BLEU of a dictionary", "AER of the diagonal"),
+    )
+    text = (
+        "The baselines need no training: a dictionary that translates word for word, and links on "
+        "the diagonal. A model without attention has no alignment and so no AER. The perplexity "
+        "under Scores is that of the reference's words, each after the reference's words before "
+        "it; a model that translates worse can have the better one."
+    )
+    return Section("Beyond the training length", text, (Table(header, rows),))
 
 
 def compared(cells: Cells) -> list[tuple[str, str]]:
@@ -130,17 +168,10 @@ def _table(ours: str, theirs: str, curves: Mapping[str, Sequence[Range]]) -> Tab
                 str(one.sentences),
                 results.summary(one.summary(), 1),
                 results.summary(other.summary(), 1),
-                results.paired(_compare(one, other), 1),
+                results.paired(statistics.compare_seeds(one.scores, other.scores), 1),
             )
         )
     return Table(("words", "sentences", ours, theirs, "difference"), rows)
-
-
-def _compare(one: Range, other: Range) -> Paired | None:
-    seeds = sorted(set(one.scores) & set(other.scores))
-    if not seeds:
-        return None
-    return compare([one.scores[s] for s in seeds], [other.scores[s] for s in seeds])
 
 
 def _longest(ours: str, theirs: str, curves: Mapping[str, Sequence[Range]]) -> str:
@@ -166,6 +197,7 @@ SUITE = Suite(
         "many words: 60 and 120. Every range of lengths has as many sentences as any other, in "
         "the training text and in the test."
     ),
+    source=PAPER,
     cells=cells,
     sections=sections,
     metrics=MappingProxyType({"BLEU": 1, "chrF": 1, "AER": 3, "perplexity": 2}),

@@ -7,6 +7,7 @@ from bahdanau_jax import figures, run
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
 from bahdanau_jax.experiments.suites.suite import (
+    PAPER,
     Outcome,
     Request,
     Suite,
@@ -69,6 +70,7 @@ SUITE = Suite(
         "A list of integers is written backwards. The score functions of a tutorial are trained, "
         "and a model without attention, whose every step reads the same vector."
     ),
+    source=f"a tutorial on {PAPER}",
     cells=cells,
     sections=sections,
     metrics=MappingProxyType({"exact": 3, "PSA": 3, "AER": 3}),

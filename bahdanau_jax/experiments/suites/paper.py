@@ -14,6 +14,7 @@ from bahdanau_jax.experiments.suites import paper_training
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
 from bahdanau_jax.experiments.suites.paper_printed import LONGER, PRINTED
 from bahdanau_jax.experiments.suites.suite import (
+    PAPER,
     Outcome,
     Request,
     Suite,
@@ -241,6 +242,7 @@ SUITE = Suite(
         "updates): Table 1, Figures 2 and 3 and the learning statistics of the paper, with its "
         "printed numbers beside ours."
     ),
+    source=PAPER,
     cells=cells,
     sections=sections,
     metrics=MappingProxyType({"BLEU": 1, "BLEU-tokenized": 1, "chrF": 1, "perplexity": 2}),

@@ -44,6 +44,7 @@ class Suite(NamedTuple):
 
     title: str
     text: str  # what it reproduces, in some sentences
+    source: str  # where the experiment or its method was published
     cells: Callable[[Request], Cells]  # raises ValueError for options that do not fit
     sections: Callable[[Outcome], Sequence[Section]]  # shown before the table of all scores
     metrics: Mapping[str, int]  # the scores of that table, with their decimals
@@ -55,6 +56,10 @@ class Suite(NamedTuple):
     takes_corpora: bool = False  # whether it reads corpora of the user's own
 
 
+PAPER = (
+    "D. Bahdanau, K. Cho and Y. Bengio, Neural Machine Translation by Jointly Learning to Align "
+    "and Translate, ICLR 2015, https://arxiv.org/abs/1409.0473"
+)
 QUICK_SEEDS = 2
 DEFAULT_REQUEST = Request()
 
@@ -91,7 +96,7 @@ def reproduce(
         reporter=reporter,
     )
     reporter.stage("drawing and writing the report")
-    parts = [Section("What this is", suite.text)]
+    parts = [Section("What this is", f"{suite.text} Source: {suite.source}.")]
     if any(results.scores.values()):
         parts += suite.sections(Outcome(workdir, cells, results))
     title = f"{suite.title} (quick: it proves nothing)" if request.quick else suite.title
