@@ -40,7 +40,10 @@ def rank_correlation(a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"]) -> 
 
 
 def by_unk(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, "S B T"]:
-    """Return log p of the target words where UNK takes the place of source word j."""
+    """Return log p of the target words where UNK takes the place of source word j.
+
+    >>> teacher_forced(config, params, batch).log_p - by_unk(config, params, batch)[0]
+    """
 
     def of_word(j):
         words = jnp.broadcast_to(jnp.arange(batch.source.shape[1]) == j, batch.source.shape)
@@ -50,7 +53,10 @@ def by_unk(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, "S
 
 
 def by_attention(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, "S B T"]:
-    """Return log p of the target words where source word j is removed from attention alone."""
+    """Return log p of the target words where source word j is removed from attention alone.
+
+    >>> teacher_forced(config, params, batch).log_p - by_attention(config, params, batch)[0]
+    """
 
     def of_word(j):
         words = jnp.broadcast_to(jnp.arange(batch.source.shape[1]) == j, batch.source.shape)
@@ -65,7 +71,10 @@ MASKINGS: Mapping[str, Callable[..., jax.Array]] = MappingProxyType(
 
 
 def diagonal_weights(forced, batch: Batch, A) -> Float[Array, "B T S"]:
-    """Return minus the distance of relative positions, |(i + 1/2) / T - (j + 1/2) / S|."""
+    """Return minus the distance of relative positions, |(i + 1/2) / T - (j + 1/2) / S|.
+
+    >>> diagonal_weights(forced, batch, A={}).argmax(axis=-1)
+    """
     places = [
         (jnp.arange(side.shape[1])[None] + 0.5) / side.sum(axis=1, keepdims=True)
         for side in (batch.target_mask, batch.source_mask)

@@ -31,7 +31,10 @@ def predict(
     x: Float[Array, "S B E"],
     intervention: Intervention | None = None,
 ) -> TeacherForced:
-    """Return the predictions of the target under teacher forcing, from source embeddings x."""
+    """Return the predictions of the target under teacher forcing, from source embeddings x.
+
+    >>> predict(config.model, params, batch, 0.5 * embedded(params, batch)).log_p
+    """
     memory = encode_embedded(config, params, x, batch.source_mask)
     return predictions(config, params, intervene(memory, intervention), batch.target)
 
@@ -48,6 +51,8 @@ def gradients(
 
     It takes one backward pass for each target position, which all sentences share. Rows of target
     padding are arbitrary; columns of source padding are 0.
+
+    >>> forced, A = gradients(config.model, params, batch, x, direction=x)
     """
 
     def log_p(x):
@@ -67,7 +72,7 @@ def gradients(
 def gradient_times_input(
     config: ModelConfig, params: Params, batch: Batch, intervention: Intervention | None = None
 ) -> tuple[TeacherForced, Float[Array, "B T S"]]:
-    """Return the predictions, and A[i, j] = x̄_j · ∂log p(y_i)/∂x̄_j.
+    """Return the predictions, and A[i, j] = x̄_j · ∂log p(y_i)/∂x̄_j. Source: arXiv 1605.01713.
 
     >>> forced, A = jax.jit(gradient_times_input, static_argnums=0)(config.model, params, batch)
     """

@@ -52,11 +52,13 @@ def gru_inputs(params: Params, name: str) -> Float[Array, "I G"]:
 
 
 def gru_bias(params: Params) -> Float[Array, " G"]:
+    """Return the biases of both gates and of the candidate; gates without biases have zeros."""
     b = params["b"]
     return jnp.concatenate([params.get("b_z", jnp.zeros_like(b)), params.get("b_r", b * 0), b])
 
 
 def gru_weights(params: Params) -> Weights:
+    """Return the matrices that multiply the state, those of both gates side by side."""
     return {"U_zr": jnp.concatenate([params["U_z"], params["U_r"]], axis=-1), "U": params["U"]}
 
 
@@ -106,8 +108,8 @@ def mlp_step(
 ) -> Float[Array, "*D B H"]:
     """h' = tanh(M_x + M_h), M_x = W_2 max(0, x) + b_2, M_h = U_2 max(0, U h + b_u) + b_u2.
 
-    x is the first layer of M_x before its ReLU. The source is a reimplementation of the paper for
-    lists of integers, whose encoder this is.
+    x is the first layer of M_x before its ReLU. Source: the encoder of
+    https://github.com/zhengyang-2002/Paper_reading-Replicating, a reimplementation of the paper.
     """
     of_x = add_bias(dot("W_2", jax.nn.relu(x)), rest["b_2"])
     of_h = dot("U_2", jax.nn.relu(add_bias(dot("U", h), rest["b_u"])))

@@ -3,6 +3,10 @@
 import dataclasses
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -222,3 +226,25 @@ def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
     cells = json.loads((tmp_path / "s/report/scores.json").read_text())["scores"]
     assert all(runs for runs in cells.values())
     assert command_line("reproduce", name, *options)[1] == out  # nothing is trained again
+
+
+@pytest.mark.slow
+def test_a_suite_that_is_killed_ends_with_the_table_of_one_that_is_not(tmp_path):
+    """Killed in training, and in scoring; and a suite run twice has the same table."""
+    command = [sys.executable, "-m", "bahdanau_jax.cli.main", "reproduce", "notebook"]
+    command += ["--quick", "True", "--steps", "40", "--seeds", "2", "--workdir"]
+
+    def results(folder):
+        done = subprocess.run([*command, folder], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads((folder / "results.json").read_text())
+
+    for pattern in ("*/seed-2/checkpoints/20", "dot/seed-1/sweep_scores.json"):
+        process = subprocess.Popen([*command, tmp_path / "a"], stderr=subprocess.DEVNULL)
+        while not any((tmp_path / "a").glob(pattern)):
+            assert process.poll() is None, f"it ended before {pattern}"
+            time.sleep(0.01)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        assert not (tmp_path / "a/report").exists()
+    assert results(tmp_path / "a") == results(tmp_path / "b")
