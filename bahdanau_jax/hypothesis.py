@@ -1,6 +1,7 @@
 """A translation with its probabilities and its attention weights; JSON in and out."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,13 @@ class Hypothesis:
     alpha: Float[np.ndarray, "T S"] = field(compare=False)  # float32; attention weights of token i
     original: str | None = None  # the text before UNK replacement, if that changed it
 
+    @property
+    def confidence(self) -> float:
+        """The geometric mean of the tokens' probabilities, from 0 to 1."""
+        if not self.tokens:
+            return float(self.finished)
+        return math.exp(sum(self.log_probabilities) / len(self.tokens))
+
     def to_json(self) -> dict[str, Any]:
         """Return lists, numbers and strings; alpha as rows, `original` only where it is set."""
         return {**self._without_alpha(), "alpha": [*self._rows()]}
@@ -48,6 +56,7 @@ class Hypothesis:
             "text": self.text,
             **original,
             "score": self.score,
+            "confidence": self.confidence,
             "finished": self.finished,
             "tokens": list(self.tokens),
             "log_probabilities": list(self.log_probabilities),

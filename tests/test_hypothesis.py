@@ -1,12 +1,13 @@
 """A translation as JSON: as one object, and in pieces."""
 
 import json
+import math
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from bahdanau_jax.hypothesis import EMPTY, Hypothesis, write_lines
+from bahdanau_jax.hypothesis import EMPTY, TOO_LONG, Hypothesis, write_lines
 
 
 def made(size: int, **more) -> Hypothesis:
@@ -25,6 +26,12 @@ def test_the_pieces_are_the_json_of_the_whole(tmp_path):
     lines = (tmp_path / "lines").read_text("utf-8").split("\n")
     assert [*map(json.loads, lines[:2])] == [made(2).to_json(), EMPTY.to_json()]
     assert lines[2:] == [""]
+
+
+def test_confidence_is_the_geometric_mean_of_probabilities():
+    assert made(3).confidence == pytest.approx(math.exp(-0.5))
+    assert (EMPTY.confidence, TOO_LONG.confidence) == (1, 0)
+    assert made(2).to_json()["confidence"] == made(2).confidence
 
 
 @pytest.mark.slow

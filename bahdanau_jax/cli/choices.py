@@ -218,6 +218,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "UNK": "share of UNK in the output",
             "perplexity": "perplexity of the references' words",
             "ECE": "expected calibration error of the likeliest word",
+            "confidence-chrF": "rank correlation of the mean log p and the sentence's chrF",
             "AER": "alignment error rate; only with gold links (builtin:)",
             "AER-share": "AER of weights divided by the sum of their source word's",
             "alignment-precision": "precision of the links, likewise",

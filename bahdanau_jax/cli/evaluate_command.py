@@ -48,7 +48,7 @@ class Evaluate:
 # Score -> its decimals; scores from 0 to 100 have one.
 DECIMALS: Mapping[str, int] = MappingProxyType(
     {
-        **dict.fromkeys(("AER", "length-ratio", "perplexity"), 2),
+        **dict.fromkeys(("AER", "length-ratio", "perplexity", "confidence-chrF"), 2),
         **dict.fromkeys(("PSA", "LCSR", "GeoMean", "PSA-seed", "LCSR-seed", "GeoMean-seed"), 3),
         **dict.fromkeys(("accuracy", "exact", "loss", "ECE", "unfinished", "UNK"), 3),
     }

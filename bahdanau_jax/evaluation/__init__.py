@@ -1,6 +1,6 @@
-"""Evaluation of translations: scores, their significance, and the model's calibration."""
+"""Evaluation of translations: scores, their significance, and what the model knows of them."""
 
-from bahdanau_jax.evaluation import behaviour, calibration, scores, significance
+from bahdanau_jax.evaluation import behaviour, calibration, quality, scores, significance
 from bahdanau_jax.evaluation.by_length import EDGES, by_length
 from bahdanau_jax.evaluation.calibration import ConfidenceBin
 from bahdanau_jax.evaluation.tally import Tally, chrf_tally
@@ -14,6 +14,7 @@ __all__ = [
     "by_length",
     "calibration",
     "chrf_tally",
+    "quality",
     "scores",
     "significance",
     "unknown_effect",

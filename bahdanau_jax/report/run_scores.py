@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bahdanau_jax.batch import UNK
 from bahdanau_jax.evaluation import (
     EDGES,
@@ -14,6 +16,7 @@ from bahdanau_jax.evaluation import (
     behaviour,
     by_length,
     calibration,
+    quality,
     scores,
     significance,
 )
@@ -82,10 +85,11 @@ def evaluate(
     """Translate `sources` and compute all scores of the translations.
 
     `scores` of the result contains the scores of `scores.table`, the main score of each part
-    (BLEU-no-UNK, length-ratio, unfinished, UNK, perplexity, ECE), and each part under its own name:
-    intervals, comparison (with a baseline), by-length, no-UNK, lengths, repetition, coverage,
-    calibration, settings, search, checkpoint. The same arguments give the same numbers. Raises
-    ValueError for an empty test set, or for different numbers of lines.
+    (BLEU-no-UNK, length-ratio, unfinished, UNK, perplexity, ECE, confidence-chrF), and each part
+    under its own name: intervals, comparison (with a baseline), by-length, no-UNK, lengths,
+    repetition, coverage, calibration, quality, settings, search, checkpoint. The same arguments
+    give the same numbers. Raises ValueError for an empty test set, or for different numbers of
+    lines.
 
     >>> evaluate(load("runs/quickstart"), sources, references).scores["BLEU"]
     """
@@ -112,6 +116,7 @@ def evaluate(
         "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
         "coverage": _coverage(hypotheses, predicted),
         "calibration": _calibration(predicted),
+        "quality": _quality(hypotheses, ours["chrF"], settings),
         "settings": dataclasses.asdict(settings),
         "search": dataclasses.asdict(_decoding(run, settings)),
         "checkpoint": run.chosen.to_json() if run.chosen else None,
@@ -125,6 +130,7 @@ def evaluate(
         **_faults(run, hypotheses),
         "perplexity": parts["calibration"]["perplexity"],
         "ECE": parts["calibration"]["ECE"],
+        "confidence-chrF": parts["quality"]["measures"]["mean log p"]["spearman"],
         "signature": ours["BLEU"].signature,
         "chrF-signature": ours["chrF"].signature,
         "tokenized-signature": ours["BLEU-tokenized"].signature,
@@ -282,6 +288,27 @@ def _calibration(predicted: token_predictions.Predictions) -> dict[str, Any]:
         "ECE": errors["equal-width"],
         "ECE-equal-mass": errors["equal-mass"],
         "bins": {name: [each._asdict() for each in binned] for name, binned in bins.items()},
+    }
+
+
+def _quality(hypotheses: Sequence[Hypothesis], chrf: Tally, settings: Settings) -> dict[str, Any]:
+    """The correlations of measures without a reference with the chrF of each sentence."""
+    rows = [row for row, best in enumerate(hypotheses) if best.tokens]
+    reached = chrf.formula(chrf.counts[rows])
+    measured = {"score": [hypotheses[row].score for row in rows]}
+    for name, measure in quality.MEASURES.items():
+        each = (hypotheses[row] for row in rows)
+        measured[name] = [measure(np.array(best.log_probabilities), best.alpha) for best in each]
+    correlations = {
+        name: quality.correlation(np.array(values), reached, settings.resamples, settings.seed)
+        for name, values in measured.items()
+    }
+    return {
+        "sentences": len(rows),
+        "measures": {
+            name: found._asdict() | {"interval": list(found.interval)}
+            for name, found in correlations.items()
+        },
     }
 
 

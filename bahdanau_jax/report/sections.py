@@ -53,6 +53,7 @@ def sections(evaluated: Evaluated) -> list[Section]:
         _output(scores),
         _attention(evaluated),
         _calibration(scores["calibration"]),
+        _quality(scores["quality"]),
         Section(
             "Examples",
             "The first sentences, and those with the lowest sentence chrF, which compares "
@@ -243,6 +244,28 @@ def _calibration(part: Mapping[str, Any]) -> Section:
         caption = "Reliability: above the dotted line, accuracy is higher than confidence."
         pictures = (Picture("reliability", figures.reliability(bins), caption),)
     return Section("Calibration", text, (Table(("teacher-forced", "value"), rows),), pictures)
+
+
+def _quality(part: Mapping[str, Any]) -> Section:
+    """Which number without a reference predicts the chrF of a sentence."""
+    rows = [
+        (
+            name,
+            number(each["spearman"], "+.2f"),
+            span(each["interval"], "+.2f"),
+            number(each["pearson"], "+.2f"),
+        )
+        for name, each in part["measures"].items()
+    ]
+    text = (
+        "Correlation with the chrF of each sentence, of numbers that need no reference: the "
+        "score of the search, the mean of the tokens' log p (the logarithm of `confidence` in "
+        "JSON), their sum, the mean of their probabilities, the least of them, minus the entropy "
+        "of the attention weights, and minus the number of tokens. The interval (95%) is a "
+        f"bootstrap over {part['sentences']:,} sentences."
+    )
+    header = ("measure", "Spearman", "95%", "Pearson")
+    return Section("What predicts quality", text, (Table(header, rows),))
 
 
 def _method(scores: Mapping[str, Any]) -> Section:

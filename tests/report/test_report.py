@@ -7,6 +7,8 @@ import shutil
 import jax
 import numpy as np
 import pytest
+import sacrebleu
+from scipy import stats
 
 from bahdanau_jax import run as runs
 from bahdanau_jax.batch import UNK
@@ -83,6 +85,25 @@ def test_the_parts_agree_with_the_whole(reported, trained):
     assert table["coverage"]["reference"]["mean"] == pytest.approx(totals.mean(), rel=1e-5)
     assert table["unfinished"] == sum(not h.finished for h in found) / 12
     assert table["lengths"]["output"]["words"] == sum(len(h.tokens) - h.finished for h in found)
+    assert table["quality"]["sentences"] == sum(map(bool, (h.tokens for h in found)))
+
+
+def test_confidence_is_correlated_with_the_chrf_of_sentences():
+    texts = {"one house .": -0.1, "two old houses": -0.9, "a": -0.4, "the men": -0.2, "": -0.3}
+    references = ["one house .", "three new houses", "a b", "the man", "gone"]
+    alpha = np.full((1, 2), 0.5, np.float32)
+    hypotheses = [
+        Hypothesis(text, (text,) if text else (), (log_p,) if text else (), 2.0, True, (), alpha)
+        for text, log_p in texts.items()
+    ]
+    chrf = scores.tallies([*texts], references, str)["chrF"]
+    found = run_scores._quality(hypotheses, chrf, run_scores.DEFAULTS)
+    pairs = list(zip(texts, references, strict=True))[:4]  # an empty translation has no log p
+    reached = [sacrebleu.sentence_chrf(text, [wanted]).score for text, wanted in pairs]
+    expected = stats.spearmanr([*texts.values()][:4], reached).statistic
+    assert 0.1 < expected < 0.9 and found["sentences"] == 4
+    assert found["measures"]["mean log p"]["spearman"] == pytest.approx(expected, abs=1e-6)
+    assert np.isnan(found["measures"]["score"]["spearman"])  # it is constant
 
 
 def test_greedy_translations_without_unk_are_not_computed_again(trained):

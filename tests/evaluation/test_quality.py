@@ -1,0 +1,52 @@
+"""Quality estimation: correlations by SciPy, and measures by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from bahdanau_jax.evaluation import quality
+
+VALUES = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=3, max_size=12)
+
+
+@given(VALUES)
+def test_correlations_are_those_of_scipy(pairs):
+    a, b = np.array(pairs, np.float64).T
+    found = quality.correlation(a, b, resamples=5)
+    if len(set(a)) == 1 or len(set(b)) == 1:
+        assert math.isnan(found.pearson) and math.isnan(found.spearman)
+        return
+    assert found.pearson == pytest.approx(stats.pearsonr(a, b).statistic, abs=1e-9)
+    assert found.spearman == pytest.approx(stats.spearmanr(a, b).statistic, abs=1e-9)
+
+
+def test_the_interval_is_a_bootstrap_over_sentences_and_always_the_same():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=300)
+    b = a + rng.normal(size=300)
+    found = quality.correlation(a, b)
+    assert found == quality.correlation(a, b)
+    # By Fisher's transformation, with the standard error of Spearman's (Bonett and Wright 2000).
+    reach = 1.96 * math.sqrt((1 + found.spearman**2 / 2) / 297)
+    expected = np.tanh(np.arctanh(found.spearman) + np.array([-reach, reach]))
+    np.testing.assert_allclose(found.interval, expected, atol=0.02)
+
+
+def test_the_measures_by_hand():
+    log_p, alpha = np.log([0.5, 0.25]), np.array([[1.0, 0.0], [0.5, 0.5]])
+    found = {name: measure(log_p, alpha) for name, measure in quality.MEASURES.items()}
+    assert found == pytest.approx(
+        {
+            "mean log p": 1.5 * math.log(0.5),
+            "sum of log p": 3 * math.log(0.5),
+            "mean p": 0.375,
+            "least log p": 2 * math.log(0.5),
+            "certainty of attention": math.log(0.5) / 2,
+            "few tokens": -2.0,
+        },
+        abs=1e-9,
+    )
