@@ -29,7 +29,7 @@ BASE = {
 }
 ROOMS = {"model", "data", "alignment", "evaluation", "figures", "checkpoints", "distributed"}
 STAGES = ROOMS | {"training", "decoding"}
-WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "resuming", "run"}
+WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "resuming", "run", "diagnosis"}
 TOOLS = {"report", "experiments", "explorer"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, *ROOMS)},
@@ -44,6 +44,7 @@ ALLOWED = {
     "resuming": BASE | {"data"},
     "dev_scores": BASE | STAGES | {"variants"},
     "run": BASE | STAGES | {"variants", "trained", "resuming", "dev_scores"},
+    "diagnosis": BASE | STAGES,
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,
     "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},

@@ -3,13 +3,16 @@
 The quality of a sentence is its chrF. N sentences; T tokens of a translation, S of its source.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import stats
+
+from bahdanau_jax.evaluation.tally import Tally
+from bahdanau_jax.hypothesis import Hypothesis
 
 Measure = Callable[[Float[np.ndarray, " T"], Float[np.ndarray, "T S"]], float]
 
@@ -61,6 +64,34 @@ def correlation(
     known = [value for value in sampled if not np.isnan(value)]
     low, high = np.percentile(known, [2.5, 97.5]).tolist() if known else (np.nan, np.nan)
     return Correlation(_pearson(*sides), _pearson(*ranks), (low, high))
+
+
+def table(
+    hypotheses: Sequence[Hypothesis], chrf: Tally, resamples: int = 1000, seed: int = 1
+) -> dict[str, Any]:
+    """Correlate the score of the search and MEASURES with the chrF of each sentence.
+
+    Empty translations are left out.
+
+    >>> table(run.translate(lines), chrf_tally(texts, references))["measures"]["score"]
+    """
+    rows = [row for row, best in enumerate(hypotheses) if best.tokens]
+    reached = chrf.formula(chrf.counts[rows])
+    measured = {"score": [hypotheses[row].score for row in rows]}
+    for name, measure in MEASURES.items():
+        each = (hypotheses[row] for row in rows)
+        measured[name] = [measure(np.array(best.log_probabilities), best.alpha) for best in each]
+    correlations = {
+        name: correlation(np.array(values), reached, resamples, seed)
+        for name, values in measured.items()
+    }
+    return {
+        "sentences": len(rows),
+        "measures": {
+            name: found._asdict() | {"interval": list(found.interval)}
+            for name, found in correlations.items()
+        },
+    }
 
 
 def _pearson(a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"]) -> float:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from bahdanau_jax.batch import UNK
 from bahdanau_jax.evaluation import (
     EDGES,
@@ -116,7 +114,7 @@ def evaluate(
         "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
         "coverage": _coverage(hypotheses, predicted),
         "calibration": _calibration(predicted),
-        "quality": _quality(hypotheses, ours["chrF"], settings),
+        "quality": quality.table(hypotheses, ours["chrF"], settings.resamples, settings.seed),
         "settings": dataclasses.asdict(settings),
         "search": dataclasses.asdict(_decoding(run, settings)),
         "checkpoint": run.chosen.to_json() if run.chosen else None,
@@ -288,27 +286,6 @@ def _calibration(predicted: token_predictions.Predictions) -> dict[str, Any]:
         "ECE": errors["equal-width"],
         "ECE-equal-mass": errors["equal-mass"],
         "bins": {name: [each._asdict() for each in binned] for name, binned in bins.items()},
-    }
-
-
-def _quality(hypotheses: Sequence[Hypothesis], chrf: Tally, settings: Settings) -> dict[str, Any]:
-    """The correlations of measures without a reference with the chrF of each sentence."""
-    rows = [row for row, best in enumerate(hypotheses) if best.tokens]
-    reached = chrf.formula(chrf.counts[rows])
-    measured = {"score": [hypotheses[row].score for row in rows]}
-    for name, measure in quality.MEASURES.items():
-        each = (hypotheses[row] for row in rows)
-        measured[name] = [measure(np.array(best.log_probabilities), best.alpha) for best in each]
-    correlations = {
-        name: quality.correlation(np.array(values), reached, settings.resamples, settings.seed)
-        for name, values in measured.items()
-    }
-    return {
-        "sentences": len(rows),
-        "measures": {
-            name: found._asdict() | {"interval": list(found.interval)}
-            for name, found in correlations.items()
-        },
     }
 
 

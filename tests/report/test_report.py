@@ -12,7 +12,7 @@ from scipy import stats
 
 from bahdanau_jax import run as runs
 from bahdanau_jax.batch import UNK
-from bahdanau_jax.evaluation import scores
+from bahdanau_jax.evaluation import quality, scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report import provenance, report, run_scores, token_predictions
 from bahdanau_jax.report.document import Section
@@ -97,7 +97,7 @@ def test_confidence_is_correlated_with_the_chrf_of_sentences():
         for text, log_p in texts.items()
     ]
     chrf = scores.tallies([*texts], references, str)["chrF"]
-    found = run_scores._quality(hypotheses, chrf, run_scores.DEFAULTS)
+    found = quality.table(hypotheses, chrf)
     pairs = list(zip(texts, references, strict=True))[:4]  # an empty translation has no log p
     reached = [sacrebleu.sentence_chrf(text, [wanted]).score for text, wanted in pairs]
     expected = stats.spearmanr([*texts.values()][:4], reached).statistic

@@ -1,0 +1,112 @@
+"""The diagnosis of an installation; the self-test's numbers follow from the loops in float64."""
+
+import dataclasses
+import math
+from importlib import metadata
+
+import jax
+import numpy as np
+import pytest
+
+from bahdanau_jax import compiler_faults, diagnosis
+from bahdanau_jax.config import ModelConfig
+from tests import oracles
+
+
+def _loss(params) -> float:
+    """Nats for each word by the oracle."""
+    words = sum(len(target) for _, target in diagnosis.PAIRS)
+    return oracles.loss(diagnosis.SELF_TEST.model, params, diagnosis.PAIRS) / words
+
+
+def test_the_expected_numbers_are_those_of_the_oracle():
+    """The gradient by central differences; then clipping and Adadelta by hand."""
+    flat, tree = jax.tree.flatten(oracles.f64(diagnosis.weights()))
+    words = sum(len(target) for _, target in diagnosis.PAIRS)
+    gradient = [np.zeros_like(leaf) for leaf in flat]
+    for leaf, g in zip(flat, gradient, strict=True):
+        for index in np.ndindex(leaf.shape):
+            kept = leaf[index]
+            ends = []
+            for step in (1e-6, -1e-6):
+                leaf[index] = kept + step
+                ends.append(_loss(jax.tree.unflatten(tree, flat)) * words)
+            leaf[index] = kept
+            g[index] = (ends[0] - ends[1]) / 2e-6
+    norm = math.sqrt(sum(float((g**2).sum()) for g in gradient))
+    settings = diagnosis.SELF_TEST.optimizer
+    assert (settings.name, settings.loss_normalization) == ("adadelta", "sum")
+    before = _loss(jax.tree.unflatten(tree, flat))
+    for leaf, g in zip(flat, gradient, strict=True):
+        g *= min(1, settings.clip_norm / norm)
+        leaf -= math.sqrt(1e-6) / np.sqrt(0.05 * g**2 + 1e-6) * g
+    after = _loss(jax.tree.unflatten(tree, flat))
+    assert pytest.approx((before, norm, after), rel=1e-6) == diagnosis.EXPECTED
+
+
+@pytest.mark.parametrize("compute_dtype", diagnosis.TOLERANCE)
+def test_two_updates_have_these_numbers(compute_dtype):
+    found = diagnosis.updates(compute_dtype)
+    tolerance = diagnosis.TOLERANCE[compute_dtype]
+    assert found == pytest.approx(diagnosis.EXPECTED, rel=tolerance / 3)
+    assert abs(found.next_loss / found.loss - 1) > 3 * 1e-4  # the update counts
+
+
+def test_wrong_results_are_a_problem(monkeypatch):
+    assert not any(finding.remedy for finding in diagnosis.self_test())
+    wrong = diagnosis.EXPECTED._replace(loss=diagnosis.EXPECTED.loss * 1.001)
+    monkeypatch.setattr(diagnosis, "EXPECTED", wrong)
+    first, second = diagnosis.self_test()
+    assert "computes wrong results" in first.remedy and not second.remedy
+
+
+def test_versions_are_compared_with_their_ranges(monkeypatch):
+    found = {finding.name: finding for finding in diagnosis.versions()}
+    assert found["jax"].value == metadata.version("jax") and not found["jax"].remedy
+    monkeypatch.setattr(metadata, "requires", lambda _: ["jax>=99", "nowhere<2", 'x; extra == "a"'])
+    found = {finding.name: finding for finding in diagnosis.versions()}
+    assert found["jax"].remedy == '>=99 is tested: pip install "jax>=99"'
+    assert (found["nowhere"].value, "x" in found) == ("not installed", False)
+
+
+def test_a_fault_of_the_compiler_that_is_not_avoided_is_a_problem(monkeypatch):
+    fault = compiler_faults.Fault("it is wrong", "a report", "option", "1")
+    faults = {metadata.version("jaxlib"): fault}
+    monkeypatch.setattr(compiler_faults, "FAULTS", faults)
+    monkeypatch.setenv("XLA_FLAGS", "")
+    monkeypatch.setattr(compiler_faults, "present", lambda: fault)
+    assert next(diagnosis.faults()).remedy.startswith("it is wrong (a report); set XLA_FLAGS")
+    monkeypatch.setattr(compiler_faults, "present", lambda: None)
+    assert not next(diagnosis.faults()).remedy
+
+
+def test_folders(monkeypatch, tmp_path):
+    monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path / "gone"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/a").write_bytes(bytes(2**20))
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
+    found = {finding.name: finding for finding in diagnosis.folders()}
+    assert found["BAHDANAU_DATA"].remedy.startswith("set BAHDANAU_DATA")
+    assert found["compiled programs"].value.endswith("1 files, 1 MiB")
+    assert not found["temporary files"].remedy
+
+
+def test_the_command(command_line, monkeypatch):
+    code, out, err = command_line("doctor")
+    assert (code, err) == (0, "") and "two updates, float32" in out
+    problem = diagnosis.Finding("a thing", "broken", "mend it")
+    monkeypatch.setattr(diagnosis, "CHECKS", (lambda: iter([problem]),))
+    code, out, err = command_line("doctor")
+    assert code == 2 and "a thing" in out and err == "bahdanau: 1 problem: a thing: mend it\n"
+
+
+def test_the_model_of_the_self_test_has_every_part_of_the_paper():
+    settings = diagnosis.SELF_TEST.model
+    sizes = {name: getattr(settings, name) for name in SIZES}
+    assert settings == dataclasses.replace(ModelConfig(), **sizes)
+
+
+SIZES = (
+    *("source_vocabulary", "target_vocabulary", "embedding_size", "hidden_size"),
+    *("alignment_size", "readout_size"),
+)
