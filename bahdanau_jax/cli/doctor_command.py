@@ -15,7 +15,7 @@ class Doctor:
     is a problem. Put the output into a report of a fault.
     """
 
-    EXAMPLES: ClassVar[Sequence[str]] = ("bahdanau doctor", "bahdanau doctor > doctor.txt")
+    EXAMPLES: ClassVar[Sequence[str]] = ("bahdanau doctor", "JAX_PLATFORMS=cpu bahdanau doctor")
 
 
 def main(arguments: Sequence[str]) -> None:
