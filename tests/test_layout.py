@@ -29,7 +29,17 @@ BASE = {
 }
 ROOMS = {"model", "data", "alignment", "evaluation", "figures", "checkpoints", "distributed"}
 STAGES = ROOMS | {"training", "decoding"}
-WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "resuming", "run", "diagnosis"}
+WHOLE = {
+    "variants",
+    "aligner",
+    "trained",
+    "exchange",
+    "dev_scores",
+    "resuming",
+    "run",
+    "diagnosis",
+    "cost",
+}
 TOOLS = {"report", "experiments", "explorer"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, *ROOMS)},
@@ -45,6 +55,7 @@ ALLOWED = {
     "dev_scores": BASE | STAGES | {"variants"},
     "run": BASE | STAGES | {"variants", "trained", "resuming", "dev_scores"},
     "diagnosis": BASE | STAGES,
+    "cost": BASE | STAGES | {"run"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,
     "cli": BASE | STAGES | TOOLS | WHOLE | {PACKAGE},

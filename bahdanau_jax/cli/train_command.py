@@ -4,12 +4,15 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
+from bahdanau_jax import run_folder
 from bahdanau_jax.cli import BEGAN, experiment, progress
-from bahdanau_jax.reporting import SILENT, say
+from bahdanau_jax.reporting import SILENT, Reporter, say
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Train(experiment.Experiment):
     Cloud TPU connect them automatically; elsewhere each process needs the last three options.
     """
 
+    dry_run: bool = False  # only predict parameters, shapes, memory and time of this training
     profile: str = ""  # FIRST:LAST, such as 10:15: trace these updates into WORKDIR/profile
     coordinator: str = ""  # HOST:PORT of process 0; or BAHDANAU_COORDINATOR
     processes: int = 0  # the number of processes; or BAHDANAU_PROCESSES
@@ -55,6 +59,8 @@ def main(arguments: Sequence[str]) -> int | None:
         from bahdanau_jax import distributed, run, training
 
         run.check(chosen.settings)
+        if chosen.dry_run:
+            return _predict(chosen, reporter)
         with distributed.connected(chosen.coordinator, chosen.processes, chosen.process_id):
             is_main, is_distributed = distributed.is_main_process(), distributed.is_distributed()
             reporter = reporter if is_main else SILENT
@@ -78,6 +84,17 @@ def main(arguments: Sequence[str]) -> int | None:
         print(summary)
         sys.stdout.flush()  # the summary comes before the next line also through a buffer
         say(_next_command(chosen))
+
+
+def _predict(chosen: Train, reporter: Reporter) -> None:
+    """Print what the training will cost. The data are those of the run folder, if it has them."""
+    from bahdanau_jax import cost
+    from bahdanau_jax.report import cost_report
+
+    with tempfile.TemporaryDirectory() as empty:
+        own = (chosen.workdir / run_folder.STORE).is_dir()
+        predicted = cost.estimate(chosen.settings, chosen.workdir if own else Path(empty), reporter)
+    print("\n".join(cost_report.lines(predicted)))
 
 
 def _next_command(chosen: Train) -> str:

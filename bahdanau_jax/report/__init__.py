@@ -3,6 +3,7 @@
 from bahdanau_jax.report import (
     aligned_corpus,
     corpus_report,
+    cost_report,
     learning_curves,
     publish,
     report,
@@ -25,6 +26,7 @@ __all__ = [
     "as_json",
     "commit",
     "corpus_report",
+    "cost_report",
     "duration",
     "evaluate_test_pairs",
     "learning_curves",

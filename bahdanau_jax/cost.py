@@ -1,0 +1,160 @@
+"""What a training will cost: parameters, padded shapes, memory and time, before it begins.
+
+A few shapes of the plan are compiled and timed; the others lie between them.
+"""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bahdanau_jax import data, model, run, training
+from bahdanau_jax.batch import Batch
+from bahdanau_jax.config import Config
+from bahdanau_jax.reporting import SILENT, Reporter
+
+MEASURED = 3  # shapes that are compiled and timed
+REPEATS = 3  # updates that are timed for each of them, after the first one
+
+
+class ShapeCost(NamedTuple):
+    """The updates of one padded shape."""
+
+    shape: tuple[int, int]  # (S, T)
+    rows: int
+    updates: int  # of this shape in the first epoch
+    seconds: float  # of an update
+    measured: bool  # False: from the measured shapes, by the number of positions
+    memory: int | None  # bytes that the compiler plans; None where it was not compiled
+
+    @property
+    def positions(self) -> int:
+        return self.rows * sum(self.shape)
+
+
+class Cost(NamedTuple):
+    """The predicted cost of a training."""
+
+    config: Config  # with the sizes of the vocabularies
+    parameters: Mapping[str, int]  # of each part of the model
+    shapes: Sequence[ShapeCost]  # by their number of positions
+    padding: float  # the share of padded positions of the first epoch
+    compile_seconds: float  # of the measured shapes, one after the other
+
+    @property
+    def epoch_updates(self) -> int:
+        return sum(each.updates for each in self.shapes)
+
+    @property
+    def epoch_seconds(self) -> float:
+        return sum(each.updates * each.seconds for each in self.shapes)
+
+    @property
+    def training_seconds(self) -> float:
+        """Of all updates, without compilation and evaluation."""
+        return self.epoch_seconds / self.epoch_updates * self.config.training.steps
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the compiler plans for the largest shape."""
+        return max(each.memory or 0 for each in self.shapes)
+
+
+def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost:
+    """Prepare the data in `workdir`, and measure some updates. Nothing is trained or saved.
+
+    Raises ValueError or OSError as `run.train` does for wrong settings or data.
+
+    >>> estimate(config, Path("runs/plan")).training_seconds / 3600
+    """
+    run.prepare(config, workdir, reporter.stage)
+    prepared = data.prepare(config.data, workdir)
+    config = config.with_vocabularies(*(len(codec.vocabulary) for codec in prepared.codecs))
+    plan = data.Plan.of(prepared.train, config.data, config.training.seed)
+    counts = Counter((tuple(each.shape), each.height) for each in plan.epoch(0))
+    trainer = training.Trainer(config)
+    steps, multiple = range(plan.steps()), trainer.row_multiple
+    examples = {
+        (batch.source.shape[1], batch.target.shape[1]): batch
+        for batch in data.each_shape(prepared.train, plan, steps, multiple)
+    }
+    chosen = spread(
+        sorted(examples, key=lambda shape: examples[shape].source.shape[0] * sum(shape))
+    )
+    measured = dict(_measure(trainer, {shape: examples[shape] for shape in chosen}, reporter))
+    known = sorted(
+        (_positions(examples[shape]), found.seconds) for shape, found in measured.items()
+    )
+    shapes = [
+        ShapeCost(
+            shape,
+            height,
+            updates,
+            measured[shape].seconds if shape in measured else between(known, height * sum(shape)),
+            shape in measured,
+            measured[shape].memory if shape in measured else None,
+        )
+        for (shape, height), updates in counts.items()
+    ]
+    return Cost(
+        config,
+        {part: model.count(leaves) for part, leaves in model.shapes(config.model).items()},
+        sorted(shapes, key=lambda each: each.positions),
+        plan.padding(),
+        sum(found.compile_seconds for found in measured.values()),
+    )
+
+
+def spread(items: Sequence[Any], count: int = MEASURED) -> list[Any]:
+    """The first, the last and others at equal distances between them.
+
+    >>> spread("abcde", 3)
+    ['a', 'c', 'e']
+    """
+    places = np.linspace(0, len(items) - 1, min(count, len(items))).round().astype(int)
+    return [items[place] for place in places]
+
+
+def between(known: Iterable[tuple[int, float]], positions: int) -> float:
+    """The seconds of an update by its positions, on lines between the known ones.
+
+    >>> between([(10, 1.0), (20, 3.0)], 15)
+    2.0
+    """
+    xs, ys = zip(*known, strict=True)
+    return float(np.interp(positions, xs, ys))
+
+
+class _Measured(NamedTuple):
+    seconds: float
+    memory: int
+    compile_seconds: float
+
+
+def _measure(trainer: training.Trainer, examples: Mapping[Any, Batch], reporter: Reporter):
+    """Yield (shape, its measured update) for each example."""
+    measuring = reporter.stage("measuring updates", len(examples), "shapes")
+    state = trainer.backend.place(trainer.begin())
+    for shape, example in examples.items():
+        batch = trainer.backend.feed(example)
+        begin = time.perf_counter()
+        compiled = trainer.update.lower(state, batch).compile()
+        compile_seconds, seconds = time.perf_counter() - begin, []
+        for _ in range(1 + REPEATS):
+            begin = time.perf_counter()
+            state, sums = compiled(state, batch)
+            jax.block_until_ready(sums)
+            seconds.append(time.perf_counter() - begin)
+        plan = compiled.memory_analysis()
+        memory = plan.argument_size_in_bytes + plan.temp_size_in_bytes
+        yield shape, _Measured(statistics.median(seconds[1:]), memory, compile_seconds)
+        measuring.advance()
+
+
+def _positions(batch: Batch) -> int:
+    return batch.source.size + batch.target.size

@@ -1,0 +1,67 @@
+"""The predicted cost of a training: its parts add up, and nothing is trained."""
+
+import dataclasses
+
+import pytest
+
+from bahdanau_jax import cost, data, model, run
+from tests import small
+
+
+@pytest.fixture(scope="module")
+def estimated(tmp_path_factory):
+    return cost.estimate(small.config, tmp_path_factory.mktemp("cost"))
+
+
+def test_the_parts_add_up(estimated, tmp_path):
+    found = estimated
+    assert sum(found.parameters.values()) == model.count(model.shapes(found.config.model))
+    run.prepare(small.config, tmp_path)
+    store = data.prepare(small.config.data, tmp_path).train
+    plan = data.Plan.of(store, small.config.data, small.config.training.seed)
+    assert found.epoch_updates == plan.steps()
+    planned = plan.epoch(0)
+    positions = sum(sum(each.shape) * each.height for each in planned)
+    assert sum(each.updates * each.positions for each in found.shapes) == positions
+    assert {each.shape for each in found.shapes} == {tuple(each.shape) for each in planned}
+    assert found.padding == plan.padding()
+
+
+def test_some_shapes_are_measured_and_the_smallest_and_the_largest_are_among_them(estimated):
+    shapes = estimated.shapes
+    assert [each.positions for each in shapes] == sorted(each.positions for each in shapes)
+    assert shapes[0].measured and shapes[-1].measured
+    assert sum(each.measured for each in shapes) == min(cost.MEASURED, len(shapes))
+    assert all(each.seconds > 0 and (each.memory is not None) == each.measured for each in shapes)
+    weights = 4 * sum(estimated.parameters.values())
+    assert estimated.memory > 3 * weights  # the weights and two accumulators
+
+
+def test_the_time_of_training_follows_from_that_of_an_epoch():
+    shapes = [
+        cost.ShapeCost((3, 4), 2, 5, 0.1, True, 7),
+        cost.ShapeCost((6, 8), 2, 15, 0.3, True, 9),
+    ]
+    training = dataclasses.replace(small.config.training, steps=100)
+    config = dataclasses.replace(small.config, training=training)
+    found = cost.Cost(config, {"all": 3}, shapes, 0.0, 1.0)
+    assert (found.epoch_updates, found.memory) == (20, 9)
+    assert found.epoch_seconds == pytest.approx(5.0)
+    assert found.training_seconds == pytest.approx(25.0)
+
+
+def test_other_shapes_lie_between_the_measured_ones():
+    assert cost.spread("abcde", 3) == ["a", "c", "e"]
+    assert cost.spread("ab", 3) == ["a", "b"]
+    assert cost.between([(10, 1.0), (20, 3.0)], 12) == pytest.approx(1.4)
+
+
+def test_a_dry_run_writes_nothing(command_line, tmp_path):
+    folder = tmp_path / "run"
+    code, out, err = command_line("train", small.FILE, "--workdir", folder, "--dry-run", "True")
+    assert code == 0, err
+    assert not folder.exists()
+    assert "| all |" in out and "padded shape" in out and '"hidden_size"' in out
+    missing = ["--data.train", "text:no.en,no.fr", "--dry-run", "True"]
+    code, _, err = command_line("train", small.FILE, "--workdir", folder, *missing)
+    assert code == 2 and err.count("\n") == 1
