@@ -244,7 +244,7 @@ def _ended(folder: Path) -> dict[str, Any] | None:
 def group_of(folder: Path, seed: int) -> tuple[int, ...]:
     """The seeds that trained together with this one, in one vmapped program or alone."""
     ended = _ended(folder)
-    return tuple((ended and ended["group"]) or [seed])
+    return tuple(ended["group"]) if ended and ended["group"] else (seed,)
 
 
 def _digest(address: str, config: DataConfig) -> str:

@@ -15,12 +15,12 @@ def lines(cost: Cost) -> Iterator[str]:
     >>> print("\\n".join(lines(estimate(config, workdir))))
     """
     total = sum(cost.parameters.values())
-    parts = [(part, f"{count:,}") for part, count in cost.parameters.items()]
+    parts = [(part.replace("_", " "), f"{count:,}") for part, count in cost.parameters.items()]
     yield from publish.rows(Table(("part", "parameters"), [*parts, ("all", f"{total:,}")]))
     yield ""
     header = ("padded shape", "rows", "updates of an epoch", "s of an update", "GiB planned")
     yield from publish.rows(Table(header, [_row(each) for each in cost.shapes]))
-    yield f"(~: by the number of positions; the others are medians of {REPEATS} updates)"
+    yield f"(≈: by the number of positions; the others are medians of {REPEATS} updates)"
     yield ""
     yield from publish.rows(Table(("cost", "prediction"), [*_totals(cost)]))
     yield ""
@@ -34,7 +34,7 @@ def _row(each: ShapeCost) -> tuple[str, ...]:
         f"{source} x {target}",
         f"{each.rows:,}",
         f"{each.updates:,}",
-        f"{'' if each.measured else '~'}{each.seconds:.3f}",
+        f"{'' if each.measured else '≈'}{each.seconds:.3f}",
         number(each.memory and each.memory / 2**30, ".2f"),
     )
 

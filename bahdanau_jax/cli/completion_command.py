@@ -1,0 +1,132 @@
+"""bahdanau completion SHELL"""
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, ClassVar
+
+import tyro
+
+from bahdanau_jax.cli import fields, manual, options
+from bahdanau_jax.cli.choices import SUITES
+from bahdanau_jax.configurations import shipped
+from bahdanau_jax.names import choose
+
+Words = Mapping[str, Sequence[str]]  # option -> its named values; () where it takes any
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print a script with which a shell completes commands, options and the names of choices."""
+
+    shell: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SHELL")]  # bash, zsh or fish
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau completion bash",
+        "bahdanau completion fish",
+    )
+
+    @staticmethod
+    def listing() -> str:
+        """How each shell reads its script, for the help."""
+        return manual.table("shells:", SHELLS)
+
+
+# Shell -> the line of its start file that reads the script.
+SHELLS: Mapping[str, str] = MappingProxyType(
+    {
+        "bash": 'in ~/.bashrc: eval "$(bahdanau completion bash)"',
+        "zsh": 'in ~/.zshrc, after compinit: eval "$(bahdanau completion zsh)"',
+        "fish": "in config.fish: bahdanau completion fish | source",
+    }
+)
+# Positional arguments -> their named values.
+POSITIONAL: Mapping[str, Callable[[], Sequence[str]]] = MappingProxyType(
+    {
+        "CONFIG": lambda: sorted(shipped()),
+        "SUITE": lambda: sorted(SUITES),
+        "SHELL": lambda: sorted(SHELLS),
+    }
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    chosen = options.parse(Completion, arguments, "bahdanau completion")
+    script = choose(SCRIPTS, chosen.shell, "shell")
+    from bahdanau_jax.cli.main import COMMANDS
+
+    print("\n".join(script({command: words(command) for command in COMMANDS})))
+
+
+def words(command: str) -> dict[str, Sequence[str]]:
+    """The options of a command, and under "" the named values of its positional argument.
+
+    >>> words("train")["--model.gate-bias"]
+    ('True', 'False')
+    """
+    module = importlib.import_module(f"bahdanau_jax.cli.{command}_command")
+    classes = (each for each in vars(module).values() if isinstance(each, type))
+    own = next(
+        each
+        for each in classes
+        if dataclasses.is_dataclass(each)
+        and each.__module__ == module.__name__
+        and hasattr(each, "EXAMPLES")
+    )
+    known: dict[str, Sequence[str]] = {"--help": ()}
+    for option in fields.options(own, f"bahdanau {command}"):
+        if option.name.startswith("-"):
+            named = ("True", "False") if option.value == "True|False" else tuple(option.choices)
+            known[option.name] = () if option.value == "ADDRESS" else named
+        elif option.name in POSITIONAL:
+            known[""] = tuple(POSITIONAL[option.name]())
+    return known
+
+
+def bash(commands: Mapping[str, Words]) -> Iterator[str]:
+    """The script of bash: other words than options and named values are files."""
+    yield "_bahdanau() {"
+    yield '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""'
+    yield '  if [ "$COMP_CWORD" -eq 1 ]; then'
+    yield f'    words="{" ".join(commands)} --help --version"'
+    yield '  else case "${COMP_WORDS[1]} $before" in'
+    for command, known in commands.items():
+        for option, named in known.items():
+            if option.startswith("-"):
+                yield f'    "{command} {option}") words="{" ".join(named)}" ;;'
+    yield '    *) case "${COMP_WORDS[1]}" in'
+    for command, known in commands.items():
+        listed = [*known.get("", ()), *(option for option in known if option)]
+        yield f'      {command}) words="{" ".join(listed)}" ;;'
+    yield "    esac ;;"
+    yield "  esac; fi"
+    yield '  COMPREPLY=($(compgen -W "$words" -- "$word"))'
+    yield "}"
+    yield "complete -o bashdefault -o default -F _bahdanau bahdanau"
+
+
+def zsh(commands: Mapping[str, Words]) -> Iterator[str]:
+    """The script of bash, by zsh's emulation of its completion."""
+    yield "autoload -U +X bashcompinit && bashcompinit"
+    yield from bash(commands)
+
+
+def fish(commands: Mapping[str, Words]) -> Iterator[str]:
+    """The script of fish: a line for each command and each option."""
+    yield f"complete -c bahdanau -f -n __fish_use_subcommand -a '{' '.join(commands)}'"
+    for command, known in commands.items():
+        seen = f"complete -c bahdanau -n '__fish_seen_subcommand_from {command}'"
+        for option, named in known.items():
+            if not option:
+                yield f"{seen} -a '{' '.join(named)}'"
+            elif named:
+                yield f"{seen} -l {option[2:]} -xa '{' '.join(named)}'"
+            else:
+                yield f"{seen} -l {option[2:]}{'' if option == '--help' else ' -r'}"
+
+
+SCRIPTS: Mapping[str, Callable[[Mapping[str, Words]], Iterator[str]]] = MappingProxyType(
+    {"bash": bash, "zsh": zsh, "fish": fish}
+)
