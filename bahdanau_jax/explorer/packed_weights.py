@@ -1,0 +1,84 @@
+"""Weights of a model in 16 bits a number, as the page reads them.
+
+Each BLOCK consecutive numbers of a matrix are whole numbers of 16 bits and one float32 scale.
+Vectors (biases, v_a) stay float32. The format of half precision takes as much space, but spends
+five bits on an exponent that neighbouring weights share: its errors are about ten times as large.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int16
+
+from bahdanau_jax.model import Params
+
+BLOCK = 32
+LARGEST = 2**15 - 1  # the largest whole number of a block
+
+
+class Packed(NamedTuple):
+    """All numbers of a model, little-endian, one array after the other.
+
+    A vector is its float32 numbers. A matrix is its float32 scales, then its int16 numbers row by
+    row, filled up with zeros to whole blocks.
+    """
+
+    data: bytes
+    manifest: list[tuple[str, list[int]]]  # dotted name and shape of each array, in this order
+
+
+def pack(params: Params) -> Packed:
+    """Pack parameters. Raises ValueError for weights that are not finite.
+
+    >>> pack({"output": {"b_w": np.zeros(3)}}).manifest
+    [('output.b_w', [3])]
+    """
+    chunks, manifest = [], []
+    for name, array in _leaves(params):
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} has weights that are not finite: the training diverged")
+        if array.ndim == 1:
+            chunks.append(array.astype("<f4").tobytes())
+        else:
+            scales, numbers = _blocks(array)
+            chunks += [scales.astype("<f4").tobytes(), numbers.astype("<i2").tobytes()]
+        manifest.append((name, [*array.shape]))
+    return Packed(b"".join(chunks), manifest)
+
+
+def rounded(params: Params) -> Params:
+    """Return the parameters as the page has them: float32 arrays of rounded values.
+
+    >>> rounded({"output": {"b_w": np.zeros(3)}})["output"]["b_w"].dtype
+    dtype('float32')
+    """
+    return {
+        name: rounded(leaf) if isinstance(leaf, Mapping) else _rounded(np.asarray(leaf, np.float32))
+        for name, leaf in params.items()
+    }
+
+
+def _rounded(array: np.ndarray) -> Float[np.ndarray, "..."]:
+    if array.ndim == 1:
+        return array
+    scales, numbers = _blocks(array)
+    values = numbers.astype(np.float32) * scales[:, None]
+    return values.reshape(-1)[: array.size].reshape(array.shape)
+
+
+def _blocks(array: np.ndarray) -> tuple[Float[np.ndarray, " N"], Int16[np.ndarray, "N BLOCK"]]:
+    """The scale and the whole numbers of each block."""
+    padding = -array.size % BLOCK
+    blocks = np.pad(array.reshape(-1), (0, padding)).reshape(-1, BLOCK)
+    scales = (np.abs(blocks).max(1) / LARGEST).astype(np.float32)
+    divisors = np.where(scales > 0, scales, 1)[:, None]
+    return scales, np.clip(np.rint(blocks / divisors), -LARGEST, LARGEST).astype(np.int16)
+
+
+def _leaves(params: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    for name, leaf in sorted(params.items()):
+        if isinstance(leaf, Mapping):
+            yield from _leaves(leaf, f"{path}{name}.")
+        else:
+            yield path + name, np.asarray(leaf, np.float32)
