@@ -30,13 +30,13 @@ LARGEST = 10_000_000  # parameters of a model whose weights are put into a page
 # The JavaScript modules, each after those that it imports.
 MODULES = (
     "tensor", "tape", "cells", "attention", "model", "weights",
-    "moses", "vocabulary", "codec", "search", "analysis", "engine", "gradients",
+    "moses", "vocabulary", "codec", "search", "analysis", "gradients", "engine",
     "elements", "colours", "gold", "page_state", "exports", "drawing",
     "matrix_view", "links_view", "step_view", "beam_view", "panel", "tour", "app",
 )  # fmt: skip
-# An import or export of a module, which one script does not need.
-IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
-EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class) )", re.MULTILINE)
+# The import of a module, and the name that an export declares.
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?:async )?(?:function\*?|const|class) (\w+)", re.MULTILINE)
 
 
 class Page(NamedTuple):
@@ -182,15 +182,29 @@ def _document(content: Mapping[str, Any], weights: Sequence[tuple[str, str]], fe
 
 
 def script(modules: Mapping[str, str]) -> str:
-    """Join JavaScript modules into one, in the order given.
+    """Join JavaScript modules into one, each in a scope of its own, in the order given.
 
-    >>> script({"a": "export const x = 1;", "b": 'import { x } from "./a.js";\\nuse(x);'})
-    '// a.js\\nconst x = 1;\\n// b.js\\nuse(x);\\n'
+    >>> print(script({"a": "export const x = 1;", "b": 'import { x } from "./a.js";\\nuse(x);'}))
+    const modules = {};
+    modules["a"] = (() => {
+    const x = 1;
+    return { x };
+    })();
+    modules["b"] = (() => {
+    const { x } = modules["a"];
+    use(x);
+    return {  };
+    })();
     """
-    return "".join(
-        f"// {name}.js\n{EXPORT.sub('', IMPORT.sub('', code)).strip()}\n"
-        for name, code in modules.items()
-    )
+    scopes = ["const modules = {};"]
+    for name, code in modules.items():
+        exported = ", ".join(EXPORT.findall(code))
+        body = IMPORT.sub(r'const {\1} = modules["\2"];\n', code)
+        body = re.sub(r"^export ", "", body, flags=re.MULTILINE).strip()
+        scopes.append(
+            f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();'
+        )
+    return "\n".join(scopes)
 
 
 def _hash(text: str) -> str:

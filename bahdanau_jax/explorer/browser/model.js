@@ -5,7 +5,9 @@ import { plain } from "./tensor.js";
 import { CELLS } from "./cells.js";
 import { SCORES } from "./attention.js";
 
-export const EOS = 0, UNK = 1, START = -1;
+export const EOS = 0;
+export const UNK = 1;
+export const START = -1;
 
 const READOUTS = {
   maxout: (ops, t) => ops.maxout(t),
