@@ -31,8 +31,8 @@ export class BeamView {
       tree.append(this.node(analysis.nodes, node, index, at, best.has(index), isRecorded));
     }));
     rove(tree, "button");
-    const lists = analysis.hypotheses.slice(0, beam).map((each) => h("li", {}, h("span", { dir: "auto" }, each.text || "(nothing)"),
-      h("span", { class: "number" }, each.score.toFixed(2))));
+    const lists = analysis.hypotheses.slice(0, beam).map((each) => h("li", {}, h("div", {},
+      h("span", { dir: "auto" }, each.text || "(nothing)"), h("span", { class: "number" }, each.score.toFixed(2)))));
     this.element.replaceChildren(
       h("div", { class: "bar-of-card" }, h("h3", {}, "The beam"),
         h("label", { class: "check" }, check, " Rejected words")),

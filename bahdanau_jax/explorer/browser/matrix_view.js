@@ -15,8 +15,10 @@ export class MatrixView {
 
   show(analysis, chosen, { view, gradients, gold }) {
     const rows = chosen.steps.map((step) => step.symbol), columns = analysis.source;
-    const width = Math.min(this.element.clientWidth || 480, 620);
     const kinds = { attention: ["attention"], gradient: ["gradient"], both: ["attention", "gradient"] }[view];
+    this.element.classList.toggle("two", kinds.length > 1);
+    const columnsOfPage = getComputedStyle(this.element).gridTemplateColumns.split(" ").length;
+    const width = Math.min((this.element.clientWidth || 480) / columnsOfPage - 12, 620);
     this.drawn = kinds.flatMap((kind) => {
       if (kind === "gradient" && gradients?.length !== rows.length) return [];
       const isSigned = kind === "gradient";

@@ -26,7 +26,7 @@ export class Panel {
     this.element = h("article", { class: "panel", "aria-label": `Model ${engine.name}` },
       isNamed ? h("h2", {}, engine.name) : null, this.text, this.facts, this.actions,
       h("section", { class: "card", "aria-label": "Words and links" }, this.links.element),
-      h("div", { class: "pair" },
+      this.pair = h("div", { class: "pair" },
         h("section", { class: "card", "aria-label": "Matrix" }, this.views(), this.matrix.element, this.golden, this.files()),
         h("div", { class: "card" }, this.step.element)),
       h("div", { class: "card" }, this.beam.element));
@@ -96,6 +96,7 @@ export class Panel {
 
   showMatrix() {
     const { view } = this.app.state;
+    this.pair.classList.toggle("broad", view === "both");
     this.matrix.show(this.analysis, this.chosen, { view, gradients: this.gradients, gold: this.goldCells() });
     this.matrix.highlight(null, null, this.state.selected);
   }
