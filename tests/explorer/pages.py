@@ -49,7 +49,8 @@ def run(
     model = ModelConfig(**{**SIZES, **sizes, **settings})
     whole = Config(model=model, data=config, decoding=decoding or DecodingConfig(beam_size=3))
     params = parameters(model, seed=seed, scale=0.5)
-    params["output"]["b_w"][0] += 2.0  # EOS
+    params["output"]["W_o"] *= 0.15
+    params["output"]["b_w"][0] += 3.5  # EOS
     params["output"]["b_w"][1] -= 2.0  # UNK
     return Run(Path(name), whole, pair, params)
 

@@ -93,7 +93,7 @@ function pieces({ entries, scores: values, bytes, kind }) {
         else runs.push([byte]);
       }
       const text = runs.map((run) =>
-        Array.isArray(run) ? new TextDecoder().decode(Uint8Array.from(run)) : run).join("");
+        Array.isArray(run) ? new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(run)) : run).join("");
       return text.startsWith(" ") ? text.slice(1) : text;
     },
   };
