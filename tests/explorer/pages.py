@@ -21,6 +21,7 @@ from bahdanau_jax.trained import Run
 from tests.model.worlds import parameters
 
 CORPUS = "builtin:en-fr/test?pairs=60&min=4&max=9"
+SEARCH = DecodingConfig(beam_size=3, min_ratio=0.5)  # random models end at once otherwise
 SIZES = dict(embedding_size=11, hidden_size=13, alignment_size=7, readout_size=17)
 
 
@@ -47,7 +48,7 @@ def run(
         "target_vocabulary": len(pair[1].vocabulary),
     }
     model = ModelConfig(**{**SIZES, **sizes, **settings})
-    whole = Config(model=model, data=config, decoding=decoding or DecodingConfig(beam_size=3))
+    whole = Config(model=model, data=config, decoding=decoding or SEARCH)
     params = parameters(model, seed=seed, scale=0.5)
     params["output"]["W_o"] *= 0.15
     params["output"]["b_w"][0] += 3.5  # EOS

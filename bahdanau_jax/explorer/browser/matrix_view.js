@@ -67,7 +67,7 @@ export class MatrixView {
       const clamp = (value, size) => Math.max(0, Math.min(size - 1, value));
       this.panel.highlight(clamp(to[0], rows.length), clamp(to[1], columns.length));
     });
-    return h("figure", {}, h("figcaption", {}, name), frame);
+    return h("figure", {}, h("figcaption", {}, kind === "gradient" ? `${name}: blue raises the probability of the word, orange lowers it` : name), frame);
   }
 
   // Outline the row, the column or the cell of the highlighted words.

@@ -18,12 +18,15 @@ export class StepView {
         h("button", { type: "button", disabled: i === 0, "data-key": "before", onclick: () => this.panel.select(i - 1) }, "Previous"),
         h("strong", { dir: "auto" }, shown(step.symbol)),
         h("button", { type: "button", disabled: i + 1 === chosen.steps.length, "data-key": "after", onclick: () => this.panel.select(i + 1) }, "Next")),
-      h("h4", {}, "Where it looks"),
-      this.weights(analysis.source, step, i, change, isRecorded),
-      isRecorded ? null : this.gestures(i, change),
-      h("h4", {}, "What it would write"),
-      this.alternatives(step, i, isRecorded),
-      isRecorded ? null : this.anyWord(i),
+      h("div", { class: "halves" },
+        h("div", {},
+          h("h4", {}, "Where it looks"),
+          this.weights(analysis.source, step, i, change, isRecorded),
+          isRecorded ? null : this.gestures(i, change)),
+        h("div", {},
+          h("h4", {}, "What it would write"),
+          this.alternatives(step, i, isRecorded),
+          isRecorded ? null : this.anyWord(i))),
     );
     const again = focused && this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`);
     again?.focus();

@@ -74,6 +74,7 @@ export class Tour {
       h("div", { class: "turn" }, number > 1 ? button("Back", number - 1) : h("span"),
         button("Leave", 0), number < STEPS.length ? button("Next", number + 1, "primary") : button("Done", 0, "primary")));
     this.element.hidden = false;
+    this.element.classList.toggle("left", target === ".step");
     document.body.classList.add("touring");
     document.querySelectorAll(".shown").forEach((each) => each.classList.remove("shown"));
     const part = panel.element.querySelector(target);
