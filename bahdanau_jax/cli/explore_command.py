@@ -69,8 +69,12 @@ def main(arguments: Sequence[str]) -> None:
 
 def _check(chosen: Explore) -> None:
     """Check the options before the models are loaded, which takes seconds."""
-    if not 1 <= len(chosen.run) <= 2:
-        raise ValueError(f"--run is given {len(chosen.run)} times, but a page shows one or two runs")
+    if not chosen.run:
+        raise ValueError("missing: --run (bahdanau explore --help)")
+    if len(chosen.run) > 2:
+        raise ValueError(
+            f"--run is given {len(chosen.run)} times, but a page shows one or two runs"
+        )
     for folder in chosen.run:
         run_folder.require(folder)
     if not 0 <= chosen.port <= 65535:

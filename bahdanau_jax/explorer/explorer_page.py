@@ -201,9 +201,7 @@ def script(modules: Mapping[str, str]) -> str:
         exported = ", ".join(EXPORT.findall(code))
         body = IMPORT.sub(r'const {\1} = modules["\2"];\n', code)
         body = re.sub(r"^export ", "", body, flags=re.MULTILINE).strip()
-        scopes.append(
-            f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();'
-        )
+        scopes.append(f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {exported} }};\n}})();')
     return "\n".join(scopes)
 
 

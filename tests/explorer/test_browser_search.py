@@ -24,8 +24,8 @@ TRANSLATE = """async ([lines, prefixes, changes]) => {
   for (const [i, line] of lines.entries()) {
     const settings = { beam: engine.data.decoding.beam_size, prefix: prefixes?.[i] ?? [], changes };
     const { hypotheses, source } = await engine.translate(line, settings);
-    found.push({ source, hypotheses: hypotheses.map(({ text, score, finished, steps }) => ({ text, score,
-      finished, tokens: steps.map((s) => s.symbol), logP: steps.map((s) => s.logP),
+    found.push({ source, hypotheses: hypotheses.map(({ text, score, finished, steps }) => ({
+      text, score, finished, tokens: steps.map((s) => s.symbol), logP: steps.map((s) => s.logP),
       alpha: steps.map((s) => [...s.alpha]) })) });
   }
   return found;
@@ -89,7 +89,8 @@ def test_prefixes_and_changes_of_attention_do_as_in_python(tab, tmp_path):
 def test_recorded_searches_are_those_of_the_search(name):
     settings = SETTINGS[name]
     run, lines = pages.run(decoding=settings), pages.lines(3)
-    for line, hypotheses in zip(lines, run.translate(lines, n_best=settings.beam_size), strict=True):
+    lists = run.translate(lines, n_best=settings.beam_size)
+    for line, hypotheses in zip(lines, lists, strict=True):
         data = recorded_search.record(run, line)
         for ours, best in zip(data["hypotheses"], hypotheses, strict=True):
             assert (ours["text"], ours["finished"]) == (best.text, best.finished)
