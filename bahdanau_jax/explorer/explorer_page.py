@@ -1,6 +1,6 @@
 """Writes the explorer: one HTML page in which a trained model runs, without a network.
 
-The page holds the weights in 16 bits a number, the vocabularies, and the JavaScript of the folder
+The page holds the weights in 20 bits a number, the vocabularies, and the JavaScript of the folder
 `browser`. Its Content-Security-Policy allows this script and this style alone, by their hashes.
 """
 

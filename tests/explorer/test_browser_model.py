@@ -55,7 +55,8 @@ def check(tab, name):
     for source, target in pairs(seed=4, count=4):
         log_p, alpha, gradients = computed(tab, config, params, source, target)
         expected = oracles.translate_log_probabilities(config, rounded, source, target)
-        np.testing.assert_allclose(log_p, expected[0], atol=2e-5, rtol=2e-6)
+        rounding = 2e-5 + 1e-6 * np.abs(expected[0]).max()  # logits are float32, up to 200
+        np.testing.assert_allclose(log_p, expected[0], atol=rounding)
         np.testing.assert_allclose(alpha, expected[1], atol=1e-5)
         np.testing.assert_allclose(
             gradients, slopes(config, rounded, source, target), atol=2e-4, rtol=1e-4
@@ -101,13 +102,13 @@ def test_log_probabilities_of_50_sentences_equal_those_of_python(browser, traine
     tab.close()
 
 
-def test_packed_weights_keep_15_bits_of_the_largest_in_each_block():
+def test_packed_weights_keep_19_bits_of_the_largest_in_each_block():
     params = parameters(CONFIGS["default"])
     rounded = packed_weights.rounded(params)
     E, new = params["source_embedding"]["E"], rounded["source_embedding"]["E"]
     blocks = np.pad(np.abs(E).reshape(-1), (0, -E.size % 32)).reshape(-1, 32).max(1)
-    bound = np.repeat(blocks, 32)[: E.size].reshape(E.shape) / (2 * (2**15 - 1))
-    assert (np.abs(E - new) <= bound * 1.001).all() and (new != E).any()
+    bound = np.repeat(blocks, 32)[: E.size].reshape(E.shape) / (2 * (2**19 - 1)) + 1e-7 * np.abs(E)
+    assert (np.abs(E - new) <= bound * 1.02).all() and (new != E).any()
     np.testing.assert_array_equal(rounded["attention"]["v_a"], params["attention"]["v_a"])
 
 

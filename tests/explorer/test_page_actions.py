@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 
@@ -22,8 +23,12 @@ def words(tab, side="target"):
     return tab.page.locator(f".word.{side} .text").all_text_contents()
 
 
-def settled(tab, code, timeout=20_000):
-    tab.page.wait_for_function(code, timeout=timeout)
+def settled(tab, code, seconds=30):
+    """Wait until an expression is true. Playwright's own waiting needs eval, which is forbidden."""
+    end = time.monotonic() + seconds
+    while not tab.run(code):
+        assert time.monotonic() < end, code
+        tab.page.wait_for_timeout(30)
 
 
 def same(values):
@@ -73,6 +78,23 @@ def test_words_are_forced_and_attention_is_changed_by_clicks(tab, tiny_page):
 
 
 @pytest.mark.slow
+def test_the_translation_comes_word_by_word_where_motion_is_wanted(browser, tiny_page):
+    tab = pages.Tab(browser, reduced_motion="no-preference")
+    tab.open(tiny_page)
+    tab.run("""() => {
+      globalThis.seen = [];
+      const text = document.querySelector(".translation");
+      new MutationObserver(() => seen.push(text.textContent)).observe(text, { childList: true });
+    }""")
+    tab.page.select_option("#example", index=4)
+    settled(tab, f"seen.length > 2 && {TEXT} === explorer.app.panels[0].chosen.text")
+    settled(tab, "explorer.app.panels[0].analysis.nodes.length > 0")
+    lengths = [len(text) for text in tab.run("seen")]
+    assert len(set(lengths)) > 2 and lengths[0] < lengths[-1]
+    tab.close()
+
+
+@pytest.mark.slow
 def test_a_word_of_the_beam_is_forced_with_the_words_before_it(tab, tiny_page):
     tab.open(tiny_page)
     path = tab.run("""() => {
@@ -102,12 +124,12 @@ def test_every_state_has_a_link(browser, tab, tiny_page):
     tab.page.click("text=Look at nothing")
     settled(tab, "explorer.app.panels[0].chosen.steps[1].alpha.every((a) => a === 0)")
     tab.page.click("[data-view=both]")
-    settled(tab, "explorer.app.panels[0].gradients !== null", 60_000)
+    settled(tab, "explorer.app.panels[0].gradients !== null", 60)
     tab.page.check("#unknown")
     address, text = tab.run("location.href"), tab.run(TEXT)
     other = pages.Tab(browser)
     other.open(tiny_page, address[address.index("#") :])
-    settled(other, "explorer.app.panels[0].gradients !== null", 60_000)
+    settled(other, "explorer.app.panels[0].gradients !== null", 60)
     assert other.run(TEXT) == text
     assert other.run("location.hash") in ("", address[address.index("#") :])
     assert other.run("explorer.app.state") == tab.run("explorer.app.state")
@@ -269,7 +291,7 @@ def test_axe_finds_nothing_serious_and_nothing_scrolls_sideways(browser, tiny_pa
         browser, color_scheme=scheme, viewport={"width": width, "height": 800}, bypass_csp=True
     )
     tab.open(tiny_page, "#v=both")
-    settled(tab, "explorer.app.panels[0].gradients !== null", 60_000)
+    settled(tab, "explorer.app.panels[0].gradients !== null", 60)
     assert tab.run("document.documentElement.scrollWidth") <= width
     for prepare in (None, "#tour-open"):
         if prepare:

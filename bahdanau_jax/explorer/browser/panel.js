@@ -84,7 +84,8 @@ export class Panel {
     this.text.textContent = (unknown ? this.engine.replaced(chosen, analysis) : chosen.text) || "(nothing)";
     const total = chosen.steps.reduce((sum, step) => sum + step.logP, 0);
     this.facts.textContent = `score ${chosen.score.toFixed(3)} · ${chosen.steps.length} words with the end · `
-      + `${percent(Math.exp(total / chosen.steps.length))} a word${chosen.finished ? "" : " · stopped at the length limit"}`;
+      + `${percent(Math.exp(total / chosen.steps.length))} a word${chosen.finished ? "" : " · stopped at the length limit"}`
+      + (analysis.source.length > this.engine.data.decoding.max_source + 1 ? " · Python translates a line of this length in parts" : "");
     this.actions.replaceChildren(...this.buttons());
     if (this.state.selected === null || this.state.selected >= chosen.steps.length) this.state.selected = Math.min(2, chosen.steps.length - 1);
     this.links.show(analysis, chosen, this.state);

@@ -79,7 +79,7 @@ export class Tour {
     document.querySelectorAll(".shown").forEach((each) => each.classList.remove("shown"));
     const part = panel.element.querySelector(target);
     part.classList.add("shown");
-    part.scrollIntoView({ block: "center", behavior: isStill() ? "auto" : "smooth" });
+    part.scrollIntoView({ block: "start", behavior: isStill() ? "auto" : "smooth" });
     heading.focus({ preventScroll: true });
   }
 

@@ -10,9 +10,12 @@ export function fromBase64(text) {
   return bytes;
 }
 
-function unpacked(scales, numbers, size) {
+function unpacked(scales, upper, lower, size) {
   const data = new Float32Array(size);
-  for (let i = 0; i < size; i++) data[i] = numbers[i] * scales[i >> 5];
+  for (let i = 0; i < size; i++) {
+    const low = (lower[i >> 1] >> ((i & 1) << 2)) & 15;
+    data[i] = (upper[i] * 16 + low) * scales[(i / BLOCK) | 0];
+  }
   return data;
 }
 
@@ -32,8 +35,9 @@ export function parameters(bytes, manifest) {
     if (columns === undefined) place[leaf] = take(Float32Array, rows);
     else {
       const blocks = Math.ceil((rows * columns) / BLOCK);
-      const scales = take(Float32Array, blocks), numbers = take(Int16Array, blocks * BLOCK);
-      place[leaf] = { data: unpacked(scales, numbers, rows * columns), rows, columns };
+      const scales = take(Float32Array, blocks), upper = take(Int16Array, blocks * BLOCK);
+      const lower = take(Uint8Array, (blocks * BLOCK) / 2);
+      place[leaf] = { data: unpacked(scales, upper, lower, rows * columns), rows, columns };
     }
   }
   return tree;
