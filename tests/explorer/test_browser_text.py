@@ -46,8 +46,16 @@ def blank(browser):
     tab.close()
 
 
-@pytest.mark.parametrize("language", ["en", "fr", "it", "de", "ja", "ko"])
-@pytest.mark.parametrize("unicode", ["none", "NFKC"])
+FIRST = [("en", "none"), ("fr", "NFKC")]
+OTHERS = [
+    pytest.param(language, form, marks=pytest.mark.slow)
+    for language in ("en", "fr", "it", "de", "ja", "ko")
+    for form in ("none", "NFKC")
+    if (language, form) not in FIRST
+]
+
+
+@pytest.mark.parametrize(("language", "unicode"), [*FIRST, *OTHERS])
 def test_moses_tokens_and_ordinary_text_are_those_of_python(blank, language, unicode):
     config = DataConfig(
         train=pages.CORPUS,

@@ -40,7 +40,7 @@ const STEPS = [
   },
   {
     title: "4. One word",
-    text: ({ vocabulary }) => `The state, the context and the word before give a probability to each of the ${vocabulary.toLocaleString("en")} words. These are the likeliest. Click another one below, and the model goes on from there.`,
+    text: ({ vocabulary }) => `The state, the context and the word before give a probability to each of the ${vocabulary.toLocaleString("en")} words. These are the likeliest. Click another one in the list of the page, and the model goes on from there.`,
     target: ".step", picture: ({ step }) => [bars(step.likeliest.slice(0, 5).map(({ symbol, logP }) => [shown(symbol), Math.exp(logP)]))],
   },
   {
