@@ -2,11 +2,12 @@
 
 import json
 import re
+import threading
 import time
 
 import pytest
 
-from bahdanau_jax.explorer import explorer_page, write_page
+from bahdanau_jax.explorer import address, bind, build_page, explorer_page, write_page
 from tests.explorer import pages
 
 TEXT = "document.querySelector('.translation').textContent"
@@ -263,6 +264,21 @@ def test_unknown_words_are_replaced_as_in_python(tab, tiny, tmp_path):
     assert tab.run(TEXT) == best.text
     tab.page.check("#unknown")
     assert tab.run(TEXT) == replace_unknown(best, run.codecs, line).text
+
+
+@pytest.mark.slow
+def test_a_large_model_runs_where_it_is_served(tab, tiny, monkeypatch):
+    monkeypatch.setattr(explorer_page, "LARGEST", 100)
+    with bind(build_page([tiny], served=True), "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        tab.page.goto(address(server))
+        tab.ready()
+        server.shutdown()
+        thread.join()
+    assert {url.rpartition("/")[2] for url in tab.requests} == {"", "weights-0.bin"}
+    line = tab.page.input_value("#sentence")
+    assert tab.run(TEXT) == tiny.translate([line])[0].text
 
 
 @pytest.mark.slow

@@ -50,6 +50,19 @@ class App {
     });
     text.addEventListener("input", () => this.grow());
     example.addEventListener("change", () => Number(example.value) >= 0 && this.begin(this.sentences[example.value].text));
+    this.switches();
+    const hasRecorded = this.engines.some((engine) => engine.isRecorded);
+    if (this.engines.every((engine) => engine.isRecorded)) text.readOnly = byId("beam").disabled = true;
+    byId("notice").textContent = [...new Set(this.content.models.flatMap((model) => model.remarks))].join(" ");
+    byId("gold").closest("label").hidden = !this.content.models.some((model) => model.gold.some(Boolean));
+    byId("tour-open").hidden = hasRecorded;
+    byId("facts").textContent = this.content.models.map((model) => {
+      const { attention, cell, order } = model.config, updates = model.updates === null ? "" : `, ${model.updates.toLocaleString("en")} updates`;
+      return `${model.name}: ${model.parameters.toLocaleString("en")} parameters${updates}; score ${attention}, cell ${cell}, order ${order}.`;
+    }).join(" ");
+  }
+
+  switches() {
     const whenChanged = (id, action) => byId(id).addEventListener("change", ({ target }) => {
       action(target);
       this.changed();
@@ -66,15 +79,6 @@ class App {
       this.state.gold = checked;
       this.panels.forEach((panel) => panel.chosen && panel.showMatrix());
     });
-    const hasRecorded = this.engines.some((engine) => engine.isRecorded);
-    if (this.engines.every((engine) => engine.isRecorded)) text.readOnly = byId("beam").disabled = true;
-    byId("notice").textContent = [...new Set(this.content.models.flatMap((model) => model.remarks))].join(" ");
-    byId("gold").closest("label").hidden = !this.content.models.some((model) => model.gold.some(Boolean));
-    byId("tour-open").hidden = hasRecorded;
-    byId("facts").textContent = this.content.models.map((model) => {
-      const { attention, cell, order } = model.config, updates = model.updates === null ? "" : `, ${model.updates.toLocaleString("en")} updates`;
-      return `${model.name}: ${model.parameters.toLocaleString("en")} parameters${updates}; score ${attention}, cell ${cell}, order ${order}.`;
-    }).join(" ");
   }
 
   tools() {
