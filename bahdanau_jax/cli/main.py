@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "evaluate": "translate a file and score it against its reference",
         "sweep": "train with several settings and seeds, and compare the scores",
         "reproduce": "run an experiment of the paper, or another one, and report on it",
+        "explore": "serve a page in which a trained model can be looked at and changed",
         "curves": "compare the learning curves of runs",
         "completion": "print a script that completes command lines in bash, zsh or fish",
         "doctor": "check the installation: versions, devices, known faults, two updates",

@@ -4,7 +4,7 @@ from bahdanau_jax.decoding import search_program
 from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.encoder_states import Encoded, encode
 from bahdanau_jax.decoding.long_lines import LONGEST
-from bahdanau_jax.decoding.ranking import NORMALIZATIONS
+from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Ranking
 from bahdanau_jax.decoding.scoring import below, score, target_ids
 from bahdanau_jax.decoding.search_program import METHODS
 from bahdanau_jax.decoding.translation import COMPUTE_DTYPES, distinct, translate
@@ -17,6 +17,7 @@ __all__ = [
     "NORMALIZATIONS",
     "Encoded",
     "LexiconCounts",
+    "Ranking",
     "Rules",
     "below",
     "distinct",

@@ -1,0 +1,88 @@
+"""bahdanau explore --run DIR [--run DIR]"""
+
+import logging
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
+
+from bahdanau_jax import run_folder
+from bahdanau_jax.cli import import_from_here, lines, options
+from bahdanau_jax.reporting import say
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Explore:
+    """Serve a page in which a trained model runs: its translations, attention and beam.
+
+    The page shows the alignment matrix, the beam and the gradients. Words and attention weights can
+    be changed by hand. With two runs, it shows them side by side. Ctrl-C ends the server.
+    """
+
+    # the folder of a trained model; a second one is shown beside the first
+    run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
+    port: int = 8008  # the port of the page; 0: any free one
+    host: str = "127.0.0.1"  # the address to listen on; the default is this machine alone
+    open: bool = False  # open the page in the browser
+    input: Path | None = None  # a file of sentences for the page; default: of the test corpus
+    reference: Path | None = None  # a file with their translations
+    gold: Path | None = None  # gold links between both: Pharaoh with '?' for possible ones, or .wa
+    trust_code: bool = False  # import the module that the run names (module:attribute), if it does
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau explore --run runs/quickstart",
+        "bahdanau explore --run runs/rnnsearch --run runs/rnnencdec --port 9000",
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    chosen = options.parse(Explore, arguments, "bahdanau explore")
+    _check(chosen)
+    if chosen.trust_code:
+        import_from_here()
+    from bahdanau_jax import explorer, trained
+    from bahdanau_jax.alignment import gold
+
+    runs = [trained.load(folder, trust_code=chosen.trust_code) for folder in chosen.run]
+    text, references = (
+        lines.read_all(path) if path else [] for path in (chosen.input, chosen.reference)
+    )
+    links = gold.read(lines.read_all(chosen.gold), str(chosen.gold)) if chosen.gold else None
+    page = explorer.build_page(runs, text, references, links, served=True)
+    if page.recorded:
+        say(f"{page.recorded}: the page has recorded translations instead of the model")
+    if chosen.host not in explorer.LOOPBACK:
+        log.warning("--host %s: other machines can read the page and the model", chosen.host)
+    with explorer.bind(page, chosen.host, chosen.port) as server:
+        address = explorer.address(server)
+        print(address, flush=True)
+        say(f"{len(page.html.encode()) / 1e6:.1f} MB; end with Ctrl-C")
+        if chosen.open:
+            webbrowser.open(address)
+        server.serve_forever()
+
+
+def _check(chosen: Explore) -> None:
+    """Check the options before the models are loaded, which takes seconds."""
+    if not chosen.run:
+        raise ValueError("missing: --run (bahdanau explore --help)")
+    if len(chosen.run) > 2:
+        raise ValueError(
+            f"--run is given {len(chosen.run)} times, but a page shows one or two runs"
+        )
+    for folder in chosen.run:
+        run_folder.require(folder)
+    if not 0 <= chosen.port <= 65535:
+        raise ValueError(f"--port is {chosen.port}, but should be between 0 and 65535")
+    for option, needed in (("reference", "input"), ("gold", "reference")):
+        if getattr(chosen, option) is not None and getattr(chosen, needed) is None:
+            raise ValueError(f"--{option} needs --{needed}, which is missing")
+    for option in ("input", "reference", "gold"):
+        path = getattr(chosen, option)
+        if path is not None and not path.exists():
+            raise FileNotFoundError(2, f"no such file (--{option})", str(path))

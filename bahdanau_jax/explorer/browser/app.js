@@ -1,0 +1,189 @@
+// The page: reads its content and its address, and connects the form with the panels.
+
+import { isDark } from "./colours.js";
+import { byId, h } from "./elements.js";
+import { Engine } from "./engine.js";
+import { fresh, read, reset, write } from "./page_state.js";
+import { Panel } from "./panel.js";
+import { Tour } from "./tour.js";
+import { fromBase64 } from "./weights.js";
+
+const BEAMS = [1, 2, 3, 5, 8, 12];
+
+class App {
+  constructor(content, engines) {
+    Object.assign(this, { content, engines, sentences: content.sentences });
+    const { beam_size: beam } = content.models[0].decoding;
+    this.defaults = { ...fresh(engines.length, Math.min(beam, 12)), sentence: this.sentences[0]?.text ?? "" };
+    this.state = read(location.hash, this.defaults);
+    this.panels = engines.map((engine, i) => new Panel(this, engine, i, engines.length > 1));
+    byId("panels").classList.toggle("two", engines.length > 1);
+    byId("panels").replaceChildren(...this.panels.map((panel) => panel.element));
+    this.tour = new Tour(this, byId("tour"));
+    this.form();
+    this.tools();
+  }
+
+  sentenceIndex() {
+    return this.sentences.findIndex(({ text }) => text === this.state.sentence);
+  }
+
+  form() {
+    const language = this.content.models[0].source.rules.language;
+    const names = new Intl.DisplayNames(["en"], { type: "language", fallback: "none" });
+    let name = null;
+    try { name = names.of(language); } catch { /* no code of a language */ }
+    byId("sentence-label").textContent = name ? `Sentence in ${name}` : "Sentence";
+    const text = byId("sentence"), example = byId("example");
+    example.append(h("option", { value: "-1" }, "your own"),
+      ...this.sentences.map((each, i) => h("option", { value: i }, each.text)));
+    const beams = [...new Set([...BEAMS, this.state.beam])].sort((a, b) => a - b);
+    byId("beam").append(...beams.map((size) => h("option", { value: size }, size === 1 ? "1 (greedy)" : size)));
+    byId("compose").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.begin(text.value);
+    });
+    text.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey) return;
+      event.preventDefault();
+      this.begin(text.value);
+    });
+    text.addEventListener("input", () => this.grow());
+    example.addEventListener("change", () => Number(example.value) >= 0 && this.begin(this.sentences[example.value].text));
+    this.switches();
+    const hasRecorded = this.engines.some((engine) => engine.isRecorded);
+    if (this.engines.every((engine) => engine.isRecorded)) text.readOnly = byId("beam").disabled = true;
+    byId("notice").textContent = [...new Set(this.content.models.flatMap((model) => model.remarks))].join(" ");
+    byId("gold").closest("label").hidden = !this.content.models.some((model) => model.gold.some(Boolean));
+    byId("tour-open").hidden = hasRecorded;
+    byId("facts").textContent = this.content.models.map((model) => {
+      const { attention, cell, order } = model.config, updates = model.updates === null ? "" : `, ${model.updates.toLocaleString("en")} updates`;
+      return `${model.name}: ${model.parameters.toLocaleString("en")} parameters${updates}; score ${attention}, cell ${cell}, order ${order}.`;
+    }).join(" ");
+  }
+
+  switches() {
+    const whenChanged = (id, action) => byId(id).addEventListener("change", ({ target }) => {
+      action(target);
+      this.changed();
+    });
+    whenChanged("beam", ({ value }) => {
+      this.state.beam = Number(value);
+      this.translate(false);
+    });
+    whenChanged("unknown", ({ checked }) => {
+      this.state.unknown = checked;
+      this.panels.forEach((panel) => panel.show());
+    });
+    whenChanged("gold", ({ checked }) => {
+      this.state.gold = checked;
+      this.panels.forEach((panel) => panel.chosen && panel.showMatrix());
+    });
+  }
+
+  tools() {
+    const dark = byId("theme");
+    const show = () => dark.setAttribute("aria-pressed", String(isDark()));
+    show();
+    const repaint = () => this.panels.forEach((panel) => panel.chosen && panel.showMatrix());
+    dark.addEventListener("click", () => {
+      document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+      show();
+      repaint();
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      show();
+      repaint();
+    });
+    byId("copy-link").addEventListener("click", async ({ target }) => {
+      try {
+        await navigator.clipboard.writeText(location.href);
+        target.textContent = "Copied";
+      } catch {
+        target.textContent = "Copy it from the address bar";
+      }
+      setTimeout(() => (target.textContent = "Copy link"), 2000);
+    });
+    byId("tour-open").addEventListener("click", () => this.tour.go(1));
+    addEventListener("hashchange", () => {
+      if (location.hash === write(this.state)) return;
+      this.state = read(location.hash, this.defaults);
+      this.refresh();
+    });
+    let width = innerWidth, timer = 0;
+    addEventListener("resize", () => {
+      if (innerWidth === width) return; // the keyboard of a phone changes the height alone
+      width = innerWidth;
+      clearTimeout(timer);
+      timer = setTimeout(() => this.panels.forEach((panel) => panel.show()), 150);
+    });
+  }
+
+  grow() {
+    const text = byId("sentence");
+    text.style.height = "auto";
+    text.style.height = `${text.scrollHeight + 2}px`;
+  }
+
+  // Put the state into the form.
+  fill() {
+    byId("sentence").value = this.state.sentence;
+    byId("example").value = String(this.sentenceIndex());
+    byId("beam").value = String(this.state.beam);
+    byId("unknown").checked = this.state.unknown;
+    byId("gold").checked = this.state.gold;
+    this.grow();
+  }
+
+  begin(sentence) {
+    this.state.sentence = sentence.replace(/\s+/g, " ").trim();
+    reset(this.state);
+    this.changed();
+    this.fill();
+    return this.translate(true);
+  }
+
+  changed() {
+    history.replaceState(null, "", write(this.state));
+  }
+
+  showViews() {
+    this.changed();
+    return Promise.all(this.panels.map((panel) => panel.showViews()));
+  }
+
+  translate(isAnimated) {
+    return Promise.all(this.panels.map((panel) => panel.translate(isAnimated)));
+  }
+
+  async refresh() {
+    this.fill();
+    this.panels.forEach((panel) => panel.choices.forEach((button) =>
+      button.setAttribute("aria-pressed", String(button.dataset.view === this.state.view))));
+    await this.translate(false);
+    if (this.state.tour) await this.tour.go(this.state.tour);
+    else this.tour.close();
+  }
+}
+
+async function bytesOf(data, place) {
+  if (data.recorded) return null;
+  if (data.weights) return new Uint8Array(await (await fetch(data.weights)).arrayBuffer());
+  const element = byId(`weights-${place}`), bytes = fromBase64(element.textContent);
+  element.remove();
+  return bytes;
+}
+
+async function open() {
+  const content = JSON.parse(byId("content").textContent);
+  const engines = await Promise.all(content.models.map(async (data, i) => new Engine(data, await bytesOf(data, i))));
+  const app = new App(content, engines);
+  globalThis.explorer = { app, engines }; // for readers who like to look inside, and for tests
+  await app.refresh();
+  document.documentElement.dataset.ready = Math.round(performance.now());
+}
+
+open().catch((error) => {
+  byId("notice").textContent = `The page could not start: ${error.message}`;
+  throw error;
+});

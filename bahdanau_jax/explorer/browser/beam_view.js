@@ -1,0 +1,75 @@
+// The beam as a tree: a column for each step, with the words that were kept, ended and rejected.
+
+import { h, percent, rove, shown, svg } from "./elements.js";
+
+const WIDTH = 118, HEIGHT = 40, GAP = 34, MOST = 10; // pixels of a node; nodes of a column at most
+
+export class BeamView {
+  constructor(panel) {
+    this.panel = panel;
+    this.showsRejected = true;
+    this.element = h("section", { class: "beam", "aria-label": "Beam" });
+  }
+
+  show(analysis, chosen, { isRecorded, beam }) {
+    const check = h("input", { type: "checkbox", checked: this.showsRejected, onchange: () => {
+      this.showsRejected = check.checked;
+      this.show(analysis, chosen, { isRecorded, beam });
+    } });
+    const best = new Set(chosen.steps.map((step) => step.node));
+    const columns = this.columns(analysis.nodes, best);
+    const most = Math.max(1, ...columns.map((column) => column.length));
+    const size = [columns.length * (WIDTH + GAP), most * HEIGHT];
+    const edges = svg("svg", { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], "aria-hidden": "true" });
+    const tree = h("div", { class: "tree", role: "group", "aria-label": "Words of the beam, step by step",
+      style: { width: `${size[0]}px`, height: `${size[1]}px` } }, edges);
+    const places = new Map();
+    columns.forEach((column, x) => column.forEach(({ node, index }, y) => {
+      const at = [x * (WIDTH + GAP), y * HEIGHT];
+      places.set(index, at);
+      if (places.has(node.parent)) edges.append(this.edge(places.get(node.parent), at, best.has(index), node.state));
+      tree.append(this.node(analysis.nodes, node, index, at, best.has(index), isRecorded));
+    }));
+    rove(tree, "button");
+    const lists = analysis.hypotheses.slice(0, beam).map((each) => h("li", {}, h("div", {},
+      h("span", { dir: "auto" }, each.text || "(nothing)"), h("span", { class: "number" }, each.score.toFixed(2)))));
+    this.element.replaceChildren(
+      h("div", { class: "bar-of-card" }, h("h3", {}, "The beam"),
+        h("label", { class: "check" }, check, " Rejected words")),
+      h("p", { class: "quiet" }, "Each column is a step. A number is the word's probability, and the second one the sum of log-probabilities so far. "
+        + (isRecorded ? "" : "Choose a word to make the model go on from there.")),
+      h("div", { class: "scroll" }, tree),
+      h("ol", { class: "ranking", "aria-label": "Finished translations and their scores" }, lists));
+  }
+
+  columns(nodes, best) {
+    const columns = [];
+    nodes.forEach((node, index) => {
+      if (node.state === "rejected" && !this.showsRejected) return;
+      (columns[node.step] ??= []).push({ node, index });
+    });
+    return columns.map((column) => column.sort((a, b) => a.node.rank - b.node.rank)
+      .filter(({ index }, y) => y < MOST || best.has(index)));
+  }
+
+  edge([a, b], [c, d], isBest, state) {
+    const x = a + WIDTH, y = b + HEIGHT / 2 - 3, v = d + HEIGHT / 2 - 3, middle = (x + c) / 2;
+    return svg("path", { d: `M ${x} ${y} C ${middle} ${y} ${middle} ${v} ${c} ${v}`, fill: "none",
+      class: `edge ${isBest ? "best" : state}` });
+  }
+
+  node(nodes, node, index, [left, top], isBest, isRecorded) {
+    const label = `${shown(node.symbol)}, probability ${percent(Math.exp(node.logP))}, total ${node.total.toFixed(2)}, ${node.state}`;
+    return h("button", { type: "button", class: `node ${node.state}${isBest ? " best" : ""}`, "aria-label": label,
+      disabled: isRecorded, style: { left: `${left}px`, top: `${top}px`, width: `${WIDTH}px` },
+      onclick: () => this.panel.forcePath(this.path(nodes, index)) },
+    h("span", { class: "name", dir: "auto" }, shown(node.symbol)),
+    h("span", { class: "number" }, `${percent(Math.exp(node.logP))} · ${node.total.toFixed(2)}`));
+  }
+
+  path(nodes, index) {
+    const ids = [];
+    for (let at = index; at >= 0; at = nodes[at].parent) ids.unshift(nodes[at].id);
+    return ids;
+  }
+}

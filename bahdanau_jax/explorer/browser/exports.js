@@ -1,0 +1,49 @@
+// Files for the reader: SVG, PNG, JSON and Pharaoh links.
+
+import { linksOf, pharaoh } from "./gold.js";
+import { h } from "./elements.js";
+
+export function download(name, content, type) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  const link = h("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+// The same fields as `bahdanau translate --format jsonl`.
+export function asJson(analysis, chosen, original) {
+  const { text, score, finished, steps } = chosen;
+  return JSON.stringify({
+    text,
+    ...(original !== text && { original }),
+    score,
+    finished,
+    tokens: steps.map((step) => step.symbol),
+    log_probabilities: steps.map((step) => step.logP),
+    source_tokens: analysis.source,
+    alpha: steps.map((step) => Array.from(step.alpha, (a) => Number(a.toFixed(6)))),
+  }, null, 2);
+}
+
+export const asPharaoh = (chosen) => `${pharaoh(linksOf(chosen.steps.map((step) => step.alpha)))}\n`;
+
+export const asSvg = (picture) => new XMLSerializer().serializeToString(picture);
+
+// Twice the size of the picture on the page.
+export function asPng(picture) {
+  const { width, height } = picture.viewBox.baseVal, factor = 2;
+  const url = URL.createObjectURL(new Blob([asSvg(picture)], { type: "image/svg+xml" }));
+  return new Promise((resolve, reject) => {
+    const image = new Image();
+    image.onload = () => {
+      const canvas = h("canvas", { width: width * factor, height: height * factor });
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      URL.revokeObjectURL(url);
+      canvas.toBlob(resolve, "image/png");
+    };
+    image.onerror = reject;
+    image.src = url;
+  });
+}

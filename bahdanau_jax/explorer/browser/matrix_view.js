@@ -1,0 +1,93 @@
+// The alignment matrix, and the matrix of gradients beside it.
+
+import { palette } from "./colours.js";
+import { matrixPicture } from "./drawing.js";
+import { h, percent, shown, svg } from "./elements.js";
+
+export class MatrixView {
+  // `panel` is told of the cell under the pointer, and of the chosen row.
+  constructor(panel) {
+    this.panel = panel;
+    this.element = h("div", { class: "matrix" });
+    this.readout = h("p", { class: "readout", "aria-live": "polite" });
+    this.drawn = [];
+  }
+
+  show(analysis, chosen, { view, gradients, gold }) {
+    const rows = chosen.steps.map((step) => step.symbol), columns = analysis.source;
+    const kinds = { attention: ["attention"], gradient: ["gradient"], both: ["attention", "gradient"] }[view];
+    this.element.classList.toggle("two", kinds.length > 1);
+    const columnsOfPage = getComputedStyle(this.element).gridTemplateColumns.split(" ").length;
+    const width = Math.min((this.element.clientWidth || 480) / columnsOfPage - 12, 620);
+    this.drawn = kinds.flatMap((kind) => {
+      if (kind === "gradient" && gradients?.length !== rows.length) return [];
+      const isSigned = kind === "gradient";
+      const title = isSigned ? "Gradient times input of each target word for each source word"
+        : "Attention of each target word to each source word";
+      const values = isSigned ? gradients : chosen.steps.map((step) => step.alpha);
+      const drawn = matrixPicture({ rows, columns, values, signed: isSigned, width, title,
+        gold: isSigned ? [] : gold });
+      return [{ ...drawn, kind, values, rows, columns }];
+    });
+    this.at = null;
+    this.element.replaceChildren(...this.drawn.map((each) => this.framed(each)), this.readout);
+    this.readout.textContent = this.hint(kinds, gradients, rows);
+  }
+
+  hint(kinds, gradients, rows) {
+    if (kinds.includes("gradient") && gradients?.length !== rows.length) {
+      return `Computing gradients: ${gradients?.length ?? 0} of ${rows.length} words.`;
+    }
+    return "Point at a cell, or move with the arrow keys, to read its number.";
+  }
+
+  framed(drawn) {
+    const { picture, kind, columns, rows } = drawn;
+    drawn.mark = svg("g", { "pointer-events": "none" });
+    picture.append(drawn.mark);
+    const name = kind === "gradient" ? "Gradient × input" : "Attention α";
+    const frame = h("div", { class: "scroll", role: "group", tabindex: 0,
+      "aria-label": `${name}. Arrow keys move from cell to cell, Enter chooses the row.` }, picture);
+    const cellOf = (event) => event.target.dataset?.cell?.split(".").map(Number);
+    picture.addEventListener("pointermove", (event) => {
+      const cell = cellOf(event);
+      if (cell) this.panel.highlight(...cell);
+    });
+    picture.addEventListener("pointerleave", () => this.panel.highlight(null, null));
+    picture.addEventListener("click", (event) => {
+      const row = cellOf(event)?.[0] ?? event.target.dataset?.row;
+      if (row !== undefined) this.panel.select(Number(row));
+    });
+    frame.addEventListener("keydown", (event) => {
+      const [i, j] = this.at ?? [0, -1];
+      const to = { ArrowRight: [i, j + 1], ArrowLeft: [i, j - 1], ArrowDown: [i + 1, j], ArrowUp: [i - 1, j] }[event.key];
+      if (event.key === "Enter" && this.at) this.panel.select(i);
+      if (!to) return;
+      event.preventDefault();
+      const clamp = (value, size) => Math.max(0, Math.min(size - 1, value));
+      this.panel.highlight(clamp(to[0], rows.length), clamp(to[1], columns.length));
+    });
+    return h("figure", {}, h("figcaption", {}, kind === "gradient" ? `${name}: blue raises the probability of the word, orange lowers it` : name), frame);
+  }
+
+  // Outline the row, the column or the cell of the highlighted words.
+  highlight(i, j, selected) {
+    const colours = palette();
+    for (const { mark, left, top, cell, rows, columns, values, kind } of this.drawn) {
+      const box = (x, y, width, height, stroke) => svg("rect", { x, y, width, height, rx: 3, fill: "none",
+        stroke, "stroke-width": 1.75 });
+      const across = cell * columns.length, down = cell * rows.length;
+      const row = i ?? null, marks = [];
+      if (selected !== null && selected < rows.length) marks.push(box(left, top + cell * selected, across, cell, colours.quiet));
+      if (row !== null && row < rows.length) marks.push(box(left, top + cell * row, across, cell, colours.accent));
+      if (j !== null && j < columns.length) marks.push(box(left + cell * j, top, cell, down, colours.accent));
+      mark.replaceChildren(...marks);
+      if (row !== null && j !== null && values[row]?.[j] !== undefined && kind === this.drawn[0].kind) {
+        const value = values[row][j];
+        const number = kind === "gradient" ? value.toFixed(3) : percent(value);
+        this.readout.textContent = `“${shown(rows[row])}” and “${shown(columns[j])}”: ${number}`;
+        this.at = [row, j];
+      }
+    }
+  }
+}

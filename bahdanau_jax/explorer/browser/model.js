@@ -1,0 +1,132 @@
+// The model of one sentence: the encoder, and a step of the decoder. `ops` are the operations of
+// tensor.js, or those of a Tape, which also give gradients.
+
+import { plain } from "./tensor.js";
+import { CELLS } from "./cells.js";
+import { SCORES } from "./attention.js";
+
+export const EOS = 0;
+export const UNK = 1;
+export const START = -1;
+
+const READOUTS = {
+  maxout: (ops, t) => ops.maxout(t),
+  tanh: (ops, t) => ops.tanh(t),
+  linear: (ops, t) => t,
+};
+
+// The parts of a step, in the order of the paper's text, of Luong et al., and of the authors' program.
+const ORDERS = {
+  paper: ({ s }, update, look) => {
+    const seen = look(s);
+    return { s: update(s, seen.c), ...seen };
+  },
+  luong: ({ s, c }, update, look) => {
+    const next = update(s, c);
+    return { s: next, ...look(next) };
+  },
+  groundhog: ({ s, c }, update, look, isFirst) => {
+    const next = isFirst ? s : update(s, c);
+    return { s: next, ...look(next) };
+  },
+};
+
+function embedding({ E, b }, id) {
+  const size = E.columns;
+  if (id === START) return new Float32Array(size);
+  const x = E.data.subarray(id * size, (id + 1) * size);
+  return b ? plain.add(x, b) : x;
+}
+
+export class Model {
+  // `config` is the configuration's section "model"; `p` the parameters by their names.
+  constructor(config, p) {
+    this.config = config;
+    this.p = p;
+    const cell = (this.cell = CELLS[config.cell]);
+    this.score = SCORES[config.attention];
+    this.directions = Object.entries(p.encoder).map(([name, params]) => ({
+      isBackward: name === "backward",
+      W: cell.inputs(params, "W"),
+      bias: cell.bias(params),
+      recurrent: cell.prepare(params),
+    }));
+    this.directions.sort((a, b) => a.isBackward - b.isBackward);
+    this.attention = this.score.prepare ? this.score.prepare(p.attention) : p.attention;
+    this.C = cell.inputs(p.decoder, "C");
+    this.W = config.feed_previous ? cell.inputs(p.decoder, "W") : null;
+    this.bias = cell.bias(p.decoder);
+    this.recurrent = cell.prepare(p.decoder);
+    this.readsWords = config.feed_previous || config.readout_inputs.includes("y");
+  }
+
+  embed(ids) {
+    return ids.map((id) => embedding(this.p.source_embedding, id));
+  }
+
+  // The memory of a sentence from its embedded words: annotations h_j, keys, and s_0.
+  encode(x, ops = plain) {
+    const size = this.config.hidden_size;
+    const runs = this.directions.map(({ isBackward, W, bias, recurrent }) => {
+      let h = ops.constant(new Float32Array(size));
+      const states = new Array(x.length);
+      for (let t = 0; t < x.length; t++) {
+        const j = isBackward ? x.length - 1 - t : t;
+        const inputs = ops.add(ops.multiply(x[j], W), ops.constant(bias));
+        states[j] = h = this.cell.step(ops, h, inputs, recurrent);
+      }
+      return { isBackward, states, last: h };
+    });
+    const annotations = x.map((_, j) => {
+      return runs.length > 1 ? ops.concatenate(...runs.map((run) => run.states[j])) : runs[0].states[j];
+    });
+    const keys = annotations.map((h) => this.score.key(ops, this.attention, h, size));
+    return { annotations, keys, initial: this.initial(ops, runs) };
+  }
+
+  initial(ops, runs) {
+    const from = this.config.initial_state;
+    if (from === "zero") return ops.constant(new Float32Array(this.config.hidden_size));
+    const { last } = runs.find((run) => run.isBackward === (from === "backward"));
+    const { W_s, b_s } = this.p.initial_state;
+    return ops.tanh(ops.add(ops.multiply(last, W_s), ops.constant(b_s)));
+  }
+
+  start({ initial, annotations }, ops = plain) {
+    return { s: initial, c: ops.constant(new Float32Array(ops.value(annotations[0]).length)), i: 0 };
+  }
+
+  // The state after a step, with its α, and the logits of the next word. `change` maps α and the
+  // number of the step to other weights, or is null.
+  step(memory, state, token, change = null, ops = plain) {
+    const { annotations, keys } = memory;
+    const y = this.readsWords ? ops.constant(embedding(this.p.target_embedding, token)) : null;
+    let fed = ops.constant(this.bias);
+    if (this.W) fed = ops.add(fed, ops.multiply(y, this.W));
+    const look = (s) => {
+      const query = this.score.query(ops, s, this.attention);
+      const e = this.score.score(ops, this.attention, query, keys);
+      let alpha = this.score.weights(ops, this.attention, e, s, state.i);
+      const given = change && change(ops.value(alpha), state.i);
+      if (given) alpha = ops.constant(given);
+      return { alpha, c: ops.weighted(alpha, annotations) };
+    };
+    const update = (s, c) =>
+      this.cell.step(ops, s, ops.add(fed, ops.multiply(c, this.C)), this.recurrent);
+    const after = ORDERS[this.config.order](state, update, look, token === START);
+    const logits = this.readOut(ops, after.s, y, after.c);
+    return { state: { s: after.s, c: after.c, i: state.i + 1 }, alpha: after.alpha, logits };
+  }
+
+  readOut(ops, s, y, c) {
+    const { readout, output } = this.p;
+    let t = ops.constant(readout.b_o);
+    for (const [symbol, x, name] of [["s", s, "U_o"], ["y", y, "V_o"], ["c", c, "C_o"]]) {
+      if (this.config.readout_inputs.includes(symbol)) t = ops.add(t, ops.multiply(x, readout[name]));
+    }
+    t = READOUTS[this.config.readout](ops, t);
+    if (output.W_1) t = ops.multiply(t, output.W_1);
+    return ops.add(ops.multiply(t, output.W_o), ops.constant(output.b_w));
+  }
+}
+

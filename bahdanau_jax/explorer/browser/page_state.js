@@ -1,0 +1,57 @@
+// The state of the page, and its form in the address after #, so that every state has a link.
+//
+//   s sentence   k beam   u replace UNK   g gold links   v attention, gradient or both   t step of the tour
+//   and for each panel i: p prefix (ids), f forced steps, a changes of attention, w selected step
+
+export const VIEWS = ["attention", "gradient", "both"];
+
+const freshPanel = () => ({ prefix: [], forced: [], changes: {}, selected: null });
+
+export function fresh(panels, beam) {
+  return { sentence: "", beam, unknown: false, gold: true, view: "attention", tour: 0,
+    panels: Array.from({ length: panels }, freshPanel) };
+}
+
+export function reset(state) {
+  state.panels = state.panels.map(freshPanel);
+}
+
+const numbers = (text) => (text ?? "").split(".").filter((part) => /^\d+$/.test(part)).map(Number);
+
+export function write(state) {
+  const fields = new URLSearchParams({ s: state.sentence, k: state.beam });
+  if (state.unknown) fields.set("u", 1);
+  if (!state.gold) fields.set("g", 0);
+  if (state.view !== VIEWS[0]) fields.set("v", state.view);
+  if (state.tour) fields.set("t", state.tour);
+  state.panels.forEach(({ prefix, forced, changes, selected }, i) => {
+    if (prefix.length) fields.set(`p${i}`, prefix.join("."));
+    if (forced.length) fields.set(`f${i}`, forced.join("."));
+    const changed = Object.entries(changes).map((pair) => pair.join(":"));
+    if (changed.length) fields.set(`a${i}`, changed.join(","));
+    if (selected !== null) fields.set(`w${i}`, selected);
+  });
+  return `#${fields}`;
+}
+
+// Fields of another form are left out: anybody may have written the address.
+export function read(address, defaults) {
+  const fields = new URLSearchParams(address.replace(/^#/, ""));
+  const whole = (name, most, otherwise) => {
+    const value = fields.get(name);
+    return value !== null && /^\d{1,6}$/.test(value) && Number(value) <= most ? Number(value) : otherwise;
+  };
+  const state = { ...defaults, sentence: (fields.get("s") ?? defaults.sentence).slice(0, 2000) };
+  state.beam = Math.max(1, whole("k", 50, defaults.beam));
+  state.unknown = fields.get("u") === "1";
+  state.gold = fields.get("g") !== "0";
+  state.view = VIEWS.includes(fields.get("v")) ? fields.get("v") : defaults.view;
+  state.tour = whole("t", 6, 0);
+  state.panels = defaults.panels.map((_, i) => {
+    const pairs = (fields.get(`a${i}`) ?? "").split(",").map((pair) => pair.split(":"));
+    const valid = pairs.filter(([step, how]) => /^(\d{1,4}|\*)$/.test(step) && /^(\d{1,4}|all|none)$/.test(how));
+    return { prefix: numbers(fields.get(`p${i}`)), forced: numbers(fields.get(`f${i}`)),
+      changes: Object.fromEntries(valid), selected: whole(`w${i}`, 9999, null) };
+  });
+  return state;
+}

@@ -1,0 +1,215 @@
+// One model's part of the page: its translation, and the views of it.
+
+import { BeamView } from "./beam_view.js";
+import { h, isStill, percent } from "./elements.js";
+import { asJson, asPharaoh, asPng, asSvg, download } from "./exports.js";
+import { errorRate, linksOf, mergeWeights } from "./gold.js";
+import { LinksView } from "./links_view.js";
+import { MatrixView } from "./matrix_view.js";
+import { StepView } from "./step_view.js";
+import { VIEWS } from "./page_state.js";
+
+const NAMES = { attention: "Attention", gradient: "Gradient", both: "Both" };
+
+export class Panel {
+  // `app`: {state, sentences, changed()}; `place`: the number of the panel.
+  constructor(app, engine, place, isNamed) {
+    Object.assign(this, { app, engine, place, isNamed, run: 0, gradients: null });
+    this.matrix = new MatrixView(this);
+    this.links = new LinksView(this);
+    this.step = new StepView(this);
+    this.beam = new BeamView(this);
+    this.text = h("p", { class: "translation", "aria-live": "polite", dir: "auto" });
+    this.facts = h("p", { class: "quiet facts" });
+    this.actions = h("div", { class: "actions" });
+    this.golden = h("p", { class: "golden" });
+    this.element = h("article", { class: "panel", "aria-label": `Model ${engine.name}` },
+      isNamed ? h("h2", {}, engine.name) : null, this.text, this.facts, this.actions,
+      h("section", { class: "card", "aria-label": "Words and links" }, this.links.element),
+      this.pair = h("div", { class: "pair" },
+        h("section", { class: "card", "aria-label": "Matrix" }, this.views(), this.matrix.element, this.golden, this.files()),
+        h("div", { class: "card" }, this.step.element)),
+      h("div", { class: "card" }, this.beam.element));
+    this.body = [...this.element.children].slice(-3);
+  }
+
+  get state() {
+    return this.app.state.panels[this.place];
+  }
+
+  // `isAnimated`: the words come one by one.
+  async translate(isAnimated = false) {
+    const run = ++this.run, { sentence, beam } = this.app.state, index = this.app.sentenceIndex();
+    this.gradients = null;
+    if (this.engine.isRecorded) {
+      this.analysis = index < 0 ? null : this.engine.recordedAt(index);
+      return this.show();
+    }
+    const { prefix, changes } = this.state;
+    const isSlow = isAnimated && !isStill();
+    const step = (partial) => run === this.run && (this.text.textContent = partial.hypotheses[0]?.text ?? "");
+    const analysis = await this.engine.translate(sentence, { beam, prefix, changes }, isSlow ? step : null, isSlow ? 55 : 0);
+    if (run !== this.run) return;
+    this.analysis = analysis;
+    this.show();
+    await this.attribute();
+  }
+
+  get chosen() {
+    return this.analysis?.hypotheses[0] ?? null;
+  }
+
+  async attribute() {
+    if (this.app.state.view === "attention" || !this.chosen || this.engine.isRecorded || this.gradients) return;
+    const run = this.run, ids = this.chosen.steps.map((step) => step.id);
+    const report = (done) => {
+      if (run === this.run && done < ids.length) this.matrix.readout.textContent = `Computing gradients: ${done} of ${ids.length} words.`;
+    };
+    const rows = await this.engine.attribute(this.app.state.sentence, ids, this.state.changes, report);
+    if (run !== this.run) return;
+    this.gradients = rows;
+    this.showMatrix();
+  }
+
+  show() {
+    const { chosen, analysis } = this;
+    this.body.forEach((part) => (part.hidden = !chosen));
+    if (!chosen) {
+      this.text.textContent = "";
+      this.facts.textContent = this.engine.isRecorded ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.` : "";
+      this.actions.replaceChildren();
+      return;
+    }
+    const { unknown, beam } = this.app.state, { isRecorded } = this.engine;
+    this.text.textContent = (unknown ? this.engine.replaced(chosen, analysis) : chosen.text) || "(nothing)";
+    const total = chosen.steps.reduce((sum, step) => sum + step.logP, 0);
+    this.facts.textContent = `score ${chosen.score.toFixed(3)} · ${chosen.steps.length} words with the end · `
+      + `${percent(Math.exp(total / chosen.steps.length))} a word${chosen.finished ? "" : " · stopped at the length limit"}`
+      + (analysis.source.length > this.engine.data.decoding.max_source + 1 ? " · Python translates a line of this length in parts" : "");
+    this.actions.replaceChildren(...this.buttons());
+    if (this.state.selected === null || this.state.selected >= chosen.steps.length) this.state.selected = Math.min(2, chosen.steps.length - 1);
+    this.links.show(analysis, chosen, this.state);
+    this.showMatrix();
+    this.step.show(analysis, chosen, { ...this.state, isRecorded });
+    this.beam.show(analysis, chosen, { isRecorded, beam });
+    this.highlight(null, null);
+  }
+
+  showMatrix() {
+    const { view } = this.app.state;
+    this.pair.classList.toggle("broad", view === "both");
+    this.matrix.show(this.analysis, this.chosen, { view, gradients: this.gradients, gold: this.goldCells() });
+    this.matrix.highlight(null, null, this.state.selected);
+  }
+
+  buttons() {
+    const { prefix, changes } = this.state, list = [];
+    const button = (name, action) => h("button", { type: "button", onclick: action }, name);
+    if (prefix.length || Object.keys(changes).length) list.push(button("Undo my changes", () => this.update({ prefix: [], forced: [], changes: {} })));
+    if (!this.engine.isRecorded && this.reference() && !this.isReference()) list.push(button("Show the reference", () => this.showReference()));
+    return list;
+  }
+
+  update(values) {
+    Object.assign(this.state, values);
+    this.app.changed();
+    return this.translate(true);
+  }
+
+  // Words before step i stay as they are.
+  force(i, id) {
+    const { forced } = this.state;
+    return this.forcePath([...this.chosen.steps.slice(0, i).map((step) => step.id), id], [...forced.filter((at) => at < i), i]);
+  }
+
+  forcePath(ids, forced = [ids.length - 1]) {
+    const changes = Object.fromEntries(Object.entries(this.state.changes).filter(([step]) => step === "*" || Number(step) < ids.length));
+    return this.update({ prefix: ids, forced, changes, selected: ids.length - 1 });
+  }
+
+  // `how`: "all", "none", a source position, or null for the model's own attention.
+  change(i, how) {
+    const changes = { ...this.state.changes };
+    if (how === null) delete changes[i];
+    else changes[i] = how;
+    const before = this.chosen.steps.slice(0, i).map((step) => step.id);
+    return this.update({ changes, prefix: before, forced: this.state.forced.filter((at) => at < i), selected: i });
+  }
+
+  select(i) {
+    this.state.selected = i;
+    this.app.changed();
+    this.step.show(this.analysis, this.chosen, { ...this.state, isRecorded: this.engine.isRecorded });
+    this.links.target.forEach((word, row) => word.setAttribute("aria-pressed", String(row === i)));
+    this.highlight(i, null);
+  }
+
+  highlight(i, j) {
+    this.links.highlight(i, j);
+    this.matrix.highlight(i, j, this.state.selected);
+  }
+
+  views() {
+    const change = (view) => () => {
+      this.app.state.view = view;
+      this.app.showViews();
+    };
+    this.choices = VIEWS.map((view) => h("button", { type: "button", onclick: change(view), "data-view": view }, NAMES[view]));
+    return h("div", { class: "bar-of-card" }, h("h3", {}, "The matrix"),
+      this.engine.isRecorded ? null : h("div", { class: "segments", role: "group", "aria-label": "What the matrix shows" }, this.choices));
+  }
+
+  reference() {
+    return this.app.sentences[this.app.sentenceIndex()]?.reference ?? null;
+  }
+
+  isReference() {
+    const ids = this.engine.referenceIds(this.reference()), { steps } = this.chosen;
+    return ids.length === steps.length && ids.every((id, i) => id === steps[i].id);
+  }
+
+  showReference() {
+    const ids = this.engine.referenceIds(this.reference());
+    return this.update({ prefix: ids, forced: [], changes: {} });
+  }
+
+  // Cells of gold links, where the translation is the reference; and the sentence's error rate.
+  goldCells() {
+    this.golden.replaceChildren();
+    const gold = this.engine.data.gold[this.app.sentenceIndex()];
+    if (!gold || !this.app.state.gold) return [];
+    if (!this.isReference()) {
+      this.golden.textContent = "Gold links are known for the reference, from which this translation differs.";
+      return [];
+    }
+    const alpha = mergeWeights(this.chosen.steps.map((step) => step.alpha), gold.source, gold.target);
+    const rate = errorRate(linksOf(alpha), gold.sure, gold.possible);
+    this.golden.append(h("strong", {}, `AER ${rate.toFixed(3)}`), " against the gold links: solid frames are sure, dashed ones possible.");
+    const sure = new Set(gold.sure.map(String));
+    return gold.possible.flatMap((link) =>
+      gold.target[link[1]].flatMap((i) => gold.source[link[0]].map((j) => [i, j, sure.has(String(link))])));
+  }
+
+  files() {
+    const name = () => `alignment${this.isNamed ? `-${this.place + 1}` : ""}`;
+    const picture = () => {
+      const copy = this.matrix.drawn[0].picture.cloneNode(true);
+      copy.lastElementChild.remove(); // the marks of the pointer
+      return copy;
+    };
+    const kinds = {
+      SVG: () => download(`${name()}.svg`, asSvg(picture()), "image/svg+xml"),
+      PNG: async () => download(`${name()}.png`, await asPng(this.matrix.drawn[0].picture), "image/png"),
+      JSON: () => download(`${name()}.json`, asJson(this.analysis, { ...this.chosen, text: this.text.textContent }, this.chosen.text), "application/json"),
+      Pharaoh: () => download(`${name()}.pharaoh`, asPharaoh(this.chosen), "text/plain"),
+    };
+    return h("div", { class: "files", role: "group", "aria-label": "Download" },
+      Object.entries(kinds).map(([kind, save]) => h("button", { type: "button", onclick: save }, kind)));
+  }
+
+  showViews() {
+    for (const button of this.choices) button.setAttribute("aria-pressed", String(button.dataset.view === this.app.state.view));
+    if (this.chosen) this.showMatrix();
+    return this.attribute();
+  }
+}

@@ -1,0 +1,82 @@
+// One step: where the model looks and what it would write. Both can be changed.
+
+import { h, percent, rove, shown } from "./elements.js";
+
+export class StepView {
+  constructor(panel) {
+    this.panel = panel;
+    this.element = h("section", { class: "step" });
+  }
+
+  show(analysis, chosen, { selected, changes, isRecorded }) {
+    const i = Math.min(selected ?? 0, chosen.steps.length - 1), step = chosen.steps[i];
+    const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const change = changes[i] ?? changes["*"] ?? null;
+    this.element.replaceChildren(
+      h("h3", {}, `Word ${i + 1} of ${chosen.steps.length}`),
+      h("div", { class: "turn" },
+        h("button", { type: "button", disabled: i === 0, "data-key": "before", onclick: () => this.panel.select(i - 1) }, "Previous"),
+        h("strong", { dir: "auto" }, shown(step.symbol)),
+        h("button", { type: "button", disabled: i + 1 === chosen.steps.length, "data-key": "after", onclick: () => this.panel.select(i + 1) }, "Next")),
+      h("div", { class: "halves" },
+        h("div", {},
+          h("h4", {}, "Where it looks"),
+          this.weights(analysis.source, step, i, change, isRecorded),
+          isRecorded ? null : this.gestures(i, change)),
+        h("div", {},
+          h("h4", {}, "What it would write"),
+          this.alternatives(step, i, isRecorded),
+          isRecorded ? null : this.anyWord(i))),
+    );
+    const again = focused && this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`);
+    again?.focus();
+  }
+
+  row(symbol, share, properties, isRecorded) {
+    const parts = [h("span", { class: "name", dir: "auto" }, shown(symbol)),
+      h("span", { class: "track" }, h("span", { class: "fill", style: { "--p": share.toFixed(4) } })),
+      h("span", { class: "number" }, percent(share))];
+    return h("li", {}, isRecorded ? h("span", { class: "row" }, parts)
+      : h("button", { type: "button", ...properties, class: `row ${properties.class ?? ""}` }, parts));
+  }
+
+  weights(source, step, i, change, isRecorded) {
+    const rows = source.map((symbol, j) => this.row(symbol, step.alpha[j], {
+      "data-key": `look-${j}`, "aria-pressed": String(change === String(j)),
+      "aria-label": `${shown(symbol)}, attention ${percent(step.alpha[j])}. Look here only.`,
+      onclick: () => this.panel.change(i, change === String(j) ? null : String(j)) }, isRecorded));
+    const list = h("ul", { class: `rows${change === null ? "" : " changed"}` }, rows);
+    if (!isRecorded) rove(list, "button");
+    return list;
+  }
+
+  gestures(i, change) {
+    const button = (name, how) => h("button", { type: "button", "data-key": `how-${how}`,
+      "aria-pressed": String(change === how), onclick: () => this.panel.change(i, how) }, name);
+    return h("div", { class: "gestures" }, button("Look everywhere", "all"), button("Look at nothing", "none"),
+      change === null ? null : button("As the model does", null));
+  }
+
+  alternatives(step, i, isRecorded) {
+    const rows = step.likeliest.map(({ symbol, token, logP }) => this.row(symbol, Math.exp(logP), {
+      "data-key": `word-${token}`, class: symbol === step.symbol ? "chosen" : "",
+      "aria-pressed": String(symbol === step.symbol),
+      "aria-label": `${shown(symbol)}, probability ${percent(Math.exp(logP))}. Write this word.`,
+      onclick: () => this.panel.force(i, token) }, isRecorded));
+    const list = h("ul", { class: "rows" }, rows);
+    if (!isRecorded) rove(list, "button");
+    return list;
+  }
+
+  anyWord(i) {
+    const input = h("input", { type: "text", "aria-label": "Another word", placeholder: "another word", autocomplete: "off", "data-key": "other" });
+    const answer = h("p", { class: "answer", role: "status" });
+    const submit = (event) => {
+      event.preventDefault();
+      const id = this.panel.engine.wordId(input.value.trim());
+      if (id === null) answer.textContent = "The model's vocabulary does not have this word.";
+      else this.panel.force(i, id);
+    };
+    return h("form", { class: "other", onsubmit: submit }, input, h("button", { type: "submit" }, "Write it"), answer);
+  }
+}

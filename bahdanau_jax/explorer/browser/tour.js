@@ -1,0 +1,103 @@
+// The guided tour: six short steps on the sentence of the page.
+
+import { palette, signedColour } from "./colours.js";
+import { h, isStill, percent, shown, svg } from "./elements.js";
+import { START } from "./model.js";
+
+const CELLS = 48; // numbers of a state that are drawn
+
+// The first numbers of a state as a strip of colours.
+function strip(name, vector) {
+  const colours = palette(), count = Math.min(CELLS, vector.length);
+  const cells = Array.from({ length: count }, (_, i) => svg("rect", { x: i * 6, y: 0, width: 5.4, height: 14, rx: 1,
+    fill: signedColour(vector[i], colours) }));
+  return h("div", { class: "strip" }, h("span", { class: "name", dir: "auto" }, name),
+    svg("svg", { viewBox: `0 0 ${CELLS * 6} 14`, role: "img", "aria-label": `${count} numbers of the state of ${name}` }, cells));
+}
+
+const bars = (pairs) => h("ul", { class: "rows" }, pairs.map(([name, p]) => h("li", {}, h("span", { class: "row" },
+  h("span", { class: "name", dir: "auto" }, name),
+  h("span", { class: "track" }, h("span", { class: "fill", style: { "--p": p.toFixed(4) } })),
+  h("span", { class: "number" }, percent(p))))));
+
+const STEPS = [
+  {
+    title: "1. The encoder's states",
+    text: ({ size, directions }) => `The encoder has read the sentence ${directions === 2 ? "in both directions" : "from left to right"}. Each word now has `
+      + `a state h of ${directions} × ${size} numbers, which knows the word and its neighbours. Here are the first ones: blue is positive, orange negative.`,
+    target: ".links", picture: ({ source, memory, value }) => source.map((word, j) => strip(word, value(memory.annotations[j]))),
+  },
+  {
+    title: "2. One look",
+    text: ({ word, i, isFixed }) => (isFixed ? "This model has no attention: before each word it reads the last state alone, here the end of the sentence."
+      : `Before it writes word ${i + 1}, “${word}”, the decoder compares its state s with every h. A softmax turns the scores into weights α, which add up to 1.`),
+    target: ".step", picture: ({ source, step }) => [bars(source.map((word, j) => [word, step.alpha[j]]))],
+  },
+  {
+    title: "3. One update",
+    text: () => "The weighted sum of the states is the context c. From c, the word before and its old state, the decoder computes its new state s.",
+    target: ".links", picture: ({ forced }) => [strip("s before", forced.before.s), strip("context c", forced.after.c), strip("s after", forced.after.s)],
+  },
+  {
+    title: "4. One word",
+    text: ({ vocabulary }) => `The state, the context and the word before give a probability to each of the ${vocabulary.toLocaleString("en")} words. These are the likeliest. Click another one in the list of the page, and the model goes on from there.`,
+    target: ".step", picture: ({ step }) => [bars(step.likeliest.slice(0, 5).map(({ symbol, logP }) => [shown(symbol), Math.exp(logP)]))],
+  },
+  {
+    title: "5. The whole matrix",
+    text: () => "The same look before every word gives one row each. Nobody told the model which words belong together: it learned that from translations alone.",
+    target: ".matrix", picture: () => [],
+  },
+  {
+    title: "6. Without attention",
+    text: ({ without }) => `If the decoder may look at nothing, its state alone has to remember the sentence. It then writes: “${without}”. Models that read one vector for the whole sentence fail in this way when sentences get long.`,
+    target: ".translation", picture: () => [],
+  },
+];
+
+export class Tour {
+  constructor(app, element) {
+    Object.assign(this, { app, element });
+    element.addEventListener("keydown", ({ key }) => key === "Escape" && this.go(0));
+  }
+
+  async go(number) {
+    this.app.state.tour = number;
+    this.app.changed();
+    if (!number) return this.close();
+    const panel = this.app.panels[0];
+    if (!panel.chosen) return this.close();
+    const facts = await this.facts(panel), { title, text, target, picture } = STEPS[number - 1];
+    const heading = h("h2", { tabindex: -1 }, title);
+    const button = (name, to, kind = "") => h("button", { type: "button", class: kind, onclick: () => this.go(to) }, name);
+    this.element.replaceChildren(heading, h("p", {}, text(facts)), h("div", { class: "picture" }, picture(facts)),
+      h("div", { class: "turn" }, number > 1 ? button("Back", number - 1) : h("span"),
+        button("Leave", 0), number < STEPS.length ? button("Next", number + 1, "primary") : button("Done", 0, "primary")));
+    this.element.hidden = false;
+    this.element.classList.toggle("left", target === ".step");
+    document.body.classList.add("touring");
+    document.querySelectorAll(".shown").forEach((each) => each.classList.remove("shown"));
+    const part = panel.element.querySelector(target);
+    part.classList.add("shown");
+    part.scrollIntoView({ block: "start", behavior: isStill() ? "auto" : "smooth" });
+    heading.focus({ preventScroll: true });
+  }
+
+  // What the steps tell of the sentence of the page.
+  async facts(panel) {
+    const { engine, chosen, analysis } = panel, { model } = engine, i = Math.min(panel.state.selected ?? 0, chosen.steps.length - 1);
+    const ids = engine.source.encode(this.app.state.sentence).ids;
+    const forced = engine.force(ids, chosen.steps.slice(0, i + 1).map((each) => each.id), panel.state.changes)[i];
+    const blind = await engine.translate(this.app.state.sentence, { beam: this.app.state.beam, prefix: [], changes: { "*": "none" } });
+    const { hidden_size: size, attention } = model.config;
+    return { i, step: chosen.steps[i], word: shown(chosen.steps[i].symbol), source: analysis.source.map(shown), size,
+      directions: model.directions.length, isFixed: attention === "none", memory: engine.memory(ids), value: (x) => x,
+      forced, vocabulary: engine.target.vocabulary.size, start: START, without: blind.hypotheses[0]?.text ?? "" };
+  }
+
+  close() {
+    this.element.hidden = true;
+    document.body.classList.remove("touring");
+    document.querySelectorAll(".shown").forEach((each) => each.classList.remove("shown"));
+  }
+}

@@ -1,0 +1,109 @@
+// Units of a vocabulary: words, characters, or pieces of sentencepiece; tokenised text to ids and back.
+
+import { EOS, UNK } from "./model.js";
+
+const MARK = "▁"; // stands for the space before a word
+
+function plainUnits({ entries }, split, between) {
+  const index = new Map(entries.map((entry, id) => [entry, id]).slice(2));
+  return {
+    size: entries.length,
+    symbol: (id) => entries[id],
+    units: split,
+    ids: (tokenised) => split(tokenised).map((unit) => index.get(unit) ?? UNK),
+    id: (symbol) => index.get(symbol) ?? UNK,
+    write: (symbols) => symbols.join(between),
+  };
+}
+
+// Byte-pair encoding: the best merge of two neighbours, again and again.
+function merged(word, scores) {
+  const parts = [...word];
+  for (;;) {
+    let best = -Infinity, place = -1;
+    for (let i = 0; i + 1 < parts.length; i++) {
+      const score = scores.get(parts[i] + parts[i + 1]);
+      if (score !== undefined && score > best) [best, place] = [score, i];
+    }
+    if (place < 0) return parts;
+    parts.splice(place, 2, parts[place] + parts[place + 1]);
+  }
+}
+
+// The segmentation of highest probability under the unigram model.
+function likeliest(word, scores, longest, least) {
+  const letters = [...word], sums = [0], starts = [0];
+  for (let end = 1; end <= letters.length; end++) {
+    sums[end] = -Infinity;
+    for (let start = Math.max(0, end - longest); start < end; start++) {
+      const score = scores.get(letters.slice(start, end).join("")) ?? (end - start === 1 ? least : null);
+      if (score !== null && sums[start] + score > sums[end]) {
+        [sums[end], starts[end]] = [sums[start] + score, start];
+      }
+    }
+  }
+  const parts = [];
+  for (let end = letters.length; end > 0; end = starts[end]) {
+    parts.unshift(letters.slice(starts[end], end).join(""));
+  }
+  return parts;
+}
+
+function pieces({ entries, scores: values, bytes, kind }) {
+  const byteIds = new Set(bytes);
+  const scores = new Map(), index = new Map();
+  entries.forEach((entry, id) => {
+    if (id < 2 || byteIds.has(id)) return;
+    scores.set(entry, values[id]);
+    index.set(entry, id);
+  });
+  const longest = Math.max(...entries.map((entry) => [...entry].length));
+  const least = Math.min(...scores.values()) - 10;
+  const cut = kind === "bpe" ? (word) => merged(word, scores)
+    : (word) => likeliest(word, scores, longest, least);
+
+  // [piece, id] of each unit; without byte pieces, neighbouring unknown pieces are one UNK.
+  const encode = (tokenised) => {
+    const found = [];
+    for (const word of tokenised ? tokenised.split(" ") : []) {
+      for (const part of cut(MARK + word)) {
+        const id = index.get(part);
+        if (id !== undefined) found.push([part, id]);
+        else if (bytes.length) {
+          for (const byte of new TextEncoder().encode(part)) found.push([entries[bytes[byte]], bytes[byte]]);
+        } else if (found.length && found.at(-1)[1] === UNK) found.at(-1)[0] += part;
+        else found.push([part, UNK]);
+      }
+    }
+    return found;
+  };
+  const ofByte = new Map(bytes.map((id, byte) => [entries[id], byte]));
+  return {
+    size: entries.length,
+    symbol: (id) => entries[id],
+    units: (tokenised) => encode(tokenised).map(([piece]) => piece),
+    ids: (tokenised) => encode(tokenised).map(([, id]) => id),
+    id: (symbol) => index.get(symbol) ?? UNK,
+    write: (symbols) => {
+      const runs = []; // text, or a list of bytes
+      for (const symbol of symbols) {
+        const byte = ofByte.get(symbol);
+        if (byte === undefined) runs.push(symbol.replaceAll(MARK, " "));
+        else if (Array.isArray(runs.at(-1))) runs.at(-1).push(byte);
+        else runs.push([byte]);
+      }
+      const text = runs.map((run) =>
+        Array.isArray(run) ? new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(run)) : run).join("");
+      return text.startsWith(" ") ? text.slice(1) : text;
+    },
+  };
+}
+
+const KINDS = {
+  words: (data) => plainUnits(data, (text) => (text ? text.split(" ") : []), " "),
+  characters: (data) => plainUnits(data, (text) => [...text], ""),
+  sentencepiece: pieces,
+};
+
+export const vocabulary = (data) => KINDS[data.type](data);
+export const isWord = (id) => id !== EOS;

@@ -1,0 +1,121 @@
+"""What the page needs to turn text into units as this package does, as JSON values.
+
+The page has the tokenisers and vocabularies again, in JavaScript. Their tables (classes of
+characters, abbreviations, entries) come from the libraries that Python uses.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from sacremoses import MosesDetokenizer, MosesTokenizer
+from sacremoses.util import _CJKChars_ranges
+
+from bahdanau_jax.data import Codec
+
+# Languages whose detokeniser has rules of its own that the page does not have.
+OWN_DETOKENIZERS = ("cs", "fi")
+
+
+def codec_data(codec: Codec, language: str) -> dict[str, Any]:
+    """Return the rules and the vocabulary of one side.
+
+    >>> codec_data(run.codecs[0], run.config.data.source_language)["vocabulary"]["type"]
+    'words'
+    """
+    config = codec.config
+    return {
+        "rules": RULES[config.tokenizer](language),
+        "unicode": config.unicode,
+        "lowercase": config.lowercase,
+        "vocabulary": {"type": config.vocabulary} | _VOCABULARIES[config.vocabulary](codec),
+    }
+
+
+def remarks(codecs: tuple[Codec, Codec]) -> list[str]:
+    """Return what the page does otherwise than Python with text, one sentence each."""
+    config = codecs[0].config
+    lines = []
+    if config.unescape:
+        lines.append(
+            "Python turns entities such as &amp; into characters before it tokenises, and this "
+            "page does not: type the characters themselves."
+        )
+    if config.tokenizer == "moses" and config.target_language in OWN_DETOKENIZERS:
+        lines.append(
+            "The page has no detokeniser for this language, so translations are shown as tokens."
+        )
+    return lines
+
+
+def _moses(language: str) -> dict[str, Any]:
+    tokenizer = MosesTokenizer(language)
+    return {
+        "language": language,
+        "tokenizes": True,
+        "detokenizes": language not in OWN_DETOKENIZERS,
+        "prefixes": sorted(set(tokenizer.NONBREAKING_PREFIXES)),
+        "numericPrefixes": sorted(set(tokenizer.NUMERIC_ONLY_PREFIXES)),
+        "cjk": [list(pair) for pair in _CJKChars_ranges],
+        "classes": {
+            "alnum": character_class(tokenizer.IsAlnum),
+            "alpha": character_class(tokenizer.IsAlpha),
+            "lower": character_class(tokenizer.IsLower),
+            "number": character_class(tokenizer.IsN),
+            "alphaDetokenizer": character_class(MosesDetokenizer.IsAlpha),
+            "currency": character_class(MosesDetokenizer.IsSc),
+        },
+    }
+
+
+# Value of `data.tokenizer` -> its rules for a language.
+RULES: Mapping[str, Callable[[str], dict[str, Any]]] = MappingProxyType(
+    {
+        "moses": _moses,
+        "none": lambda language: {"language": language, "tokenizes": False, "detokenizes": False},
+    }
+)
+
+
+@functools.cache
+def character_class(characters: str) -> str:
+    r"""Return the inside of a class of a JavaScript regular expression with the flag u.
+
+    >>> character_class("abcx")
+    '\\u{61}-\\u{63}\\u{78}'
+    """
+    return "".join(
+        f"\\u{{{a:x}}}" if a == b else f"\\u{{{a:x}}}-\\u{{{b:x}}}"
+        for a, b in _runs(sorted(set(map(ord, characters))))
+    )
+
+
+def _runs(codes: Iterable[int]) -> Iterable[tuple[int, int]]:
+    """The first and last of each run of consecutive numbers."""
+    for _, run in itertools.groupby(enumerate(codes), lambda item: item[1] - item[0]):
+        members = [code for _, code in run]
+        yield members[0], members[-1]
+
+
+def _entries(codec: Codec) -> dict[str, Any]:
+    return {"entries": list(codec.tokens(range(len(codec.vocabulary))))}
+
+
+def _pieces(codec: Codec) -> dict[str, Any]:
+    pieces = codec.vocabulary.pieces()  # pyright: ignore[reportAttributeAccessIssue]
+    entries = list(codec.tokens(range(len(codec.vocabulary))))
+    scores = [pieces.scores.get(entry, 0.0) for entry in entries]
+    return {
+        "entries": entries,
+        "scores": scores,
+        "bytes": list(pieces.bytes),
+        "kind": codec.config.subwords,
+    }
+
+
+# Value of `data.vocabulary` -> the data of a vocabulary of this type.
+_VOCABULARIES: Mapping[str, Callable[[Codec], dict[str, Any]]] = MappingProxyType(
+    {"words": _entries, "characters": _entries, "sentencepiece": _pieces}
+)

@@ -1,0 +1,105 @@
+"""Beam search and recorded searches against `Run.translate`."""
+
+import numpy as np
+import pytest
+
+from bahdanau_jax.config import DecodingConfig
+from bahdanau_jax.experiments import interventions, translate
+from bahdanau_jax.explorer import explorer_page, packed_weights, recorded_search
+from tests.explorer import pages
+
+SETTINGS = {
+    "plain": DecodingConfig(beam_size=3),
+    "greedy": DecodingConfig(beam_size=1),
+    "wu with coverage": DecodingConfig(
+        beam_size=4, length_normalization="wu", alpha=0.8, coverage=0.3
+    ),
+    "average, at least half": DecodingConfig(
+        beam_size=3, length_normalization="average", min_ratio=0.5
+    ),
+    "shrinking": DecodingConfig(beam_size=5, shrink=True, ban_unk=True, max_ratio=1.4),
+}
+TRANSLATE = """async ([lines, prefixes, changes]) => {
+  const engine = explorer.engines[0], found = [];
+  for (const [i, line] of lines.entries()) {
+    const settings = { beam: engine.data.decoding.beam_size, prefix: prefixes?.[i] ?? [], changes };
+    const { hypotheses, source } = await engine.translate(line, settings);
+    found.push({ source, hypotheses: hypotheses.map(({ text, score, finished, steps }) => ({
+      text, score, finished, tokens: steps.map((s) => s.symbol), logP: steps.map((s) => s.logP),
+      alpha: steps.map((s) => [...s.alpha]) })) });
+  }
+  return found;
+}"""
+
+
+def opened(tab, run, path):
+    explorer_page.write_page(run, path)
+    return tab.open(path)
+
+
+def compare(found, expected, count=None):
+    for one, hypotheses in zip(found, expected, strict=True):
+        assert len(one["hypotheses"]) == len(hypotheses)
+        for ours, best in zip(one["hypotheses"][:count], hypotheses[:count], strict=True):
+            assert (ours["tokens"], ours["text"]) == (list(best.tokens), best.text)
+            assert (one["source"], ours["finished"]) == (list(best.source_tokens), best.finished)
+            np.testing.assert_allclose(ours["logP"], best.log_probabilities, atol=1e-4)
+            np.testing.assert_allclose(ours["alpha"], best.alpha, atol=1e-4)
+            assert ours["score"] == pytest.approx(best.score, abs=1e-3)
+
+
+def rounded(run):
+    """The run with the weights of the page, so that near ties fall alike."""
+    return pages.like(run, params=packed_weights.rounded(run.params))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETTINGS)
+def test_hypotheses_in_the_browser_are_those_of_the_search(tab, tmp_path, name):
+    settings = SETTINGS[name]
+    run = rounded(pages.run(decoding=settings, order="groundhog" if settings.shrink else "paper"))
+    lines = pages.lines(6)
+    found = opened(tab, run, tmp_path / "page.html").run(TRANSLATE, [lines, None, {}])
+    compare(found, run.translate(lines, n_best=settings.beam_size))
+
+
+@pytest.mark.slow
+def test_prefixes_and_changes_of_attention_do_as_in_python(tab, tmp_path):
+    run, lines = rounded(pages.run()), pages.lines(4)
+    opened(tab, run, tmp_path / "page.html")
+    prefix = run.codecs[1].tokens([5, 9])
+    texts = [run.codecs[1].write(prefix)] * 4
+    ids = run.codecs[1].encode(texts[0])[:-1]
+    found = tab.run(TRANSLATE, [lines, [ids] * 4, {}])
+    compare(found, run.translate(lines, n_best=3, prefixes=texts))
+    longest = max(len(run.codecs[0].encode(line)) for line in lines)
+    steps, second = np.zeros((4, 2), bool), np.full((4, 2), -1)
+    steps[:, 1], second[:, 1] = True, 2
+    ways = {
+        "2": interventions.force(second),
+        "none": interventions.at(steps, interventions.mask(np.ones((4, longest), bool))),
+    }
+    for change, intervention in ways.items():
+        found = tab.run(TRANSLATE, [lines, None, {"1": change}])
+        best = [{**each, "hypotheses": each["hypotheses"][:1]} for each in found]
+        compare(best, [[each] for each in translate(run, lines, intervention)])
+
+
+@pytest.mark.parametrize("name", ["wu with coverage", "shrinking"])
+def test_recorded_searches_are_those_of_the_search(name):
+    settings = SETTINGS[name]
+    run, lines = pages.run(decoding=settings), pages.lines(3)
+    lists = run.translate(lines, n_best=settings.beam_size)
+    for line, hypotheses in zip(lines, lists, strict=True):
+        data = recorded_search.record(run, line)
+        for ours, best in zip(data["hypotheses"], hypotheses, strict=True):
+            assert (ours["text"], ours["finished"]) == (best.text, best.finished)
+            assert ours["score"] == pytest.approx(best.score, abs=1e-4)
+            steps = ours["steps"]
+            assert [step["symbol"] for step in steps] == list(best.tokens)
+            np.testing.assert_allclose([s["alpha"] for s in steps], best.alpha, atol=1e-5)
+        for node in data["nodes"]:
+            parent = data["nodes"][node["parent"]] if node["parent"] >= 0 else None
+            assert node["step"] == (parent["step"] + 1 if parent else 0)
+            assert parent is None or parent["state"] == "kept"
+        assert {node["state"] for node in data["nodes"]} == {"kept", "ended", "rejected"}
