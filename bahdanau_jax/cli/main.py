@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "sweep": "train with several settings and seeds, and compare the scores",
         "reproduce": "run an experiment of the paper, or another one, and report on it",
         "curves": "compare the learning curves of runs",
+        "export": "write a model that translates without this program",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
     }
 )
