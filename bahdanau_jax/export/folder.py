@@ -13,7 +13,7 @@ import flatbuffers
 
 from bahdanau_jax import compiler_faults, exchange, model, report
 from bahdanau_jax.atomic import replaced_folder
-from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
+from bahdanau_jax.config import Config, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.decoding import COMPUTE_DTYPES, LONGEST
 from bahdanau_jax.export import artefacts, tokenizer_rules
 from bahdanau_jax.export.measured import measured
@@ -98,7 +98,8 @@ def write(run: Run, output: Path, license: str = "", overwrite: bool = False) ->
         for name, program in programs.items():
             (new / f"{name}{artefacts.SUFFIX}").write_bytes(program)
         shutil.copytree(run.folder / VOCABULARY, new / VOCABULARY, copy_function=shutil.copyfile)
-        _write_code(run.config, new)
+        _write_code(new)
+        _write_rules(run.config.data, new)
         digest = hashlib.sha256((new / WEIGHTS).read_bytes()).hexdigest()
         _write_json(new / CONFIG, _description(run, digest))
         facts = facts._replace(digest=digest, sizes=_sizes(new))
@@ -111,14 +112,10 @@ def _computed(config: Config) -> ModelConfig:
     return COMPUTE_DTYPES[config.decoding.compute_dtype](config.model)
 
 
-def _write_code(config: Config, folder: Path) -> None:
-    """Write the Python files, the rules of the tokeniser, and what JAX needs to read artefacts."""
+def _write_code(folder: Path) -> None:
+    """Write the Python files, and the library that JAX needs to read artefacts."""
     for name in PROGRAMS:
         shutil.copyfile(RUNTIME / name, folder / name)
-    if config.data.tokenizer == "moses":
-        languages = {"source": config.data.source_language, "target": config.data.target_language}
-        rules = {side: tokenizer_rules.rules(code) for side, code in languages.items()}
-        _write_json(folder / RULES, rules, indent=None)
     reader = folder / READER
     reader.mkdir()
     for file in sorted(Path(flatbuffers.__file__).parent.glob("*.py")):
@@ -126,6 +123,14 @@ def _write_code(config: Config, folder: Path) -> None:
             shutil.copyfile(file, reader / file.name)
     needs = f"jax>={importlib.metadata.version('jax')}\nnumpy\n"
     (folder / REQUIREMENTS).write_text(needs, encoding="utf-8")
+
+
+def _write_rules(config: DataConfig, folder: Path) -> None:
+    """Write moses.json, where the text is tokenised by these rules."""
+    if config.tokenizer == "moses":
+        languages = {"source": config.source_language, "target": config.target_language}
+        rules = {side: tokenizer_rules.rules(code) for side, code in languages.items()}
+        _write_json(folder / RULES, rules, indent=None)
 
 
 def _description(run: Run, digest: str) -> dict[str, Any]:

@@ -86,8 +86,12 @@ def test_an_artefact_is_for_three_platforms_any_shape_and_a_guaranteed_version()
     for name, data in artefacts.export_model(worlds.CONFIGS["default"]).items():
         loaded = export.deserialize(bytearray(data))
         assert loaded.fun_name == name and loaded.platforms == ("cpu", "cuda", "tpu")
-        assert loaded.calling_convention_version <= export.maximum_supported_calling_convention_version
-        assert loaded.calling_convention_version >= export.minimum_supported_calling_convention_version
+        assert (
+            loaded.calling_convention_version <= export.maximum_supported_calling_convention_version
+        )
+        assert (
+            loaded.calling_convention_version >= export.minimum_supported_calling_convention_version
+        )
         assert not loaded.disabled_safety_checks
 
 
@@ -104,6 +108,8 @@ def test_a_step_copies_no_matrix_of_the_vocabulary():
 
     def large_copies(name):
         program = export.deserialize(bytearray(artefacts.export_model(config)[name])).mlir_module()
-        return [line for line in program.splitlines() if "concatenate" in line and "x20011x" in line]
+        return [
+            line for line in program.splitlines() if "concatenate" in line and "x20011x" in line
+        ]
 
     assert large_copies("prepare") and not large_copies("step")
