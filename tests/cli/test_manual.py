@@ -15,6 +15,7 @@ from bahdanau_jax.cli import (
     curves_command,
     evaluate_command,
     experiment,
+    export_command,
     fields,
     launch_command,
     main,
@@ -41,6 +42,7 @@ COMMANDS = {
     "align": align_command.Align,
     "evaluate": evaluate_command.Evaluate,
     "curves": curves_command.Curves,
+    "export": export_command.Export,
     "checkpoints": checkpoints_command.Checkpoints,
     "sweep": sweep_command.Sweep,
     "reproduce": reproduce_command.Reproduce,
@@ -55,6 +57,7 @@ TABLES = {
     "translate.checkpoint": {"best", "newest"},
     "reproduce.compute_dtype": set(variants.VARIANTS["model.compute_dtype"]),
     "evaluate.tokenize": set(tally.TOKENIZERS),
+    "export.format": set(export_command.FORMATS),
     "align.level": set(data.LEVELS),
     "align.weights": {*model.LINK_WEIGHTS, *alignment.WEIGHTS},
 }

@@ -15,7 +15,7 @@ from bahdanau_jax.data.tokens.tokenizer import Moses
 from bahdanau_jax.data.tokens.vocabulary import SentencePiece
 from bahdanau_jax.export import folder, tokenizer_rules
 
-LANGUAGES = ("en", "fr", "de", "it", "cs", "fi", "ga", "zh", "ko", "xx")
+LANGUAGES = ("en", "fr", "de", "it", "cs", "fi", "ga", "ko", "xx")
 CHARACTERS = (
     " .,'\"`!?;:%$€£()[]{}<>-–—…&@#/\\0123456789abcdefsSABCDE’“”„«»éàçœßñ中文한국ひカ"
     "\t\xa0\u200b\u0300\u0661\U00020000_|*^~+=§°№𝟘▁"

@@ -97,7 +97,7 @@ class Search:
         """The best 2K continuations: (totals, parents, words, coverage terms) [B 2K], and state."""
         state, attended = jax.tree.map(lambda x: jax.vmap(lambda a, i: a[i])(x, parents), state)
         log_p, state, alpha = self.step(params, weights, memory, tokens, state)
-        attended, ids = attended + alpha, jnp.arange(log_p.shape[2])
+        attended, ids = attended + alpha, jnp.arange(log_p.shape[2])[None]
         bans = ((ids == EOS) & banned[:, :1]) | ((ids == UNK) & banned[:, 1:])
         totals = total[:, :, None] + jnp.where(bans[:, None], -jnp.inf, log_p)
         totals, index = jax.lax.top_k(totals.reshape(len(totals), -1), 2 * tokens.shape[1])
