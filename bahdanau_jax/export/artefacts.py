@@ -68,7 +68,8 @@ def step(
 
     `tokens` are the previous words: -1 before the first one. `weights` are those of `prepare`.
     """
-    of_decoder = Memory(**memory, initial=state["s"][:, 0])  # which no step reads
+    initial = state["s"][:, 0]  # which no step reads
+    of_decoder = Memory(memory["annotations"], memory["keys"], memory["mask"], initial)
     predict = model.predictor(config, _tree(config, params), of_decoder, weights)
     next_word, after, alpha = predict(tokens, State(**state))
     return next_word.log_p, _fields(after), alpha

@@ -1,9 +1,11 @@
 """Writes the exported folder: weights, programs, vocabularies, model card and translate.py."""
 
+import errno
 import hashlib
 import importlib.metadata
 import json
 import logging
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,9 +45,10 @@ UNUSED = ("flexbuffers.py",)
 
 
 def check(config: Config, output: Path, run: Path, overwrite: bool) -> None:
-    """Raise ValueError, in one line, where a run cannot be exported to a folder.
+    """Raise an error of one line where a run cannot be exported to a folder; write nothing.
 
-    Call it before the model is loaded. Nothing is written.
+    Call it before the model is loaded. It raises PermissionError where the folder around `output`
+    cannot be written, and ValueError for other reasons.
     """
     if is_code(config.model.attention):
         raise ValueError(
@@ -59,6 +62,11 @@ def check(config: Config, output: Path, run: Path, overwrite: bool) -> None:
         )
     if target.exists() and not target.is_dir():
         raise ValueError(f"{output} is a file: name a folder")
+    beside = next(parent for parent in target.parents if parent.exists())
+    if not beside.is_dir():
+        raise ValueError(f"{beside} is a file, so {output} cannot be a folder in it")
+    if not os.access(beside, os.W_OK):
+        raise PermissionError(errno.EACCES, "nothing can be written here", str(beside))
     if not target.is_dir() or not any(target.iterdir()):
         return
     if not is_exported(target):

@@ -31,7 +31,7 @@ def test_errors_take_one_line_and_write_nothing(trained, damaged, tmp_path, comm
         (damaged, new, [], "damaged"),
         (run, run / "inside", [], "lie in each other: choose another folder"),
         (run, tmp_path / "file", [], "file is a file: name a folder"),
-        (run, tmp_path / "file" / "model", [], "Not a directory"),
+        (run, tmp_path / "file" / "model", [], "file is a file, so "),
         (run, new, ["--format", "pgae"], "no --format 'pgae'; known: folder"),
         (run, new, ["--input", tmp_path / "file"], "--input is for a page"),
     ]

@@ -35,15 +35,18 @@ SEARCHES = [
     {"beam_size": 4, "min_ratio": 0.7, "shrink": True, "length_normalization": "average"},
     {"beam_size": 3, "min_ratio": 0.5, "max_ratio": 0.8, "ban_unk": True, "max_source": 7},
 ]
-# A process with jax, numpy and what they need, in which other imports fail.
-ISOLATED = """
-import json, runpy, sys
-libraries, folder, searches = sys.argv[1:]
+# The beginning of a process in which these imports fail, wherever the packages are.
+BLOCKED = """
+import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in ("bahdanau_jax", "flax", "safetensors", "sacremoses"):
             raise ImportError(f"{name} is blocked")
 sys.meta_path.insert(0, Refuse())
+"""
+ISOLATED = """
+import json, runpy
+libraries, folder, searches = sys.argv[1:]
 sys.path.append(libraries)
 program = runpy.run_path(f"{folder}/translate.py")
 lines = json.load(sys.stdin)
@@ -78,13 +81,14 @@ def libraries(tmp_path_factory):
 
 
 def isolated(*arguments, **options):
-    command = [sys.executable, "-I", "-S", *map(str, arguments)]
+    command = [sys.executable, "-I", "-S", "-B", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, timeout=600, **options)
 
 
-def test_the_folder_translates_alone(run, exported, libraries):
+@pytest.mark.slow
+def test_the_folder_translates_alone_with_all_settings(run, exported, libraries):
     arguments = libraries, exported[0], json.dumps(SEARCHES)
-    done = isolated("-c", ISOLATED, *arguments, input=json.dumps(LINES), text=True)
+    done = isolated("-c", BLOCKED + ISOLATED, *arguments, input=json.dumps(LINES), text=True)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert not {"bahdanau_jax", "flax", "optax", "sentencepiece"} & set(answer["modules"])
@@ -94,18 +98,28 @@ def test_the_folder_translates_alone(run, exported, libraries):
     assert len({tuple(texts) for texts in answer["texts"]}) >= 4  # the settings have effects
 
 
-def test_the_command_line_of_the_folder(run, exported, libraries):
+def run_program(libraries, program, *options, text=b""):
     code = f"import sys, runpy; sys.path.append({str(libraries)!r}); del sys.argv[0];"
     code += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    program = exported[0] / "translate.py"
-    text = "\n".join([*LINES, "no \xe9nd of \x85 line"]).encode() + b" \xff"
-    done = isolated("-c", code, program, "--beam-size", "2", "--min-ratio", "0.5", input=text)
+    return isolated("-c", BLOCKED + code, program, *options, input=text)
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_the_folder_translates_alone(run, exported, libraries, beam_size):
+    options = "--beam-size", beam_size, "--min-ratio", "0.5"
+    text = "\n".join([*LINES, "no \x85 end of a line"]).encode() + b" \xff"
+    done = run_program(libraries, exported[0] / "translate.py", *options, text=text)
     assert (done.returncode, done.stderr) == (0, b"")
     lines = text.decode("utf-8", "replace").split("\n")
-    best = run.translate(lines, beam_size=2, min_ratio=0.5)
+    best = run.translate(lines, beam_size=beam_size, min_ratio=0.5)
     assert done.stdout.decode() == "".join(f"{' '.join(h.text.split())}\n" for h in best)
-    wrong = isolated("-c", code, program, "--beam-size", "0", input=b"")
-    assert wrong.returncode == 2 and b"should be above 0" in wrong.stderr
+    assert len({h.text for h in best}) > 3
+
+
+def test_errors_of_the_program_take_one_line(exported, libraries):
+    program = exported[0] / "translate.py"
+    wrong = run_program(libraries, program, "--beam-size", "0")
+    assert wrong.returncode == 2 and b"should be above 0" in wrong.stderr.splitlines()[-1]
     missing = isolated("-c", "import runpy, sys; runpy.run_path(sys.argv[1])", program)
     assert missing.returncode == 1
     assert missing.stderr.startswith(b"no module jax: python -m pip install -r ")

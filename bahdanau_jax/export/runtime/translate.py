@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 FOLDER = Path(__file__).resolve().parent
-sys.path.append(str(FOLDER))  # of the files below, and of flatbuffers where Python has none
+sys.path.insert(0, str(FOLDER))  # of the files below, and of flatbuffers, which JAX needs
 try:
     import jax
     import numpy as np
