@@ -36,7 +36,6 @@ class Export:
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau export --run runs/quickstart --output quickstart-model",
-        "python quickstart-model/translate.py < new.en > new.fr",
         "bahdanau export --run runs/a --output a --license cc-by-4.0 --overwrite True",
     )
 
