@@ -40,18 +40,19 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def replaced_folder(folder: Path) -> Iterator[Path]:
+def replaced_folder(folder: Path, prefix: str = UNFINISHED) -> Iterator[Path]:
     """A temporary folder that replaces `folder` when the block ends without an error.
 
-    Unfinished folders of killed processes are removed, so only one process may write at a time.
+    Its name begins with `prefix`. Other such folders beside it are removed, since killed processes
+    may have left them: only one process may write at a time.
 
     >>> with replaced_folder(Path("store")) as new:
     ...     (new / "source.npy").write_bytes(data)
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in folder.parent.glob(f"{UNFINISHED}*"):
+    for abandoned in folder.parent.glob(f"{prefix}*"):
         shutil.rmtree(abandoned, ignore_errors=True)
-    new = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
+    new = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     try:
         yield new
         new.chmod(0o755)  # a folder of mkdtemp is private

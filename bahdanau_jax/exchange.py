@@ -24,7 +24,7 @@ from bahdanau_jax.checkpoints import Checkpointer, difference, flatten, signatur
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY
-from bahdanau_jax.trained import load
+from bahdanau_jax.trained import Run, load
 from bahdanau_jax.variants import refuse_code
 
 FORMAT = "bahdanau_jax"  # marks the files of this program, in the metadata
@@ -44,9 +44,16 @@ def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
     Names are the paths of the parameters, joined by dots. The file is replaced atomically. Raises
     as `load`.
     """
-    run = load(folder, trust_code=trust_code)
+    return write_weights(load(folder, trust_code=trust_code), path)
+
+
+def write_weights(run: Run, path: Path) -> int:
+    """Write the weights of a loaded run as `export_weights` does; return their number.
+
+    The same weights give the same bytes.
+    """
     flat = {name.replace("/", "."): np.asarray(x) for name, x in flatten(run.params).items()}
-    files = sorted((Path(folder) / VOCABULARY).iterdir())
+    files = sorted((run.folder / VOCABULARY).iterdir())
     vocabulary = {file.name: base64.b64encode(file.read_bytes()).decode() for file in files}
     metadata = {
         "format": FORMAT,
@@ -54,8 +61,18 @@ def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
         VOCABULARY: json.dumps(vocabulary),
     }
     with replaced_file(path) as draft:
-        draft.write_bytes(tensors.save(flat, metadata))
+        draft.write_bytes(_sorted_metadata(tensors.save(flat, metadata)))
     return sum(array.size for array in flat.values())
+
+
+def _sorted_metadata(file: bytes) -> bytes:
+    """The same safetensors file with sorted metadata: the library writes them in a random order."""
+    start = 8 + int.from_bytes(file[:8], "little")
+    header = json.loads(file[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    size = -(-len(text) // 8) * 8  # the arrays begin at a multiple of 8
+    return size.to_bytes(8, "little") + text.ljust(size) + file[start:]
 
 
 def import_weights(

@@ -40,7 +40,7 @@ WHOLE = {
     "diagnosis",
     "cost",
 }
-TOOLS = {"report", "experiments", "explorer"}
+TOOLS = {"report", "experiments", "explorer", "export"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, *ROOMS)},
     "figures": BASE | {"alignment", "evaluation"},

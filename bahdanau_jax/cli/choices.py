@@ -165,6 +165,10 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "ema": "the moving average; the default if the run has one",
             "params": "the weights without averaging",
         },
+        "export.format": {
+            "folder": "weights, programs, model card and translate.py, for jax and numpy",
+            "page": "one HTML file in which the model runs",
+        },
         "align.format": {
             "pharaoh": "source-target for each link, words counted from 0: 0-0 1-2",
             "jsonl": "a JSON object for each pair: words, links and all weights",

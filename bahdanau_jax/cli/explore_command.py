@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from bahdanau_jax import run_folder
-from bahdanau_jax.cli import import_from_here, lines, options
+from bahdanau_jax.cli import import_from_here, options, page_texts
 from bahdanau_jax.reporting import say
 
 log = logging.getLogger(__name__)
@@ -42,18 +41,16 @@ class Explore:
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Explore, arguments, "bahdanau explore")
-    _check(chosen)
+    page_texts.check(chosen)
+    if not 0 <= chosen.port <= 65535:
+        raise ValueError(f"--port is {chosen.port}, but should be between 0 and 65535")
     if chosen.trust_code:
         import_from_here()
     from bahdanau_jax import explorer, trained
-    from bahdanau_jax.alignment import gold
 
     runs = [trained.load(folder, trust_code=chosen.trust_code) for folder in chosen.run]
-    text, references = (
-        lines.read_all(path) if path else [] for path in (chosen.input, chosen.reference)
-    )
-    links = gold.read(lines.read_all(chosen.gold), str(chosen.gold)) if chosen.gold else None
-    page = explorer.build_page(runs, text, references, links, served=True)
+    texts = page_texts.read(chosen.input, chosen.reference, chosen.gold)
+    page = explorer.build_page(runs, *texts, served=True)
     if page.recorded:
         say(f"{page.recorded}: the page has recorded translations instead of the model")
     if chosen.host not in explorer.LOOPBACK:
@@ -65,24 +62,3 @@ def main(arguments: Sequence[str]) -> None:
         if chosen.open:
             webbrowser.open(address)
         server.serve_forever()
-
-
-def _check(chosen: Explore) -> None:
-    """Check the options before the models are loaded, which takes seconds."""
-    if not chosen.run:
-        raise ValueError("missing: --run (bahdanau explore --help)")
-    if len(chosen.run) > 2:
-        raise ValueError(
-            f"--run is given {len(chosen.run)} times, but a page shows one or two runs"
-        )
-    for folder in chosen.run:
-        run_folder.require(folder)
-    if not 0 <= chosen.port <= 65535:
-        raise ValueError(f"--port is {chosen.port}, but should be between 0 and 65535")
-    for option, needed in (("reference", "input"), ("gold", "reference")):
-        if getattr(chosen, option) is not None and getattr(chosen, needed) is None:
-            raise ValueError(f"--{option} needs --{needed}, which is missing")
-    for option in ("input", "reference", "gold"):
-        path = getattr(chosen, option)
-        if path is not None and not path.exists():
-            raise FileNotFoundError(2, f"no such file (--{option})", str(path))

@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "curves": "compare the learning curves of runs",
         "completion": "print a script that completes command lines in bash, zsh or fish",
         "doctor": "check the installation: versions, devices, known faults, two updates",
+        "export": "write a model that translates without this program",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
     }
 )

@@ -8,12 +8,20 @@ from bahdanau_jax import compiler_faults
 from bahdanau_jax.model import attention, attribution, groundhog, interventions, loss
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
-from bahdanau_jax.model.decoder import ORDERS, fold, predictor, start, teacher_forced_states
+from bahdanau_jax.model.decoder import (
+    ORDERS,
+    State,
+    fold,
+    predictor,
+    start,
+    step_weights,
+    teacher_forced_states,
+)
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.initialization import count, init, shapes
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
 from bahdanau_jax.model.matrix_products import COMPUTE_DTYPES
-from bahdanau_jax.model.memory import intervene
+from bahdanau_jax.model.memory import Memory, intervene
 from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS
 from bahdanau_jax.model.recurrence import GRADIENTS
@@ -46,8 +54,10 @@ __all__ = [
     "ORDERS",
     "READOUTS",
     "READOUT_INPUTS",
+    "Memory",
     "Params",
     "Seq2Seq",
+    "State",
     "TeacherForced",
     "attention",
     "attribution",
@@ -67,5 +77,6 @@ __all__ = [
     "score_named",
     "shapes",
     "start",
+    "step_weights",
     "teacher_forced",
 ]

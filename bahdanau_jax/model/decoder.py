@@ -9,7 +9,7 @@ Luong et al. order these parts differently; `ORDERS` has all three orders.
 import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,6 @@ from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import Attended, annotation_size, attend, score_named
 from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.dropout import dropout
-from bahdanau_jax.model.interventions import Intervention
 from bahdanau_jax.model.matrix_products import matmul, rounded, with_bias, with_ones
 from bahdanau_jax.model.memory import Folded, Memory
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, embed, embedding
@@ -94,16 +93,19 @@ def init_decoder(key: Array, config: ModelConfig) -> dict[str, Array]:
     )
 
 
-def _operands(
-    config: ModelConfig, params: Params, memory: Memory | Folded
-) -> tuple[dict[str, Array], tuple[Params, Params, Array, Array, Intervention | None]]:
-    """Return the weights of a step, its other parameters, and what attention reads beside s."""
-    cell, p, attention = CELLS[config.cell], params["decoder"], params["attention"]
+def _matrices(config: ModelConfig, params: Params) -> dict[str, Array]:
+    """Return the matrices of states and contexts in attention and recurrence."""
+    cell, p = CELLS[config.cell], params["decoder"]
     weights = {**cell.weights(p), "C": cell.inputs(p, "C")}
-    if (query := score_named(config.attention).query(attention)) is not None:
+    if (query := score_named(config.attention).query(params["attention"])) is not None:
         weights["W_a"] = query
-    weights["annotations"] = memory.annotations
-    return weights, (attention, cell.rest(p), memory.keys, memory.mask, memory.intervention)
+    return weights
+
+
+def _rest(config: ModelConfig, params: Params, memory: Memory | Folded) -> tuple[Any, ...]:
+    """Return the other parameters of a step, and what attention reads beside s."""
+    cell = CELLS[config.cell].rest(params["decoder"])
+    return params["attention"], cell, memory.keys, memory.mask, memory.intervention
 
 
 @functools.cache
@@ -191,12 +193,12 @@ def teacher_forced_states(
     y = _previous(config, params, before)
     if y is not None:
         y = dropout(keys, 2, config.embedding_dropout, y)
-    weights, rest = _operands(config, params, memory)
+    weights = _matrices(config, params) | {"annotations": memory.annotations}
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     states, alpha = recurrence.scan(
         _step(config, "W_a" in weights),
         weights,
-        rest,
+        _rest(config, params, memory),
         start(memory),
         _inputs(config, dot, params, y, before),
         config.gradients,
@@ -256,13 +258,29 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
     return step
 
 
-def predictor(config: ModelConfig, params: Params, memory: Memory | Folded) -> Predictor:
+def step_weights(config: ModelConfig, params: Params) -> dict[str, Array]:
+    """Return the matrices of a step as `predictor` uses them: side by side, and rounded.
+
+    A program of one step takes them as an argument, or it would copy most parameters for each word.
+
+    >>> predict = predictor(config, params, memory, step_weights(config, params))
+    """
+    W_o = with_bias(config.compute_dtype, params["output"]["W_o"], params["output"]["b_w"])
+    weights = _matrices(config, params) | _factors(config, params) | {"W_o": W_o}
+    return rounded(config.compute_dtype, weights)
+
+
+def predictor(
+    config: ModelConfig,
+    params: Params,
+    memory: Memory | Folded,
+    weights: Mapping[str, Array] | None = None,  # those of `step_weights`, where they are known
+) -> Predictor:
     """Return a `stepper` that gives a `Distribution`: faster for a search that reads few words."""
-    (weights, rest), output = _operands(config, params, memory), params["output"]
-    move = _step(config, "W_a" in weights)
-    W_o = with_bias(config.compute_dtype, output["W_o"], output["b_w"])
-    factors = {**weights, **_factors(config, params), "W_o": W_o}
-    dot = recurrence.times(rounded(config.compute_dtype, factors), config.compute_dtype)
+    weights = step_weights(config, params) if weights is None else weights
+    rest, move = _rest(config, params, memory), _step(config, "W_a" in weights)
+    annotations = rounded(config.compute_dtype, {"annotations": memory.annotations})
+    dot = recurrence.times({**weights, **annotations}, config.compute_dtype)
     if isinstance(memory, Folded):
         dot = _unfolding(dot, weights["C"].shape[-1])
 
@@ -270,7 +288,7 @@ def predictor(config: ModelConfig, params: Params, memory: Memory | Folded) -> P
         y = _previous(config, params, tokens)
         state, alpha = move(dot, rest, state, _inputs(config, dot, params, y, tokens))
         t = project(config, params, readout(config, dot, params, state.s, y, state.c))
-        logits = dot("W_o", with_ones(t.reshape(-1, t.shape[-1]), len(W_o)))
+        logits = dot("W_o", with_ones(t.reshape(-1, t.shape[-1]), len(weights["W_o"])))
         return softmax(logits.reshape(*tokens.shape, -1)), state, alpha
 
     return predict

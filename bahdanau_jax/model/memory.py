@@ -47,4 +47,4 @@ def intervene(memory: Memory, intervention: Intervention | None) -> Memory:
 
 def first_step(annotations: Float[Array, "B S C"]) -> Float[Array, " B"]:
     """Return the number of the first step, in a dtype that counts all steps exactly."""
-    return jnp.zeros(len(annotations), jnp.promote_types(annotations.dtype, jnp.float32))
+    return jnp.zeros(annotations.shape[:1], jnp.promote_types(annotations.dtype, jnp.float32))

@@ -18,6 +18,7 @@ from bahdanau_jax.cli import (
     evaluate_command,
     experiment,
     explore_command,
+    export_command,
     fields,
     launch_command,
     main,
@@ -47,6 +48,7 @@ COMMANDS = {
     "curves": curves_command.Curves,
     "doctor": doctor_command.Doctor,
     "completion": completion_command.Completion,
+    "export": export_command.Export,
     "checkpoints": checkpoints_command.Checkpoints,
     "sweep": sweep_command.Sweep,
     "reproduce": reproduce_command.Reproduce,
@@ -61,6 +63,7 @@ TABLES = {
     "translate.checkpoint": {"best", "newest"},
     "reproduce.compute_dtype": set(variants.VARIANTS["model.compute_dtype"]),
     "evaluate.tokenize": set(tally.TOKENIZERS),
+    "export.format": set(export_command.FORMATS),
     "align.level": set(data.LEVELS),
     "align.weights": {*model.LINK_WEIGHTS, *alignment.WEIGHTS},
 }

@@ -1,0 +1,61 @@
+"""The measured scores of the checkpoint that is exported, from the files of its run."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from bahdanau_jax.export.front_matter import DEV_METRICS, TEST_METRICS
+from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.trained import Run
+from bahdanau_jax.training import read_metrics
+
+SCORES = "report/scores.json"
+
+
+class Measured(NamedTuple):
+    """Scores of one model on one set of pairs."""
+
+    split: str  # "test", "dev", or "" where nothing was measured
+    scores: dict[str, float]  # by their names in scores.json or in metrics.jsonl
+    source: str  # the file of the run that has them, and the number of sentences, in words
+
+
+NOTHING_MEASURED = Measured("", {}, "")
+
+
+def measured(run: Run) -> Measured:
+    """Return the scores of the run's report, or else those of the dev pairs in metrics.jsonl.
+
+    A report on another checkpoint does not count, nor does an evaluation at another update.
+
+    >>> measured(load("runs/quickstart")).scores["BLEU"]
+    """
+    steps = [used.step for used in run.chosen.used] if run.chosen else []
+    report = _report(run)
+    checkpoint = report.get("checkpoint")
+    is_ours = isinstance(checkpoint, Mapping) and checkpoint.get("steps") == steps
+    if scores := _numbers(report, TEST_METRICS) if is_ours else {}:
+        return Measured("test", scores, f"`{SCORES}`, {report.get('sentences', 'all')} sentences")
+    lines = [line for line in read_metrics(run.folder) if [line["step"]] == steps]
+    for line in reversed(lines):
+        if scores := _numbers(line, DEV_METRICS):
+            return Measured("dev", scores, f"`metrics.jsonl`, update {line['step']:,}")
+    return NOTHING_MEASURED
+
+
+def _report(run: Run) -> Mapping[str, Any]:
+    """The scores of report/, or {} where there is no report on test pairs, or a damaged one."""
+    try:
+        report = parse_json((run.folder / SCORES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return report if isinstance(report, Mapping) else {}
+
+
+def _numbers(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {name: values.get(name) for name in fields}
+    return {
+        name: value
+        for name, value in numbers.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }

@@ -1,0 +1,1 @@
+"""The Python files of an exported folder, which import nothing of the package."""

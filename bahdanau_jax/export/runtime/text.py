@@ -1,0 +1,71 @@
+"""Text to ids and back, as in the training of the model, in plain Python."""
+
+import html
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from moses import Moses
+from pieces import EOS, UNK, Pieces
+
+RESERVED = 2  # the first id of an ordinary word; EOS and UNK come before it
+
+
+class Whitespace:
+    """Tokens are separated by spaces."""
+
+    def tokenize(self, text: str) -> str:
+        return " ".join(text.split())
+
+    detokenize = tokenize
+
+
+class Words:
+    """A vocabulary of words, or of characters where `between` is empty."""
+
+    def __init__(self, entries: Sequence[str], between: str):
+        self.entries, self.between = entries, between
+        self.ids = {word: i for i, word in enumerate(entries) if i >= RESERVED}
+
+    def encode(self, tokenised: str) -> list[int]:
+        words = tokenised.split(self.between) if self.between and tokenised else tokenised
+        return [self.ids.get(word, UNK) for word in words]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.between.join(self.entries[i] for i in ids)
+
+
+class Codec:
+    """One side, "source" or "target", of a folder: ordinary text <-> ids."""
+
+    def __init__(self, folder: Path, config: Mapping[str, Any], side: str):
+        self.config, vocabulary = config, folder / "vocabulary"
+        if config["tokenizer"] == "moses":
+            rules = json.loads((folder / "moses.json").read_text(encoding="utf-8"))
+            self.tokenizer = Moses(rules[side])
+        else:
+            self.tokenizer = Whitespace()
+        if config["vocabulary"] == "sentencepiece":
+            model = (vocabulary / f"{side}.model").read_bytes()
+            self.vocabulary = Pieces(model, config["subwords"])
+        else:
+            text = (vocabulary / f"{side}.txt").read_bytes().decode("utf-8")
+            between = " " if config["vocabulary"] == "words" else ""
+            self.vocabulary = Words(text.split("\n")[:-1], between)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of any text, EOS last. An empty text is EOS alone."""
+        if self.config["unescape"]:
+            text = html.unescape(text)
+        if self.config["unicode"] != "none":
+            text = unicodedata.normalize(self.config["unicode"], text)
+        text = self.tokenizer.tokenize(text)
+        return [*self.vocabulary.encode(text.lower() if self.config["lowercase"] else text), EOS]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ordinary text of one line, up to the first EOS."""
+        ids = list(ids)
+        ids = ids[: ids.index(EOS)] if EOS in ids else ids
+        return self.tokenizer.detokenize(self.vocabulary.decode(ids))

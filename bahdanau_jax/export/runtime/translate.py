@@ -1,0 +1,121 @@
+"""Translates lines of text with the model of this folder; needs only jax and numpy.
+
+    python translate.py < source.txt > translation.txt
+
+In Python: `Translator(folder).translate(["The man sleeps ."])`.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+
+FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER))  # of the files below, and of flatbuffers, which JAX needs
+try:
+    import jax
+    import numpy as np
+    from beam import NORMALIZATIONS, Search
+    from jax import export
+    from text import EOS, Codec
+except ModuleNotFoundError as error:
+    sys.exit(f"no module {error.name}: python -m pip install -r {FOLDER / 'requirements.txt'}")
+
+WINDOW = 1024  # lines that are read at once
+
+# Settings of the search, which are also options; their defaults are in config.json.
+OPTIONS = {"beam_size": int, "length_normalization": str, "alpha": float, "coverage": float}
+OPTIONS |= {"min_ratio": float, "max_ratio": float, "max_source": int, "batch_size": int}
+OPTIONS |= {name: lambda text: text.lower() == "true" for name in ("shrink", "ban_unk")}
+
+
+def read_safetensors(path):
+    """Name -> array of a file of float32 arrays."""
+    content = path.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    entries = json.loads(content[8:start])
+    entries.pop("__metadata__", None)
+    arrays = {}
+    for name, entry in entries.items():
+        first, last = (start + offset for offset in entry["data_offsets"])
+        arrays[name] = np.frombuffer(content[first:last], "<f4").reshape(entry["shape"])
+    return arrays
+
+
+class Translator:
+    """The model of a folder with its search; keywords replace the settings in config.json."""
+
+    def __init__(self, folder=FOLDER, **settings):
+        folder = Path(folder)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self.settings = SimpleNamespace(**config["decoding"] | settings)
+        self.longest = config["export"]["longest_line"]
+        flags = config["export"]["xla_flags"].get(metadata.version("jaxlib"), "")
+        os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}".strip()
+        self.source, self.target = (Codec(folder, config["data"], s) for s in ("source", "target"))
+        files = [folder / f"{name}.jaxexport" for name in ("prepare", "encode", "step")]
+        prepare, encode, step = (
+            jax.jit(export.deserialize(bytearray(file.read_bytes())).call) for file in files
+        )
+        params = jax.device_put(read_safetensors(folder / "model.safetensors"))
+        self.search = Search(encode, step, params, prepare(params), self.settings)
+
+    def translate(self, lines):
+        """The best translation of each line; "" for an empty line or one that is too long."""
+        lines = [list(self._parts(line)) for line in lines]
+        parts = [ids for line in lines for ids in line]
+        order = sorted(range(len(parts)), key=lambda i: -len(parts[i]))
+        texts, size = {}, self.settings.batch_size
+        for chosen in (order[at : at + size] for at in range(0, len(order), size)):
+            best = self.search.best([parts[i] for i in chosen])
+            texts |= zip(chosen, map(self.target.decode, best), strict=True)
+        ordered = iter([texts[i] for i in range(len(parts))])
+        return [" ".join(filter(None, itertools.islice(ordered, len(line)))) for line in lines]
+
+    def _parts(self, line):
+        """The ids of the parts of a line, EOS last: a long line is translated in parts."""
+        is_long = len(line.encode("utf-8", "replace")) > self.longest["bytes"]
+        *words, _ = [EOS] if is_long else self.source.encode(line)
+        if is_long or len(words) > self.longest["tokens"]:
+            print("translate.py: a line is too long; its output is empty", file=sys.stderr)
+            return
+        for at in range(0, len(words), self.settings.max_source):
+            yield [*words[at : at + self.settings.max_source], EOS]
+
+
+def options():
+    """The settings of the search from the command line."""
+    defaults = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))["decoding"]
+    parser = argparse.ArgumentParser(description="Translate lines of stdin to stdout.")
+    for name, kind in OPTIONS.items():
+        option, default = "--" + name.replace("_", "-"), defaults[name]
+        parser.add_argument(option, type=kind, default=default, help=f"default: {default}")
+    chosen = parser.parse_args()
+    if min(chosen.beam_size, chosen.batch_size, chosen.max_source) < 1 or chosen.max_ratio <= 0:
+        parser.error("--beam-size, --batch-size, --max-source and --max-ratio should be above 0")
+    if chosen.length_normalization not in NORMALIZATIONS:
+        parser.error(f"--length-normalization should be one of {', '.join(NORMALIZATIONS)}")
+    return vars(chosen)
+
+
+def main():
+    """Read lines from stdin, and write a line for each to stdout: its translation."""
+    translator = Translator(FOLDER, **options())
+    while lines := list(itertools.islice(sys.stdin.buffer, WINDOW)):
+        lines = [line.removesuffix(b"\n").decode("utf-8", "replace") for line in lines]
+        texts = [" ".join(text.splitlines()) + "\n" for text in translator.translate(lines)]
+        sys.stdout.buffer.write("".join(texts).encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BrokenPipeError:
+        os._exit(141)  # the reader of a pipe closed it
+    except KeyboardInterrupt:
+        sys.exit(130)

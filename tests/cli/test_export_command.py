@@ -1,0 +1,65 @@
+"""bahdanau export: its output and its errors."""
+
+import shutil
+
+import pytest
+
+
+def test_sizes_and_the_checkpoint_are_named(trained, tmp_path, command_line):
+    output = tmp_path / "model"
+    code, out, err = command_line("export", "--run", trained[0], "--output", output)
+    assert code == 0, err
+    assert [line.split()[1] for line in out.splitlines()] == ["MB"] * len(out.splitlines())
+    assert "model.safetensors" in out and "step.jaxexport" in out
+    assert "MB, the checkpoint of step " in err and "(dev score " in err
+
+
+def test_a_page_holds_the_given_sentences_and_both_runs(trained, tmp_path, command_line):
+    (tmp_path / "new.en").write_text("a wet tree\n")
+    page = tmp_path / "page.html"
+    both = ["--run", trained[0], "--run", trained[0], "--input", tmp_path / "new.en"]
+    code, out, err = command_line("export", *both, "--format", "page", "--output", page)
+    assert code == 0, err
+    assert out.endswith(f"MB  {page}\n")
+    runs = ["--run", trained[0], "--input", tmp_path / "new.en", "--overwrite", "True"]
+    html = page.read_text(encoding="utf-8")
+    assert "a wet tree" in html
+    code, _, err = command_line("export", *runs, "--format", "page", "--output", page)
+    assert code == 0, err
+    assert len(page.read_text(encoding="utf-8")) < len(html)
+
+
+@pytest.fixture
+def damaged(trained, tmp_path):
+    """A run whose checkpoints are all damaged."""
+    folder = shutil.copytree(trained[0], tmp_path / "damaged")
+    for path in folder.glob("checkpoints/*/_CHECKPOINT_METADATA"):
+        path.write_bytes(b"damaged")
+    return folder
+
+
+def test_errors_take_one_line_and_write_nothing(trained, damaged, tmp_path, command_line):
+    (tmp_path / "file").write_text("")
+    run, new = trained[0], tmp_path / "new"
+    cases = [
+        (tmp_path / "no", new, [], "no holds no run: there is no config.json in it"),
+        (damaged, new, [], "damaged"),
+        (run, run / "inside", [], "lie in each other: choose another folder"),
+        (run, tmp_path / "file", [], "file is a file: name a folder"),
+        (run, tmp_path / "file" / "model", [], "file is a file, so "),
+        (run, new, ["--format", "pgae"], "no --format 'pgae'; known: folder, page"),
+        (run, new, ["--input", tmp_path / "file"], "--input is for a page"),
+        (run, new, ["--run", run], "--run is given 2 times, but a folder holds one model"),
+        (run, new, ["--format", "page", "--license", "mit"], "--license is for a folder"),
+        (run, tmp_path, ["--format", "page"], "is a folder: name a file, such as page.html"),
+        (run, tmp_path / "no" / "page", ["--format", "page"], "no such folder (--output)"),
+        (run, tmp_path / "file", ["--format", "page"], "file exists: add --overwrite True"),
+        (run, new, ["--format", "page", "--gold", tmp_path / "file"], "--gold needs --reference"),
+        (run, new, ["--format", "page", "--input", "no"], "no: no such file (--input)"),
+    ]
+    for folder, output, more, message in cases:
+        code, out, err = command_line("export", "--run", folder, "--output", output, *more)
+        assert (code, out) == (2, ""), err
+        assert message in err.splitlines()[-1] and "Traceback" not in err
+        assert not new.exists() and not (run / "inside").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged", "file"]

@@ -1,0 +1,66 @@
+"""The front matter and the scores of a model card."""
+
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+import bahdanau_jax as bj
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.export import front_matter
+from bahdanau_jax.export.measured import NOTHING_MEASURED, measured
+from bahdanau_jax.export.model_card import megabytes
+
+
+@pytest.mark.parametrize(
+    ("address", "codes"),
+    [
+        ("builtin:en-fr/train?pairs=60000", ["en", "fr"]),
+        ("text:multi30k/train.en.gz,multi30k/train.fr.gz", ["en", "fr"]),
+        ("tfds:wmt14_paper/fr-en", ["en", "fr"]),
+        ("builtin:reverse/train?pairs=64000", []),
+        ("text:a.txt,b.txt", []),
+        ("text:a.en,b.txt", []),
+    ],
+)
+def test_languages_are_named_where_the_address_names_both(address, codes):
+    assert front_matter.languages(DataConfig(train=address, dev="", test="")) == codes
+
+
+def test_the_licence_of_generated_text_is_known_and_others_are_not():
+    def license(train, chosen=""):
+        return front_matter.license_of(DataConfig(train=train, dev="", test=""), chosen)
+
+    assert license("builtin:en-fr/train?pairs=9") == "apache-2.0"
+    assert license("builtin:en-fr/train?pairs=9;text:a.en,a.fr") == "unknown"
+    assert license("text:a.en,a.fr", "cc-by-4.0") == "cc-by-4.0"
+
+
+def test_yaml_of_hostile_texts():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    value = {
+        "a": 'x: "y" # z\n- é\\',
+        "b": ["no", 1.5, True],
+        "c": {"d": [{"e": "1", "f": {"g": "{h}"}}, {"e": "2"}]},
+    }
+    assert yaml.safe_load("\n".join(front_matter.yaml(value))) == value
+
+
+def test_megabytes():
+    assert [*map(megabytes, (8_250_000, 19_512, 0))] == ["8.2 MB", "0.020 MB", "0.000 MB"]
+
+
+def test_scores_of_another_checkpoint_do_not_count(trained, tmp_path):
+    folder = shutil.copytree(trained[0], tmp_path / "run")
+    run = bj.load(folder)
+    path = folder / "report" / "scores.json"
+    scores = json.loads(path.read_text(encoding="utf-8"))
+    assert measured(run).split == "test"
+    assert measured(run).scores["BLEU"] == scores["BLEU"]
+    path.write_text(json.dumps(scores | {"checkpoint": {"steps": [999]}}))
+    of_dev = measured(run)
+    assert of_dev.split == "dev" and of_dev.scores["dev_bleu"] == run.chosen.used[0].score
+    path.write_text("damaged")
+    assert measured(run) == of_dev
+    assert measured(SimpleNamespace(folder=tmp_path, chosen=run.chosen)) == NOTHING_MEASURED
