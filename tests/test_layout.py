@@ -30,7 +30,7 @@ BASE = {
 ROOMS = {"model", "data", "alignment", "evaluation", "figures", "checkpoints", "distributed"}
 STAGES = ROOMS | {"training", "decoding"}
 WHOLE = {"variants", "aligner", "trained", "exchange", "dev_scores", "resuming", "run"}
-TOOLS = {"report", "experiments", "explorer"}
+TOOLS = {"report", "experiments", "explorer", "serving"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, *ROOMS)},
     "figures": BASE | {"alignment", "evaluation"},

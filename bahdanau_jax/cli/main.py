@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "reproduce": "run an experiment of the paper, or another one, and report on it",
         "curves": "compare the learning curves of runs",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
+        "serve": "serve trained models over HTTP: translate, score and align as JSON",
     }
 )
 
