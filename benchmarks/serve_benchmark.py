@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +73,7 @@ class Server:
         """Return the server's numbers by their names; those of several labels are added up."""
         with urllib.request.urlopen(f"http://{self.host}:{self.port}/metrics") as answer:
             text = answer.read().decode()
-        numbers: Counter[str] = Counter()
+        numbers: dict[str, float] = defaultdict(float)
         for line in text.splitlines():
             if not line.startswith("#"):
                 name, _, value = line.rpartition(" ")

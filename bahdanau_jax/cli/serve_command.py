@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import tyro
 
 from bahdanau_jax import run_folder, serving
-from bahdanau_jax.cli import import_from_here, options, progress
+from bahdanau_jax.cli import import_from_here, leaving, options, progress
 from bahdanau_jax.reporting import say
 from bahdanau_jax.serving import Settings
 
@@ -54,6 +54,9 @@ def main(arguments: Sequence[str]) -> None:
         app.state.service.on_ready = lambda: say(f"bahdanau: ready; see {address}/openapi.json")
         say(f"bahdanau: serving {', '.join(folders)} on {address}; compiling programs")
         serving.serve(app, opened, chosen.grace_seconds, chosen.proxy)
+    if app.state.service.is_busy:  # Python would wait for its threads
+        say("bahdanau: stopped while a search or a compilation was running")
+        leaving.leave(0)
     say("bahdanau: stopped; all requests in flight were answered")
 
 

@@ -4,7 +4,7 @@ one computation, in a thread of their own.
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,12 @@ class Batcher:
         self._changed = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "bahdanau worker")
         self._worker: asyncio.Task[None] | None = None
+        self._last: Future[Any] | None = None  # what the thread was given last
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the thread computes, also for a request whose client went away."""
+        return self._last is not None and not self._last.done()
 
     @property
     def queued(self) -> int:
@@ -86,7 +92,8 @@ class Batcher:
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
         """Run other work in the thread of the batches, in turn with them."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        self._last = self._thread.submit(work)
+        return await asyncio.wrap_future(self._last)
 
     def close(self) -> None:
         """Stop: requests that still wait are cancelled; a computation in progress ends later."""

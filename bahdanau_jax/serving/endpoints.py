@@ -1,6 +1,7 @@
 """The endpoints that compute: from a request to work, and from its results to the answer."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from starlette.responses import Response
 from bahdanau_jax import alignment, decoding
 from bahdanau_jax.aligner import LONGEST, Aligned
 from bahdanau_jax.config import DecodingConfig
-from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 from bahdanau_jax.serving import request_models, shared_work
 from bahdanau_jax.serving.api_errors import Refused, as_json
 from bahdanau_jax.serving.metrics import GONE
@@ -177,9 +178,10 @@ def _warnings(search: request_models.Search, settings: DecodingConfig) -> list[s
 
 
 def _hypothesis(hypothesis: Hypothesis, attention: bool) -> dict[str, Any]:
-    fields = hypothesis.to_json()
-    if not attention:
-        del fields["alpha"]
+    if attention:
+        return hypothesis.to_json()
+    fields = dataclasses.replace(hypothesis, alpha=EMPTY.alpha).to_json()
+    del fields["alpha"]
     return fields
 
 

@@ -27,10 +27,14 @@ CONTENT_TYPE = exposition.CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """Counters and histograms of one application, in a registry of their own."""
+    """Counters and histograms of one application, in a registry of their own.
+
+    `compiled` is the number of programs since it was last set to 0.
+    """
 
     def __init__(self) -> None:
         own = self.registry = CollectorRegistry()
+        self.compiled = 0
         ProcessCollector(registry=own)
         self.requests = Counter(
             "bahdanau_requests",
@@ -76,6 +80,7 @@ class Metrics:
         def compiled(event: str, duration_secs: float, **_: str | int) -> None:
             if event == COMPILED:
                 self.compilations.inc()
+                self.compiled += 1
 
         monitoring.register_event_duration_secs_listener(compiled)
         return lambda: monitoring.unregister_event_duration_listener(compiled)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import jax
+
 from bahdanau_jax import decoding
 from bahdanau_jax.config import SEARCHES, DecodingConfig
 from bahdanau_jax.data import cores
@@ -22,6 +24,9 @@ from bahdanau_jax.serving.serving_settings import Settings
 from bahdanau_jax.trained import Run
 
 log = logging.getLogger(__name__)
+# Programs of rare settings stay in memory, whose number of mappings the system limits. After this
+# many, all are dropped; those that are needed again are read from the cache on disk.
+MOST_PROGRAMS = 1_000
 Options = shared_work.Translate | shared_work.Score | shared_work.Align
 
 
@@ -49,7 +54,7 @@ class Service:
         """Start the workers and, behind them, the compilation of programs."""
         for name, run in self.runs.items():
             batcher = Batcher(
-                functools.partial(shared_work.compute, run),
+                functools.partial(self._compute, run),
                 wait=self.settings.batch_wait_ms / 1000,
                 most=self.settings.batch_lines,
                 capacity=self.settings.queue_lines,
@@ -58,6 +63,11 @@ class Service:
             self._batchers[name] = batcher
             self.metrics.queue.labels(name).set_function(lambda batcher=batcher: batcher.queued)
         self._warming = asyncio.get_running_loop().create_task(self._warm())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a worker computes."""
+        return any(batcher.is_busy for batcher in self._batchers.values())
 
     def stop(self) -> None:
         """Refuse further requests; those that were accepted are answered."""
@@ -76,6 +86,13 @@ class Service:
     def _observe(self, name: str, requests: int, lines: int) -> None:
         self.metrics.batch_requests.labels(name).observe(requests)
         self.metrics.batch_lines.labels(name).observe(lines)
+
+    def _compute(self, run: Run, options: Options, items: Sequence[Any]) -> Sequence[Any]:
+        results = shared_work.compute(run, options, items)
+        if self.metrics.compiled > MOST_PROGRAMS:
+            self.metrics.compiled = 0
+            jax.clear_caches()
+        return results
 
     async def _warm(self) -> None:
         try:

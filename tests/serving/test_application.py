@@ -13,7 +13,7 @@ from bahdanau_jax.config import SEARCHES, DecodingConfig
 from bahdanau_jax.data import LEVELS
 from bahdanau_jax.decoding import COMPUTE_DTYPES, METHODS, NORMALIZATIONS
 from bahdanau_jax.model import LINK_WEIGHTS
-from bahdanau_jax.serving import request_models, response_models
+from bahdanau_jax.serving import request_models, response_models, service
 from tests.serving.conftest import Stub, started
 
 PAIR = {"source": "a b", "target": "x y z"}
@@ -259,6 +259,17 @@ def test_a_failed_compilation_ends_the_server(stub, monkeypatch):
     app = serving.application({"stub": stub}, serving.Settings(warm_tokens=8))
     with pytest.raises(MemoryError):
         serving.serve(app, serving.bind("127.0.0.1", 0))
+
+
+def test_programs_of_many_settings_are_dropped(server, monkeypatch):
+    client, dropped = server(), []
+    monkeypatch.setattr(service.jax, "clear_caches", lambda: dropped.append(True))
+    client.post("/translate", json={"lines": ["a"]})
+    assert not dropped
+    client.app.state.service.metrics.compiled = service.MOST_PROGRAMS + 1
+    for _ in range(2):
+        client.post("/translate", json={"lines": ["a"]})
+    assert dropped == [True]
 
 
 def test_requests_choose_a_run(stub):
