@@ -57,7 +57,7 @@ class Stub:
     def _enter(self, kind: str, items: list) -> None:
         self.searches.append((kind, items, self.config.decoding))
         self.begun.set()
-        assert self.gate.wait(60)
+        assert self.gate.wait(300)
         if "fault" in items:
             raise ZeroDivisionError("a fault of the program")
         if "memory" in items:
@@ -109,7 +109,7 @@ class Client(httpx.Client):
     thread: threading.Thread
 
     def until_ready(self):
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 3000
         while self.get("/health/ready").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -129,7 +129,7 @@ def started(runs, settings=None, pages=None, **options):
     )
     thread.start()
     try:
-        with Client(base_url=address, timeout=60) as client:
+        with Client(base_url=address, timeout=300) as client:
             client.app, client.end, client.thread = app, lambda: ends[0](), thread
             client.get("/health/live")
             yield client
@@ -138,7 +138,7 @@ def started(runs, settings=None, pages=None, **options):
             if isinstance(run, Stub):
                 run.gate.set()
         ends[0]()
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive()
 
 

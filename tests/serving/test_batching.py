@@ -17,7 +17,7 @@ class Work:
 
     def __call__(self, options, items):
         self.batches.append((options, items))
-        assert self.gate.wait(60)
+        assert self.gate.wait(300)
         if 13 in items:
             raise ValueError("unlucky")
         return [item * 2 for item in items]
@@ -31,7 +31,7 @@ def run(scenario, wait=0.2, most=8, capacity=100):
         observe = lambda requests, items: seen.append((requests, items))  # noqa: E731
         batcher = Batcher(work, wait, most, capacity, observe)
         try:
-            return await asyncio.wait_for(scenario(batcher, work), 60)
+            return await asyncio.wait_for(scenario(batcher, work), 300)
         finally:
             work.gate.set()
             batcher.close()

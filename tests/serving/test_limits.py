@@ -39,7 +39,7 @@ def test_a_client_above_its_rate_is_refused(server):
 
 
 def until(holds):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
