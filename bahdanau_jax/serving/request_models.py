@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from bahdanau_jax.serving.serving_settings import Settings
 
@@ -11,6 +11,14 @@ LONGEST_RATIO = 10.0  # the largest max_ratio of a request; the memory of a sear
 
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+def _whole(value: Any) -> Any:
+    """Return 3 for 3.0, which a JSON schema counts as an integer too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)  # behind the bounds, which pydantic otherwise describes wrongly
 
 
 class Request(BaseModel):
@@ -59,12 +67,15 @@ class Search(Request):
     top_k: Annotated[
         int | None,
         Field(ge=0, lt=2**31, description="sample only from this many likeliest words; 0: all"),
+        WHOLE,
     ] = None
     top_p: Annotated[
         float | None,
         Field(gt=0, le=1, description="sample only from the fewest words of this probability"),
     ] = None
-    seed: Annotated[int | None, Field(ge=0, lt=2**31, description="the seed of sampling")] = None
+    seed: Annotated[
+        int | None, Field(ge=0, lt=2**31, description="the seed of sampling"), WHOLE
+    ] = None
     compute_dtype: Annotated[
         Literal["model", "float32", "bfloat16"] | None,
         Field(description="the precision of matrix products"),
@@ -166,7 +177,7 @@ def models(settings: Settings, runs: Sequence[str]) -> Models:
     name: Any = Literal[tuple(runs)] | None  # pyright: ignore
     pair = _narrowed("Pair", GivenPair, source=text, target=text)
     beam = Field(ge=1, le=settings.max_beam)
-    search = _narrowed("Search", Search, beam_size=Annotated[int | None, beam])
+    search = _narrowed("Search", Search, beam_size=Annotated[int | None, beam, WHOLE])
     run = Annotated[name, Field(description=f"the name of a run; by default {runs[0]}")]
     lines = Field(min_length=1, max_length=settings.max_lines)
     pairs = Annotated[list[pair], lines, Field(examples=[[PAIR]])]
@@ -176,7 +187,7 @@ def models(settings: Settings, runs: Sequence[str]) -> Models:
         lines=Annotated[list[text], lines, Field(examples=[["The man saw a white house."]])],
         prefixes=Annotated[list[text] | None, Field(max_length=settings.max_lines)],
         run=run,
-        n_best=Annotated[int, beam, Field(description="the most translations of a line")],
+        n_best=Annotated[int, beam, Field(description="the most translations of a line"), WHOLE],
         search=search,
     )
     score = _narrowed("Score", ScoreRequest, pairs=pairs, run=run, search=search)

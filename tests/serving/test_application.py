@@ -62,6 +62,13 @@ def test_options_reach_the_search(server, stub):
     assert used == wanted
 
 
+def test_whole_numbers_may_have_a_decimal_point(server):
+    client = server()
+    for number, status in ((2.0, 200), (2.5, 422), (True, 422), (1e300, 422)):
+        answer = client.post("/translate", json={"lines": ["a"], "n_best": number})
+        assert answer.status_code == status
+
+
 def test_a_preset_replaces_the_settings_of_the_run(server, stub):
     client = server()
     client.post("/translate", json={"lines": ["a"], "preset": "groundhog"})
@@ -306,6 +313,9 @@ def test_every_endpoint_is_described_with_examples(server):
         given = "lines" if name == "translate" else "pairs"
         assert body["properties"][given]["examples"] and body["description"]
     assert "HTTPValidationError" not in schemas
+    n_best = schemas["Translate"]["properties"]["n_best"]
+    assert (n_best["minimum"], n_best["maximum"]) == (1, 32)
+    assert schemas["Translate"]["properties"]["lines"]["items"]["maxLength"] == 2_000
 
 
 def choices(model, field):

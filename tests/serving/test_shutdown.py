@@ -21,7 +21,8 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 # `bahdanau serve` with a stand-in for the model, whose searches end when stdin has a line for each.
 PROGRAM = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores Ctrl-C
 from bahdanau_jax import run_folder, trained
 from bahdanau_jax.cli import main
 from tests.serving.conftest import Stub
