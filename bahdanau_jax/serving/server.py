@@ -120,6 +120,7 @@ def serve(
     config = uvicorn.Config(
         app,
         access_log=False,
+        loop="asyncio",  # uvloop would take the signals from the thread of cli/leaving.py
         log_config=None,
         lifespan="on",
         ws="none",
