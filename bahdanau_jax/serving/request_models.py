@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from bahdanau_jax.serving.serving_settings import Settings
 
+SHORTEST_RATIO = 0.1  # with a ratio near 0, a prefix would need a source of infinite length
 LONGEST_RATIO = 10.0  # the largest max_ratio of a request; the memory of a search grows with it
 
 
@@ -57,7 +58,11 @@ class Search(Request):
     ] = None
     max_ratio: Annotated[
         float | None,
-        Field(gt=0, le=LONGEST_RATIO, description="the most steps for each source token, with EOS"),
+        Field(
+            ge=SHORTEST_RATIO,
+            le=LONGEST_RATIO,
+            description="the most steps for each source token, with EOS",
+        ),
     ] = None
     ban_unk: Annotated[bool | None, Field(description="never write the unknown word")] = None
     temperature: Annotated[
@@ -71,7 +76,7 @@ class Search(Request):
     ] = None
     top_p: Annotated[
         float | None,
-        Field(gt=0, le=1, description="sample only from the fewest words of this probability"),
+        Field(ge=1e-6, le=1, description="sample only from the fewest words of this probability"),
     ] = None
     seed: Annotated[
         int | None, Field(ge=0, lt=2**31, description="the seed of sampling"), WHOLE

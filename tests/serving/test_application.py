@@ -151,6 +151,10 @@ REFUSED = {
         ),
         (422, "lines.0: Input should be a valid string"),
     ),
+    "a ratio of almost 0": (
+        ("POST", "/translate", {"json": {"lines": ["a"], "search": {"max_ratio": 5e-324}}}),
+        (422, "search.max_ratio: Input should be greater than or equal to 0.1"),
+    ),
     "no line": (("POST", "/translate", {"json": {"lines": []}}), (422, "at least 1 item")),
     "many lines": (("POST", "/translate", {"json": {"lines": ["a"] * 5}}), (422, "at most 4")),
     "a long line": (
