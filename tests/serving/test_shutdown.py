@@ -84,7 +84,8 @@ class Process:
         assert self.process.stdout.readline() == "searching\n"
 
     def ended(self):
-        _, err = self.process.communicate(timeout=PATIENCE)
+        self.process.wait(PATIENCE)  # before stdin is closed, which would end the search
+        _, err = self.process.communicate()
         return self.process.returncode, err
 
 
