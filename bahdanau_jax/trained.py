@@ -160,7 +160,7 @@ class Run:
         n_best: None = None,
         *,
         prefixes: Sequence[str] | None = None,
-        first: int = 0,
+        first: int | Sequence[int] = 0,
         advance: Callable[[int], object] = ignore,
         **settings: Any,
     ) -> list[Hypothesis]: ...
@@ -172,7 +172,7 @@ class Run:
         *,
         n_best: int,
         prefixes: Sequence[str] | None = None,
-        first: int = 0,
+        first: int | Sequence[int] = 0,
         advance: Callable[[int], object] = ignore,
         **settings: Any,
     ) -> list[list[Hypothesis]]: ...
@@ -183,7 +183,7 @@ class Run:
         n_best=None,
         *,
         prefixes=None,
-        first=0,
+        first: int | Sequence[int] = 0,
         advance: Callable[[int], object] = ignore,
         **settings,
     ):
@@ -199,8 +199,8 @@ class Run:
 
         Args:
             prefixes: the beginning of each translation; "" for none.
-            first: the number of the first line, where the lines are a part of a longer text. A
-                sample depends on the seed and on the number of its line.
+            first: the number of the first line, where the lines are a part of a longer text, or the
+                number of each. A sample depends on the seed and on the number of its line.
             advance: is called after each batch with the number of lines that it finished.
         """
         if beam_size is not None:
@@ -210,6 +210,7 @@ class Run:
         if prefixes is not None:
             check_equal_counts("lines", lines, "prefixes", prefixes)
         full = [row for row, line in enumerate(lines) if line.strip()]
+        numbers = range(first, first + len(lines)) if isinstance(first, int) else first
         advance(len(lines) - len(full))
         answers = iter(
             decoding.translate(
@@ -219,7 +220,7 @@ class Run:
                 [lines[row] for row in full],
                 n_best or 1,
                 None if prefixes is None else [prefixes[row] for row in full],
-                [first + row for row in full],
+                [numbers[row] for row in full],
                 advance,
             )
         )

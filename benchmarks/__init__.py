@@ -13,5 +13,6 @@ __all__ = [
     "memory",
     "overhead",
     "scaling",
+    "serve",
     "train",
 ]

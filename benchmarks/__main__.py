@@ -272,6 +272,38 @@ def _overhead(arguments: Sequence[str]) -> dict:
     return overhead_benchmark.run(config, chosen.length, chosen.steps, chosen.checkpoint_every)
 
 
+@dataclass(frozen=True)
+class Serve:
+    """Load `bahdanau serve` with clients on this machine, with and without shared searches.
+
+    Each client sends one line after the other. One client alone is measured with each beam size.
+    """
+
+    run: Path  # the folder of a trained model
+    clients: int = 50  # clients that ask at the same time
+    seconds: float = 60.0  # the duration of the load
+    corpus: str = ""  # an address, as for --data.test; default: the run's test corpus
+    beams: str = "1,5"  # beam sizes of one client alone; 1 is greedy search
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "python -m benchmarks serve --run runs/quickstart",
+        "python -m benchmarks serve --run runs/quickstart --clients 8 --seconds 10",
+    )
+
+
+def _serve(arguments: Sequence[str]) -> dict:
+    chosen = options.parse(Serve, arguments, "python -m benchmarks serve")
+    _at_least_one("clients", chosen.clients)
+    if not 0 < chosen.seconds < math.inf:
+        raise ValueError(f"--seconds is {chosen.seconds}, but should be a number above 0")
+    from bahdanau_jax import run_folder
+    from benchmarks import serve_benchmark
+
+    run_folder.require(chosen.run)
+    beams = numbers("beams", chosen.beams)
+    return serve_benchmark.run(chosen.run, chosen.clients, chosen.seconds, chosen.corpus, beams)
+
+
 # Benchmark -> (the class of its options, the function that runs it).
 BENCHMARKS: Mapping[str, tuple[type, Callable[[Sequence[str]], dict]]] = MappingProxyType(
     {
@@ -281,6 +313,7 @@ BENCHMARKS: Mapping[str, tuple[type, Callable[[Sequence[str]], dict]]] = Mapping
         "learning": (Learning, _learning),
         "overhead": (Overhead, _overhead),
         "scaling": (Scaling, _scaling),
+        "serve": (Serve, _serve),
         "train": (Train, _train),
     }
 )

@@ -40,7 +40,7 @@ WHOLE = {
     "diagnosis",
     "cost",
 }
-TOOLS = {"report", "experiments", "explorer", "export"}
+TOOLS = {"report", "experiments", "explorer", "export", "serving"}
 ALLOWED = {
     **{part: BASE for part in (*BASE, *ROOMS)},
     "figures": BASE | {"alignment", "evaluation"},

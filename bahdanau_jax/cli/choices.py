@@ -21,6 +21,16 @@ COMPUTE_DTYPES = {
     "bfloat16": "factors rounded to bfloat16, sums in float32",
 }
 
+CHECKPOINTS = {
+    "best": "the checkpoints with the best dev scores",
+    "newest": "the newest checkpoints",
+}
+
+WEIGHTS = {
+    "ema": "the moving average; the default if the run has one",
+    "params": "the weights without averaging",
+}
+
 # SECTION.FIELD or COMMAND.FIELD -> its values -> explanation. A name in capitals stands for the
 # user's own values.
 CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -157,14 +167,10 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "greedy": "the likeliest word at each step",
             "groundhog": "the search of the paper's program",
         },
-        "translate.checkpoint": {
-            "best": "the checkpoints with the best dev scores",
-            "newest": "the newest checkpoints",
-        },
-        "translate.weights": {
-            "ema": "the moving average; the default if the run has one",
-            "params": "the weights without averaging",
-        },
+        "translate.checkpoint": CHECKPOINTS,
+        "translate.weights": WEIGHTS,
+        "serve.checkpoint": CHECKPOINTS,
+        "serve.weights": WEIGHTS,
         "export.format": {
             "folder": "weights, programs, model card and translate.py, for jax and numpy",
             "page": "one HTML file in which the model runs",

@@ -77,7 +77,8 @@ def _watch(reading: int) -> None:
     """End the process if a signal has not ended it in time.
 
     If another handler is installed, as in training, it answers the signal, and only a second Ctrl-C
-    ends the process. This thread writes the line SAVING, because the main thread may be busy.
+    ends the process. This thread writes the handler's `message`, or else the line SAVING, because
+    the main thread may be busy.
     """
     interrupts = 0
     while numbers := os.read(reading, 64):
@@ -90,7 +91,7 @@ def _watch(reading: int) -> None:
                 time.sleep(PATIENCE)
                 end(number)
             if number == signal.SIGINT:
-                say(SAVING)
+                say(getattr(handler, "message", SAVING))
 
 
 def end(number: int) -> NoReturn:

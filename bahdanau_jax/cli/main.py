@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "doctor": "check the installation: versions, devices, known faults, two updates",
         "export": "write a model that translates without this program",
         "checkpoints": "list, verify and prune a run's checkpoints; export and import weights",
+        "serve": "serve trained models over HTTP: translate, score and align as JSON",
     }
 )
 

@@ -9,6 +9,7 @@ from bahdanau_jax.decoding.scoring import below, score, target_ids
 from bahdanau_jax.decoding.search_program import METHODS
 from bahdanau_jax.decoding.translation import COMPUTE_DTYPES, distinct, translate
 from bahdanau_jax.decoding.unk_replacement import LexiconCounts, read_lexicon, replace_unknown
+from bahdanau_jax.decoding.warming import programs
 
 __all__ = [
     "COMPUTE_DTYPES",
@@ -22,6 +23,7 @@ __all__ = [
     "below",
     "distinct",
     "encode",
+    "programs",
     "read_lexicon",
     "replace_unknown",
     "score",

@@ -26,6 +26,7 @@ from bahdanau_jax.cli import (
     options,
     prepare_command,
     reproduce_command,
+    serve_command,
     sweep_command,
     train_command,
     translate_command,
@@ -52,6 +53,7 @@ COMMANDS = {
     "checkpoints": checkpoints_command.Checkpoints,
     "sweep": sweep_command.Sweep,
     "reproduce": reproduce_command.Reproduce,
+    "serve": serve_command.Serve,
 }
 HELPS = {n: manual.text(cls, f"bahdanau {n}", manual.ALL) for n, cls in COMMANDS.items()}
 TABLES = {
@@ -61,6 +63,8 @@ TABLES = {
     "translate.preset": set(SEARCHES),
     "translate.weights": {"ema", "params"},
     "translate.checkpoint": {"best", "newest"},
+    "serve.weights": {"ema", "params"},
+    "serve.checkpoint": {"best", "newest"},
     "reproduce.compute_dtype": set(variants.VARIANTS["model.compute_dtype"]),
     "evaluate.tokenize": set(tally.TOKENIZERS),
     "export.format": set(export_command.FORMATS),

@@ -1,0 +1,94 @@
+"""bahdanau serve --run DIR"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import tyro
+
+from bahdanau_jax import run_folder, serving
+from bahdanau_jax.cli import import_from_here, leaving, options, progress
+from bahdanau_jax.reporting import say
+from bahdanau_jax.serving import Settings
+
+if TYPE_CHECKING:
+    from bahdanau_jax.trained import Run
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Serve trained models over HTTP: POST /translate, /score and /align take and give JSON.
+
+    GET /openapi.json describes every endpoint, with examples. GET /health/ready answers 200 once
+    the models' programs are compiled, and GET /metrics has numbers for Prometheus. After SIGTERM or
+    Ctrl-C the requests in flight are answered, and the exit code is 0.
+
+    A request chooses one of several runs by the name of its folder; the first is the default.
+    """
+
+    # the folder of a trained model; repeat the option for several
+    run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
+    host: str = "127.0.0.1"  # the address to listen on; 0.0.0.0: every one of this machine
+    port: int = 8000  # the port to listen on; 0: any free one, which a line on stderr names
+    proxy: str = ""  # the address of a reverse proxy, whose X-Forwarded-For names the client
+    grace_seconds: float = 30.0  # the most time to answer requests in flight after SIGTERM
+    checkpoint: str = "best"  # the checkpoints of a run
+    average: int = 1  # number of checkpoints of each run, whose weights are averaged
+    weights: str = ""  # the weights of a checkpoint
+    trust_code: bool = False  # import the module that a run names (module:attribute), if it does
+    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "bahdanau serve --run runs/quickstart",
+        "bahdanau serve --run runs/en-fr --run runs/fr-en --port 9000 --batch-wait-ms 10",
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    chosen = options.parse(Serve, arguments, "bahdanau serve")
+    folders = _checked(chosen)
+    with serving.bind(chosen.host, chosen.port) as opened:
+        address = serving.url(opened)
+        app = serving.application(_load(chosen, folders), chosen.settings)
+        app.state.service.on_ready = lambda: say(f"bahdanau: ready; see {address}/openapi.json")
+        say(f"bahdanau: serving {', '.join(folders)} on {address}; compiling programs")
+        serving.serve(app, opened, chosen.grace_seconds, chosen.proxy)
+    if app.state.service.is_busy:  # Python would wait for its threads
+        say("bahdanau: stopped while a search or a compilation was running")
+        leaving.leave(0)
+    say("bahdanau: stopped; all requests in flight were answered")
+
+
+def _checked(chosen: Serve) -> Mapping[str, Path]:
+    """Check the options before the models are loaded, which takes seconds; return the runs."""
+    serving.check_installed()
+    serving.check(chosen.settings)
+    if not chosen.run:
+        raise ValueError("missing: --run (bahdanau serve --help)")
+    if not 0 <= chosen.port < 1 << 16:
+        raise ValueError(f"--port is {chosen.port}, but should be at least 0 and below 65536")
+    if not 0 <= chosen.grace_seconds < float("inf"):
+        raise ValueError(f"--grace-seconds is {chosen.grace_seconds}, but should be 0 or more")
+    for folder in chosen.run:
+        run_folder.require(folder)
+    return serving.named(chosen.run)
+
+
+def _load(chosen: Serve, folders: Mapping[str, Path]) -> "dict[str, Run]":
+    with progress.reporter(progress.on_terminal(), keep=False) as reporter:
+        reporter.stage("loading the model")
+        from bahdanau_jax import trained
+
+        if chosen.trust_code:
+            import_from_here()
+        return {
+            name: trained.load(
+                folder,
+                checkpoint=chosen.checkpoint,
+                average=chosen.average,
+                weights=chosen.weights,
+                trust_code=chosen.trust_code,
+            )
+            for name, folder in folders.items()
+        }

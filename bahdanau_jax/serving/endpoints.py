@@ -1,0 +1,204 @@
+"""The endpoints that compute: from a request to work, and from its results to the answer."""
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+from fastapi import Request
+from starlette.responses import Response
+
+from bahdanau_jax import alignment, decoding
+from bahdanau_jax.aligner import LONGEST, Aligned
+from bahdanau_jax.config import DecodingConfig
+from bahdanau_jax.hypothesis import EMPTY, Hypothesis
+from bahdanau_jax.serving import request_models, shared_work
+from bahdanau_jax.serving.api_errors import Refused, as_json
+from bahdanau_jax.serving.metrics import GONE
+from bahdanau_jax.serving.service import Service, unused
+from bahdanau_jax.trained import Run
+
+# (service, request) -> a function that makes the JSON value of the answer
+Answering = Callable[[Service, Any], Awaitable[Callable[[], dict[str, Any]]]]
+Result = TypeVar("Result")
+
+BYTES = 4  # the most tokens of a character: with byte_fallback one for each byte
+
+
+class Gone(Exception):
+    """The client closed its connection before it was answered."""
+
+
+def endpoint(service: Service, model: type, answering: Answering) -> Callable[..., Any]:
+    """Return the function of an endpoint, whose body is a `model`.
+
+    The work ends, or leaves the queue, where the client goes away. The answer is written as JSON in
+    a thread, since the attention weights of long lines take some time.
+    """
+
+    async def answer(request: Request, body: Any) -> Response:
+        async def work() -> bytes:
+            make = await answering(service, body)
+            return await asyncio.to_thread(lambda: as_json(make()))
+
+        try:
+            content = await _unless_gone(request, work())
+        except Gone:
+            return Response(status_code=GONE)
+        except asyncio.CancelledError:
+            if not service.is_stopping:
+                raise
+            raise Refused(  # the time of grace is over
+                503, "the server stopped before the answer", "send the request to another server"
+            ) from None
+        return Response(content, media_type="application/json")
+
+    answer.__annotations__["body"] = model
+    return answer
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of the work, or cancel it and raise Gone once the client goes away."""
+
+    async def wait_until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(wait_until_gone())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise Gone
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _translate(
+    service: Service, body: request_models.TranslateRequest
+) -> Callable[[], dict[str, Any]]:
+    name, run = service.named(body.run)
+    settings = service.searching(run, body.n_best, body.preset, body.search)
+    prefixes = body.prefixes or [""] * len(body.lines)
+    if len(prefixes) != len(body.lines):
+        raise Refused(
+            422,
+            f"there are {len(body.lines)} lines but {len(prefixes)} prefixes",
+            'give each line a prefix, "" for none, or leave prefixes out',
+        )
+    lines = [
+        shared_work.Line(*line, number)
+        for number, line in enumerate(zip(body.lines, prefixes, strict=True))
+    ]
+    options = shared_work.Translate(settings, body.n_best, any(prefixes))
+    lists = await service.work(name, options, lines)
+
+    def make() -> dict[str, Any]:
+        nonlocal lists
+        if body.replace_unk:
+            lists = [
+                _without_unk(run, settings, *item) for item in zip(body.lines, lists, strict=True)
+            ]
+        rows = [[_hypothesis(h, body.attention) for h in ranked] for ranked in lists]
+        return {"run": name, "translations": rows, "warnings": _warnings(body.search, settings)}
+
+    return make
+
+
+def _without_unk(
+    run: Run, settings: DecodingConfig, line: str, ranked: Sequence[Hypothesis]
+) -> Sequence[Hypothesis]:
+    replaced = [decoding.replace_unknown(h, run.codecs, line) for h in ranked]
+    stochastic = decoding.METHODS[settings.method].stochastic
+    return replaced if stochastic else decoding.distinct(replaced)
+
+
+async def _score(
+    service: Service, body: request_models.ScoreRequest
+) -> Callable[[], dict[str, Any]]:
+    name, run = service.named(body.run)
+    pairs = await _pairs(run, body.pairs)
+    settings = service.searching(run, search=body.search)
+    scored = await service.work(name, shared_work.Score(settings), pairs)
+
+    def make() -> dict[str, Any]:
+        rows = [
+            {**_hypothesis(h, body.attention), "log_probability": sum(h.log_probabilities)}
+            for h in scored
+        ]
+        return {"run": name, "scores": rows, "warnings": _warnings(body.search, settings)}
+
+    return make
+
+
+async def _align(
+    service: Service, body: request_models.AlignRequest
+) -> Callable[[], dict[str, Any]]:
+    name, run = service.named(body.run)
+    service.check_weights(run, body.weights)
+    pairs = await _pairs(run, body.pairs)
+    options = shared_work.Align(service.searching(run), body.level, body.weights)
+    aligned = await service.work(name, options, pairs)
+    kind = f"{body.weights},share" if body.share else body.weights
+
+    def make() -> dict[str, Any]:
+        rows = [_alignment(pair, kind, body.threshold, body.eos) for pair in aligned]
+        return {"run": name, "alignments": rows}
+
+    return make
+
+
+ANSWERS: Mapping[str, Answering] = MappingProxyType(
+    {"translate": _translate, "score": _score, "align": _align}
+)
+
+
+async def _pairs(run: Run, given: Sequence[request_models.GivenPair]) -> list[shared_work.Pair]:
+    """Return the pairs. Raises Refused for one whose attention weights would be too large."""
+
+    def size(codec: Any, line: str) -> int:
+        return len(codec.encode(line)) if len(line) * BYTES > LONGEST else 0
+
+    def find() -> Refused | None:
+        for number, pair in enumerate(given):
+            sizes = size(run.codecs[0], pair.source), size(run.codecs[1], pair.target)
+            if max(sizes) > LONGEST:
+                return Refused(
+                    422,
+                    f"pairs.{number} has a side of {max(sizes)} tokens, more than {LONGEST}",
+                    "split the pair into sentences",
+                )
+        return None
+
+    if refused := await asyncio.to_thread(find):
+        raise refused
+    return [(pair.source, pair.target) for pair in given]
+
+
+def _warnings(search: request_models.Search, settings: DecodingConfig) -> list[str]:
+    return [*unused(search, settings, request_models.ONLY_WITH)]
+
+
+def _hypothesis(hypothesis: Hypothesis, attention: bool) -> dict[str, Any]:
+    if attention:
+        return hypothesis.to_json()
+    fields = dataclasses.replace(hypothesis, alpha=EMPTY.alpha).to_json()
+    del fields["alpha"]
+    return fields
+
+
+def _alignment(pair: Aligned, kind: str, threshold: float | None, eos: str) -> dict[str, Any]:
+    links = pair.links(kind, threshold, eos)
+    weights = np.asarray(pair.weights(kind), np.float64)
+    return {
+        "source": list(pair.source),
+        "target": list(pair.target),
+        "links": sorted([list(link) for link in links]),
+        "pharaoh": alignment.format_pharaoh(links),
+        "log_probability": pair.score,
+        "weights": weights.round(6).tolist(),
+    }

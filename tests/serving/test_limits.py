@@ -1,0 +1,112 @@
+"""The limits of rate and queue, clients that go away, and requests that share a search."""
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from bahdanau_jax.serving.limits import CLIENTS, Rates
+from tests.serving.conftest import searched
+
+
+def test_each_client_has_a_rate():
+    now = [0.0]
+    rates = Rates(2.0, lambda: now[0])
+    assert [rates.wait("a") for _ in range(4)] == [0.0] * 4  # two seconds at once
+    assert rates.wait("a") == 0.5 and rates.wait("b") == 0.0
+    now[0] = 0.5
+    assert rates.wait("a") == 0.0 and rates.wait("a") == 0.5
+    now[0] = 100.0
+    assert [rates.wait("a") for _ in range(5)] == [0.0] * 4 + [0.5]
+
+
+def test_slow_rates_allow_one_request_and_clients_are_forgotten():
+    now = [0.0]
+    rates = Rates(0.1, lambda: now[0])
+    assert rates.wait("a") == 0.0 and rates.wait("a") == 10.0
+    for number in range(CLIENTS):
+        rates.wait(str(number))
+    assert rates.wait("a") == 0.0
+
+
+def test_a_client_above_its_rate_is_refused(server):
+    client = server(rate=0.5)
+    assert client.post("/translate", json={"lines": ["a"]}).status_code == 200
+    answer = client.post("/translate", json={"lines": ["a"]})
+    assert answer.status_code == 429 and answer.headers["retry-after"] == "2"
+    assert set(answer.json()) == {"error", "what_to_do"}
+    assert client.get("/health/ready").status_code == 200  # has no rate
+
+
+def until(holds):
+    deadline = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def queued(client) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    (line,) = (line for line in lines if line.startswith("bahdanau_queue_lines{"))
+    return float(line.split()[-1])
+
+
+def test_a_full_queue_is_refused_until_there_is_room(server, stub):
+    client = server(queue_lines=2, max_lines=2)
+    stub.gate.clear()
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(client.post, "/translate", json={"lines": ["a"]})
+        until(stub.begun.is_set)
+        waiting = threads.submit(client.post, "/translate", json={"lines": ["b", "c"]})
+        until(lambda: queued(client) == 2)
+        answer = client.post("/translate", json={"lines": ["d"]})
+        assert answer.status_code == 503 and answer.headers["retry-after"] == "1"
+        assert "2 lines wait already" in answer.json()["error"]
+        stub.gate.set()
+        assert running.result().status_code == waiting.result().status_code == 200
+    assert client.post("/translate", json={"lines": ["d"]}).status_code == 200
+
+
+def test_a_client_that_goes_away_frees_its_place(server, stub):
+    client = server(queue_lines=2, max_lines=2)
+    stub.gate.clear()
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(client.post, "/translate", json={"lines": ["a"]})
+        until(stub.begun.is_set)
+        body = b'{"lines": ["gone", "gone"]}'
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as opened:
+            head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+            opened.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+            until(lambda: queued(client) == 2)
+        until(lambda: queued(client) == 0)
+        waiting = threads.submit(client.post, "/translate", json={"lines": ["b", "c"]})
+        until(lambda: queued(client) == 2)
+        stub.gate.set()
+        assert running.result().status_code == waiting.result().status_code == 200
+    assert [lines for _, lines, _ in stub.searches] == [["a"], ["b", "c"]]
+    assert 'endpoint="/translate",status="499"} 1.0' in client.get("/metrics").text
+
+
+def test_two_clients_share_one_search(server, stub):
+    client = server(batch_wait_ms=5_000, batch_lines=2)
+    barrier = threading.Barrier(2)
+
+    def ask(line):
+        barrier.wait()
+        return client.post("/translate", json={"lines": [line]}).json()
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(ask, ["a", "b"]))
+    texts = [answer["translations"][0][0]["text"] for answer in answers]
+    assert texts == ["A 0", "B 0"]  # each line has its number in its own request
+    assert searched(stub) == {"translate": 1}
+
+
+def test_requests_do_not_share_a_search_where_the_operator_says_so(server, stub):
+    client = server(batch_wait_ms=5_000, batch_lines=1)
+    with ThreadPoolExecutor(2) as threads:
+        for future in [
+            threads.submit(client.post, "/translate", json={"lines": [line]}) for line in "ab"
+        ]:
+            assert future.result().status_code == 200
+    assert searched(stub) == {"translate": 2}
