@@ -5,9 +5,10 @@ One trainer at a time holds the lock. Readers can test whether it is held.
 
 import contextlib
 import fcntl
+import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +27,22 @@ def require(folder: Path) -> None:
     """Raise FileNotFoundError where a folder holds no run; a fast check before JAX is imported."""
     if not (folder / CONFIG).exists():
         raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
+
+
+def names(folders: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of the paths, of equally many parts, that tell the folders apart.
+
+    Raises ValueError where a folder is given twice.
+
+    >>> names([Path("runs/quickstart")]), names([Path("a/seed-1"), Path("b/seed-1")])
+    (['quickstart'], ['a/seed-1', 'b/seed-1'])
+    """
+    paths = [folder.absolute() for folder in folders]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            raise ValueError(f"the run {folders[number]} is given twice")
+    ends = (["/".join(path.parts[-k:]) for path in paths] for k in itertools.count(1))
+    return next(found for found in ends if len(set(found)) == len(found))
 
 
 @contextlib.contextmanager

@@ -5,14 +5,22 @@ import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
-from bahdanau_jax.cli import import_from_here, options, page_texts
+from bahdanau_jax import run_folder, serving
+from bahdanau_jax.cli import import_from_here, options, page_texts, serve_command
 from bahdanau_jax.reporting import say
 
+if TYPE_CHECKING:
+    from bahdanau_jax import explorer
+
 log = logging.getLogger(__name__)
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+BINARY = "application/octet-stream"
+HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+SETTINGS = serving.Settings(warm_tokens=0)  # the page needs none of the server's programs
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,8 @@ class Explore:
     """Serve a page in which a trained model runs: its translations, attention and beam.
 
     The page shows the alignment matrix, the beam and the gradients. Words and attention weights can
-    be changed by hand. With two runs, it shows them side by side. Ctrl-C ends the server.
+    be changed by hand. With two runs, it shows them side by side. Ctrl-C ends the server. It also
+    has the endpoints of bahdanau serve, which compile their programs at the first request.
     """
 
     # the folder of a trained model; a second one is shown beside the first
@@ -42,23 +51,34 @@ class Explore:
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Explore, arguments, "bahdanau explore")
     page_texts.check(chosen)
-    if not 0 <= chosen.port <= 65535:
-        raise ValueError(f"--port is {chosen.port}, but should be between 0 and 65535")
-    if chosen.trust_code:
-        import_from_here()
-    from bahdanau_jax import explorer, trained
+    serve_command.check_port(chosen.port)
+    names = run_folder.names(chosen.run)
+    with serving.bind(chosen.host, chosen.port) as opened:
+        if chosen.trust_code:
+            import_from_here()
+        from bahdanau_jax import explorer, trained
 
-    runs = [trained.load(folder, trust_code=chosen.trust_code) for folder in chosen.run]
-    texts = page_texts.read(chosen.input, chosen.reference, chosen.gold)
-    page = explorer.build_page(runs, *texts, served=True)
-    if page.recorded:
-        say(f"{page.recorded}: the page has recorded translations instead of the model")
-    if chosen.host not in explorer.LOOPBACK:
-        log.warning("--host %s: other machines can read the page and the model", chosen.host)
-    with explorer.bind(page, chosen.host, chosen.port) as server:
-        address = explorer.address(server)
+        runs = [trained.load(folder, trust_code=chosen.trust_code) for folder in chosen.run]
+        texts = page_texts.read(chosen.input, chosen.reference, chosen.gold)
+        page = explorer.build_page(runs, *texts, served=True)
+        if page.recorded:
+            say(f"{page.recorded}: the page has recorded translations instead of the model")
+        if chosen.host not in LOOPBACK:
+            log.warning("--host %s: other machines can read the page and the model", chosen.host)
+        app = serving.application(dict(zip(names, runs, strict=True)), SETTINGS, pages(page))
+        address = f"{serving.url(opened)}/"
         print(address, flush=True)
         say(f"{len(page.html.encode()) / 1e6:.1f} MB; end with Ctrl-C")
         if chosen.open:
             webbrowser.open(address)
-        server.serve_forever()
+        serving.serve(app, opened)
+    serve_command.end(app)
+
+
+def pages(page: "explorer.Page") -> "dict[str, serving.Page]":
+    """Return what the server answers: the page at "/", and the files that it fetches."""
+    files = {
+        f"/{name}": serving.Page(lambda content=content: content, BINARY, HEADERS)
+        for name, content in page.files.items()
+    }
+    return {"/": serving.Page(lambda: page.html, headers=HEADERS), **files}

@@ -13,6 +13,8 @@ from bahdanau_jax.reporting import say
 from bahdanau_jax.serving import Settings
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from bahdanau_jax.trained import Run
 
 
@@ -54,6 +56,11 @@ def main(arguments: Sequence[str]) -> None:
         app.state.service.on_ready = lambda: say(f"bahdanau: ready; see {address}/openapi.json")
         say(f"bahdanau: serving {', '.join(folders)} on {address}; compiling programs")
         serving.serve(app, opened, chosen.grace_seconds, chosen.proxy)
+    end(app)
+
+
+def end(app: "FastAPI") -> None:
+    """Say how the server ended, and leave without the threads that still compute."""
     if app.state.service.is_busy:  # Python would wait for its threads
         say("bahdanau: stopped while a search or a compilation was running")
         leaving.leave(0)
@@ -62,17 +69,21 @@ def main(arguments: Sequence[str]) -> None:
 
 def _checked(chosen: Serve) -> Mapping[str, Path]:
     """Check the options before the models are loaded, which takes seconds; return the runs."""
-    serving.check_installed()
     serving.check(chosen.settings)
     if not chosen.run:
         raise ValueError("missing: --run (bahdanau serve --help)")
-    if not 0 <= chosen.port < 1 << 16:
-        raise ValueError(f"--port is {chosen.port}, but should be at least 0 and below 65536")
+    check_port(chosen.port)
     if not 0 <= chosen.grace_seconds < float("inf"):
         raise ValueError(f"--grace-seconds is {chosen.grace_seconds}, but should be 0 or more")
     for folder in chosen.run:
         run_folder.require(folder)
-    return serving.named(chosen.run)
+    return dict(zip(run_folder.names(chosen.run), chosen.run, strict=True))
+
+
+def check_port(port: int) -> None:
+    """Raise ValueError for a number that is no port."""
+    if not 0 <= port < 1 << 16:
+        raise ValueError(f"--port is {port}, but should be between 0 and 65535")
 
 
 def _load(chosen: Serve, folders: Mapping[str, Path]) -> "dict[str, Run]":

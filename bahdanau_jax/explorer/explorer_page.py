@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bahdanau_jax import model
+from bahdanau_jax import model, run_folder
 from bahdanau_jax.alignment import GoldFile
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.explorer import example_sentences, recorded_search
@@ -99,8 +99,9 @@ def build_page(
     if recorded and not sentences:
         raise ValueError(f"{recorded}, and there are no sentences to record: give some")
     weights, files, models = [], {}, []
+    names = run_folder.names([run.folder for run in runs])
     for i, (run, reason) in enumerate(zip(runs, reasons, strict=True)):
-        data = _model_data(run, sentences, reason)
+        data = {"name": names[i], **_model_data(run, sentences, reason)}
         if not reason:
             packed = pack(run.params)
             data["manifest"] = packed.manifest
@@ -134,7 +135,6 @@ def _model_data(run: Run, sentences: Sequence[Sentence], reason: str) -> dict[st
         codec_data(codec, language) for codec, language in zip(run.codecs, languages, strict=True)
     )
     return {
-        "name": run.folder.name,
         "parameters": model.count(run.params),
         "updates": used[0].step if used else None,
         "config": _fields(config.model),

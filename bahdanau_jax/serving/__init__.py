@@ -1,4 +1,4 @@
-"""The HTTP server: trained models behind JSON endpoints. It needs the extra `serve` (FastAPI)."""
+"""The HTTP server: trained models behind JSON endpoints. FastAPI and uvicorn do the rest."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,7 @@ _PUBLIC = {
     "Settings": "serving_settings",
     "application": "app",
     "bind": "server",
-    "check_installed": "serving_settings",
     "check": "serving_settings",
-    "named": "serving_settings",
     "serve": "server",
     "url": "server",
 }
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from bahdanau_jax.serving.server import url as url
     from bahdanau_jax.serving.serving_settings import Settings as Settings
     from bahdanau_jax.serving.serving_settings import check as check
-    from bahdanau_jax.serving.serving_settings import check_installed as check_installed
-    from bahdanau_jax.serving.serving_settings import named as named
 
 
 def __getattr__(name: str) -> Any:

@@ -38,7 +38,7 @@ milliseconds and have equal options share one search; this does not change their
 class Page(NamedTuple):
     """What a path of the server answers besides the API."""
 
-    content: Callable[[], str]
+    content: Callable[[], str | bytes]
     media_type: str = "text/html"
     headers: Mapping[str, str] = MappingProxyType({})
 

@@ -38,6 +38,10 @@ def bind(host: str, port: int) -> socket.socket:
                 f"port {port} of {host} is in use: end the program that uses it, or choose another "
                 "one with --port (0: any free port)"
             ) from None
+        if error.errno == errno.EACCES:
+            raise ValueError(
+                f"port {port} needs the rights of an administrator: choose a --port above 1023"
+            ) from None
         raise ValueError(f"--host {host} --port {port}: {error.strerror}") from None
     return opened
 

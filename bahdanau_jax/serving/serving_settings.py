@@ -1,13 +1,9 @@
 """Settings of the server: its limits, and how it batches requests. Nothing heavy is imported."""
 
-import importlib.util
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
-
-PACKAGES = ("fastapi", "uvicorn", "prometheus_client")  # of the extra `serve`
 
 
 @dataclass(frozen=True)
@@ -65,32 +61,3 @@ def check(settings: Settings) -> None:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def check_installed() -> None:
-    """Raise ValueError where a package of the extra `serve` is missing."""
-    if missing := [name for name in PACKAGES if importlib.util.find_spec(name) is None]:
-        raise ValueError(
-            f"the server needs {', '.join(missing)}: pip install 'bahdanau-jax[serve]' "
-            "(from a checkout: pip install '.[serve]')"
-        )
-
-
-def named(folders: Sequence[Path]) -> dict[str, Path]:
-    """Return the folders of runs by their names, by which requests choose one.
-
-    Raises ValueError where two runs have one name.
-
-    >>> named([Path("runs/quickstart")])
-    {'quickstart': PosixPath('runs/quickstart')}
-    """
-    folder_of: dict[str, Path] = {}
-    for folder in folders:
-        name = folder.absolute().name
-        if name in folder_of:
-            raise ValueError(
-                f"two runs are named {name!r}, {folder_of[name]} and {folder}: rename a folder, or "
-                "name a symbolic link to it"
-            )
-        folder_of[name] = folder
-    return folder_of

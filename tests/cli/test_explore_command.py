@@ -4,46 +4,30 @@ import re
 import signal
 import socket
 import subprocess
-import urllib.error
 import urllib.request
 
 import pytest
 
-from bahdanau_jax.explorer import Page, address, bind
+from bahdanau_jax.cli import explore_command
+from bahdanau_jax.explorer import Page
 from tests import small
+from tests.serving.conftest import Stub, started
 
 PAGE = Page("<!doctype html><p>page</p>", {"weights-0.bin": b"\x00\x01"}, "")
 
 
-def fetch(url):
-    with urllib.request.urlopen(url, timeout=20) as answer:
-        return answer.headers["Content-Type"], answer.read()
-
-
-def test_the_server_answers_the_page_and_its_files_alone():
-    import threading
-
-    with bind(PAGE, "127.0.0.1", 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        url = address(server)
-        assert fetch(f"{url}?x=1") == ("text/html; charset=utf-8", PAGE.html.encode())
-        assert fetch(f"{url}weights-0.bin")[1] == b"\x00\x01"
-        for path in ("../../etc/passwd", "weights-1.bin"):
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                fetch(url + path)
-        server.shutdown()
-        thread.join()
-
-
-def test_a_port_in_use_is_one_line():
-    with (
-        socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(OSError, match=r"^port \d+ of 127.0.0.1 is in use: choose another --port"),
-    ):
-        bind(PAGE, "127.0.0.1", taken.getsockname()[1])
-    with pytest.raises(OSError, match="cannot be served"):
-        bind(PAGE, "203.0.113.1", 0)
+def test_the_server_answers_the_page_its_files_and_the_endpoints_of_serve():
+    run = Stub()
+    run.gate.set()
+    with started({"a": run}, explore_command.SETTINGS, explore_command.pages(PAGE)) as client:
+        page = client.get("/?x=1")
+        assert (page.text, page.headers["Content-Type"]) == (PAGE.html, "text/html; charset=utf-8")
+        assert page.headers["Cache-Control"] == "no-store"
+        assert client.get("/weights-0.bin").content == b"\x00\x01"
+        for path in ("/../../etc/passwd", "/weights-1.bin"):
+            assert client.get(path).status_code == 404
+        answer = client.until_ready().post("/translate", json={"lines": ["a"]})
+        assert answer.json()["translations"][0][0]["text"] == "A 0"
 
 
 FAULTS = {
@@ -51,6 +35,8 @@ FAULTS = {
     (): "missing: --run",
     ("--run", "a", "--run", "b", "--run", "c"): "--run is given 3 times",
     ("--run", "RUN", "--port", "70000"): "--port is 70000, but should be between 0 and 65535",
+    ("--run", "RUN", "--run", "RUN"): "is given twice",
+    ("--run", "RUN", "--host", "203.0.113.1"): "--host 203.0.113.1 --port 8008: ",
     ("--run", "RUN", "--gold", "x"): "--gold needs --reference, which is missing",
     ("--run", "RUN", "--input", "none.txt"): "none.txt: no such file (--input)",
 }
@@ -65,6 +51,15 @@ def test_faults_of_the_command_line_are_one_line(command_line, tmp_path, argumen
     assert FAULTS[arguments] in err
 
 
+def test_a_port_in_use_is_one_line(command_line, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = command_line("explore", "--run", tmp_path, "--port", port)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"port {port} of 127.0.0.1 is in use" in err and "--port" in err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_a_run_and_ends_at_a_signal(trained, number):
@@ -77,7 +72,9 @@ def test_the_command_serves_a_run_and_ends_at_a_signal(trained, number):
     )
     url = process.stdout.readline().strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url), process.stderr.read()
-    assert b"RNNsearch" in fetch(url)[1]
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        assert b"RNNsearch" in answer.read()
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + number and "Traceback" not in err
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and "Traceback" not in err
+    assert err.endswith("bahdanau: stopped; all requests in flight were answered\n")

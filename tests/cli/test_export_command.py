@@ -17,7 +17,8 @@ def test_sizes_and_the_checkpoint_are_named(trained, tmp_path, command_line):
 def test_a_page_holds_the_given_sentences_and_both_runs(trained, tmp_path, command_line):
     (tmp_path / "new.en").write_text("a wet tree\n")
     page = tmp_path / "page.html"
-    both = ["--run", trained[0], "--run", trained[0], "--input", tmp_path / "new.en"]
+    other = shutil.copytree(trained[0], tmp_path / "other")
+    both = ["--run", trained[0], "--run", other, "--input", tmp_path / "new.en"]
     code, out, err = command_line("export", *both, "--format", "page", "--output", page)
     assert code == 0, err
     assert out.endswith(f"MB  {page}\n")

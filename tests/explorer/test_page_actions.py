@@ -2,13 +2,14 @@
 
 import json
 import re
-import threading
 import time
 
 import pytest
 
-from bahdanau_jax.explorer import address, bind, build_page, explorer_page, write_page
+from bahdanau_jax.cli import explore_command
+from bahdanau_jax.explorer import build_page, explorer_page, write_page
 from tests.explorer import pages
+from tests.serving.conftest import started
 
 TEXT = "document.querySelector('.translation').textContent"
 HOSTILE = [
@@ -269,13 +270,10 @@ def test_unknown_words_are_replaced_as_in_python(tab, tiny, tmp_path):
 @pytest.mark.slow
 def test_a_large_model_runs_where_it_is_served(tab, tiny, monkeypatch):
     monkeypatch.setattr(explorer_page, "LARGEST", 100)
-    with bind(build_page([tiny], served=True), "127.0.0.1", 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        tab.page.goto(address(server))
+    page = build_page([tiny], served=True)
+    with started({"tiny": tiny}, pages=explore_command.pages(page)) as client:
+        tab.page.goto(str(client.base_url))
         tab.ready()
-        server.shutdown()
-        thread.join()
     assert {url.rpartition("/")[2] for url in tab.requests} == {"", "weights-0.bin"}
     line = tab.page.input_value("#sentence")
     assert tab.run(TEXT) == tiny.translate([line])[0].text

@@ -16,7 +16,6 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 from tests import small
 
-pytest.importorskip("fastapi", reason="the extra serve is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 

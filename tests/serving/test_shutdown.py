@@ -14,10 +14,8 @@ import urllib.request
 import pytest
 
 from bahdanau_jax import run_folder
-from bahdanau_jax.serving import serving_settings
 from tests import small
 
-pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 # `bahdanau serve` with a stand-in for the model, whose searches end when stdin has a line for each.
 PROGRAM = """
@@ -171,7 +169,7 @@ def call(command_line, monkeypatch):
 
 # Options -> a part of the only line.
 WRONG = {
-    "two runs of one name": (("--run", "a/x", "--run", "b/x"), "two runs are named 'x', a/x and"),
+    "a run twice": (("--run", "a/x", "--run", "a/x"), "the run a/x is given twice"),
     "no run": ((), "missing: --run"),
     "a port": (("--run", "x", "--port", "70000"), "--port is 70000, but should be"),
     "an address": (("--run", "x", "--host", "192.0.2.1"), "--host 192.0.2.1 --port 8000: "),
@@ -188,12 +186,6 @@ def test_wrong_options_are_one_line(call, case):
     code, out, err = call("serve", *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1) and words in err
 
-
-def test_a_missing_package_is_one_line(call, monkeypatch):
-    monkeypatch.setattr(serving_settings, "PACKAGES", ("fastapi", "not_installed"))
-    code, _, err = call("serve", "--run", "x")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "needs not_installed: pip install 'bahdanau-jax[serve]'" in err
 
 
 def test_a_damaged_run_is_one_line(damaged, command_line):
