@@ -39,7 +39,13 @@ from tools.release_contents import (
     weaknesses,
 )
 
-AROUND = ("LICENSE", "README.md", "pyproject.toml", "setup.py")  # also in the source distribution
+AROUND = (
+    "LICENSE",
+    "MANIFEST.in",
+    "README.md",
+    "pyproject.toml",
+    "setup.py",
+)  # also in the source distribution
 GENERATED = ("PKG-INFO", "setup.cfg")  # which setuptools adds to it
 TOOLS = ("build", "uv", "pip-licenses", "pip-audit")
 # Name of an environment -> how uv resolves the ranges of pyproject.toml.

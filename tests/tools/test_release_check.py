@@ -16,6 +16,7 @@ TREE = {
     "configs/tiny.py": "",
     "tests/test_run.py": "",
     "LICENSE": "",
+    "MANIFEST.in": "",
     "README.md": "",
     "pyproject.toml": '[project]\nversion = "1.2"\n',
     "setup.py": "",
@@ -82,7 +83,7 @@ def write_sdist(release, names):
 def test_the_source_distribution_has_what_the_wheel_is_built_of(release):
     names = [name for name in TREE if not name.startswith("tests/")]
     write_sdist(release, [*names, "PKG-INFO", "setup.cfg", "a.egg-info/SOURCES.txt"])
-    assert release_check.sdist_contents(release).startswith("7 files")
+    assert release_check.sdist_contents(release).startswith("8 files")
     write_sdist(release, [*names[1:], "tests/test_run.py"])
     with pytest.raises(Failed, match="lacks bahdanau_jax/run.py; has tests/test_run.py"):
         release_check.sdist_contents(release)
