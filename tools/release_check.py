@@ -31,6 +31,7 @@ from tools.release_contents import (
     Failed,
     LeftOut,
     differences,
+    licence_table,
     lower_bounds,
     refuse,
     requirements,
@@ -189,12 +190,12 @@ def quickstart(release: Release, name: str) -> str:
 
 
 def licences(release: Release) -> str:
-    """List the licences of all dependencies; each has to name one."""
+    """List the licences of all dependencies, and those that name none."""
     target, program = release.folder / "licences.md", release.program("tools", "pip-licenses")
     asked = ("--python", release.program("newest", "python"), "--from=mixed", "--with-urls")
     listed = release.output("licences", program, *asked, "--format=json")
-    release.output("licences", program, *asked, "--format=markdown", f"--output-file={target}")
     packages = json.loads(listed)
+    target.write_text(licence_table(packages), encoding="utf-8")
     unknown = [each["Name"] for each in packages if each["License"].upper() == "UNKNOWN"]
     missing = f"; none is named by {', '.join(unknown)}" if unknown else ""
     return f"{len(packages)} packages in {target}{missing}"
@@ -205,8 +206,9 @@ def audit(release: Release) -> str:
     (folder,) = (release.folder / "newest" / "lib").glob("python*/site-packages")
     asked = ("--path", str(folder), "--format", "json", "--progress-spinner", "off")
     done = release.run("audit", release.program("tools", "pip-audit"), *asked)
-    refuse(weaknesses(done.stdout))
-    return "no known weakness"
+    known, skipped = weaknesses(done.stdout)
+    refuse(known)
+    return f"no known weakness; no data of {', '.join(skipped)}"
 
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -91,14 +91,33 @@ def lower_bounds(needed: Iterable[Requirement], installed: Mapping[str, str]) ->
     return faults
 
 
-def weaknesses(output: str) -> list[str]:
-    """The known weaknesses in the JSON of pip-audit. Raises LeftOut where it is no JSON."""
+def weaknesses(output: str) -> tuple[list[str], list[str]]:
+    """The known weaknesses, and the packages without data, by the JSON of pip-audit.
+
+    Raises LeftOut where it is no JSON, or has data of no package.
+    """
     try:
         packages = json.loads(output)["dependencies"]
     except ValueError:
         raise LeftOut("pip-audit could not read its data (logs/audit.log)") from None
-    return [
+    skipped = [each["name"] for each in packages if "skip_reason" in each]
+    if len(skipped) == len(packages):
+        raise LeftOut("pip-audit has no data of any package (logs/audit.log)")
+    known = [
         f"{each['name']} {each['version']}: {weakness['id']}"
         for each in packages
         for weakness in each.get("vulns", ())
     ]
+    return known, skipped
+
+
+def licence_table(packages: Iterable[Mapping[str, str]]) -> str:
+    """A Markdown table of the packages of pip-licenses' JSON.
+
+    Some packages have the text of their licence in the place of its name, which is its first line.
+    """
+    lines = ["| package | version | licence | address |", "|---|---|---|---|"]
+    for each in packages:
+        licence = each["License"].strip().splitlines()[0]
+        lines.append(f"| {each['Name']} | {each['Version']} | {licence} | {each['URL']} |")
+    return "\n".join(lines) + "\n"

@@ -75,6 +75,18 @@ def test_weaknesses_are_read_from_the_audit():
         {"name": "b", "version": "2", "vulns": []},
         {"name": "bahdanau-jax", "skip_reason": "not on the registry"},
     ]
-    assert contents.weaknesses(json.dumps({"dependencies": packages})) == ["a 1: PYSEC-1"]
+    output = json.dumps({"dependencies": packages})
+    assert contents.weaknesses(output) == (["a 1: PYSEC-1"], ["bahdanau-jax"])
+
+
+@pytest.mark.parametrize(
+    "output", ["no connection", '{"dependencies": [{"name": "a", "skip_reason": "not found"}]}']
+)
+def test_an_audit_without_data_is_left_out(output):
     with pytest.raises(contents.LeftOut):
-        contents.weaknesses("no connection")
+        contents.weaknesses(output)
+
+
+def test_the_licence_of_a_package_is_one_line():
+    packages = [{"Name": "a", "Version": "1", "License": " Apache\n  Terms", "URL": "x"}]
+    assert contents.licence_table(packages).splitlines()[2:] == ["| a | 1 | Apache | x |"]
