@@ -54,7 +54,7 @@ def _check_folder(chosen: Export) -> None:
             raise ValueError(f"--{option} is for a page: leave it out with --format folder")
     if len(chosen.run) > 1:
         raise ValueError(f"--run is given {len(chosen.run)} times, but a folder holds one model")
-    run = chosen.run[0]
+    (run,) = tuple(chosen.run)
     export.check(Config.load(run / run_folder.CONFIG), chosen.output, run, chosen.overwrite)
 
 

@@ -137,7 +137,7 @@ def _zeros(weight: Array) -> CrossEntropy:
 
 
 def _forward(smoothing, compute_dtype, t, W_o, b_w, target, weight):
-    """Each line has the form that XLA compiles to fast code on a CPU (docs/decisions.md)."""
+    """Each line has the form that XLA compiles to fast code on a CPU (docs/decisions/0023)."""
     vocabulary = W_o.shape[-1]
     rows, *others = _chunks(t, target, weight, vocabulary)
     W_o = rounded(compute_dtype, {"W_o": W_o})["W_o"]

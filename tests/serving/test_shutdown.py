@@ -16,7 +16,6 @@ import pytest
 from bahdanau_jax import run_folder
 from tests import small
 
-
 # `bahdanau serve` with a stand-in for the model, whose searches end when stdin has a line for each.
 PROGRAM = """
 import signal, sys
@@ -185,7 +184,6 @@ def test_wrong_options_are_one_line(call, case):
     arguments, words = WRONG[case]
     code, out, err = call("serve", *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1) and words in err
-
 
 
 def test_a_damaged_run_is_one_line(damaged, command_line):

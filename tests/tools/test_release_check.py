@@ -1,0 +1,135 @@
+"""The lines and the exit code of the checks; the contents of a wheel and of an sdist."""
+
+import io
+import tarfile
+import zipfile
+
+import pytest
+
+from tools import release_check
+from tools.release_check import Check, Release
+from tools.release_contents import Failed, LeftOut
+
+TREE = {
+    "bahdanau_jax/run.py": "",
+    "bahdanau_jax/page.css": "",
+    "configs/tiny.py": "",
+    "tests/test_run.py": "",
+    "LICENSE": "",
+    "MANIFEST.in": "",
+    "README.md": "",
+    "pyproject.toml": '[project]\nversion = "1.2"\n',
+    "setup.py": "",
+}
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch):
+    root = tmp_path / "checkout"
+    for name, text in TREE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    monkeypatch.setattr(release_check, "tracked", lambda _: list(TREE))
+    (tmp_path / "release/dist").mkdir(parents=True)
+    return Release(root, tmp_path / "release")
+
+
+def write_wheel(release, names, version="1.2"):
+    info = "bahdanau_jax-1.2.dist-info"
+    with zipfile.ZipFile(release.folder / "dist/a.whl", "w") as file:
+        for name in names:
+            file.writestr(name, "")
+        head = f"Name: bahdanau-jax\nVersion: {version}\nLicense-Expression: Apache-2.0\n\n"
+        file.writestr(f"{info}/METADATA", head)
+        file.writestr(f"{info}/entry_points.txt", "[console_scripts]\nbahdanau = a:main\n")
+        file.writestr(f"{info}/licenses/LICENSE", "")
+
+
+WHEEL = ["bahdanau_jax/run.py", "bahdanau_jax/page.css", "bahdanau_jax/configs/tiny.py"]
+
+
+def test_a_complete_wheel(release):
+    write_wheel(release, WHEEL)
+    assert release_check.wheel_contents(release).startswith("3 files")
+    assert release_check.metadata(release) == "bahdanau-jax 1.2, Apache-2.0"
+
+
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        (WHEEL[:1] + WHEEL[2:], "lacks bahdanau_jax/page.css"),
+        (WHEEL[:2], "lacks bahdanau_jax/configs/tiny.py"),
+        ([*WHEEL, "tests/test_run.py"], "has tests/test_run.py, which should not be there"),
+    ],
+)
+def test_another_wheel_is_refused(release, names, fault):
+    write_wheel(release, names)
+    with pytest.raises(Failed, match=fault):
+        release_check.wheel_contents(release)
+
+
+def test_a_wheel_of_another_version_is_refused(release):
+    write_wheel(release, WHEEL, version="1.1")
+    with pytest.raises(Failed, match="version 1.1, not 1.2"):
+        release_check.metadata(release)
+
+
+def write_sdist(release, names):
+    with tarfile.open(release.folder / "dist/a.tar.gz", "w:gz") as file:
+        for name in names:
+            file.addfile(tarfile.TarInfo(f"a-1.2/{name}"), io.BytesIO())
+
+
+def test_the_source_distribution_has_what_the_wheel_is_built_of(release):
+    names = [name for name in TREE if not name.startswith("tests/")]
+    write_sdist(release, [*names, "PKG-INFO", "setup.cfg", "a.egg-info/SOURCES.txt"])
+    assert release_check.sdist_contents(release).startswith("8 files")
+    write_sdist(release, [*names[1:], "tests/test_run.py"])
+    with pytest.raises(Failed, match="lacks bahdanau_jax/run.py; has tests/test_run.py"):
+        release_check.sdist_contents(release)
+
+
+def test_a_program_runs_in_an_empty_folder_without_the_paths_of_this_one(release, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "here")
+    text = release.output("env", "sh", "-c", 'cat; ls; echo "[$PYTHONPATH]"', text="in\n")
+    assert text == "in\n[]\n"
+    assert (release.folder / "logs/env.log").read_text().endswith("in\n[]\n")
+    with pytest.raises(Failed, match=r"exit code 3: second \(logs/bad.log\)"):
+        release.output("bad", "sh", "-c", "echo first >&2; echo second >&2; exit 3")
+
+
+def failing(release):
+    raise Failed("it is wrong")
+
+
+def impossible(release):
+    raise LeftOut("no data")
+
+
+CHECKS = {
+    "one": Check(lambda release: "fine"),
+    "two": Check(impossible, "one"),
+    "three": Check(failing, "one"),
+    "four": Check(lambda release: "never", "three"),
+}
+
+
+def test_each_check_has_a_line_and_a_failed_one_is_exit_code_1(release, capsys):
+    assert release_check.main(release, CHECKS) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "ok        one                  fine",
+        "left out  two                  no data",
+        "failed    three                it is wrong",
+        "left out  four                 needs the check 'three'",
+    ]
+
+
+def test_checks_that_are_left_out_are_no_failure(release):
+    assert release_check.main(release, {"one": CHECKS["one"], "two": CHECKS["two"]}) == 0
+
+
+def test_a_check_needs_an_earlier_one():
+    earlier: set[str] = set()
+    for name, check in release_check.CHECKS.items():
+        assert not check.needs or check.needs in earlier
+        earlier.add(name)

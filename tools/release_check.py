@@ -1,0 +1,273 @@
+"""Builds the release, compares its contents, installs it with old and new versions, and tries it.
+
+python -m tools.release_check
+
+One line is printed for each check: ok, failed, or left out. The exit code is 1 if one failed. The
+folder build/release is made anew. Afterwards it holds the wheel and the source distribution in
+dist/, the list of licences, the environments, and the whole output of every program in logs/. The
+registry of packages has to be reachable.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+import tomllib
+import venv
+import zipfile
+from collections.abc import Callable, Mapping
+from email import message_from_string
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from tools.release_contents import (
+    SHIPPED,
+    Failed,
+    LeftOut,
+    differences,
+    licence_table,
+    lower_bounds,
+    refuse,
+    requirements,
+    shipped,
+    tracked,
+    weaknesses,
+)
+
+AROUND = (
+    "LICENSE",
+    "MANIFEST.in",
+    "README.md",
+    "pyproject.toml",
+    "setup.py",
+)  # also in the source distribution
+GENERATED = ("PKG-INFO", "setup.cfg")  # which setuptools adds to it
+TOOLS = ("build", "uv", "pip-licenses", "pip-audit")
+# Name of an environment -> how uv resolves the ranges of pyproject.toml.
+RESOLUTIONS: Mapping[str, str] = MappingProxyType({"newest": "highest", "oldest": "lowest-direct"})
+SENTENCE = "The man saw a white house ."
+# The quickstart's model, with little text and 20 updates.
+SHORT = (
+    *("quickstart", "--training.steps", "20", "--training.evaluate-every", "20"),
+    *("--data.train", "builtin:en-fr/train?pairs=2000", "--data.shapes", "1"),
+    *("--data.dev", "builtin:en-fr/dev?pairs=20", "--data.test", "builtin:en-fr/test?pairs=20"),
+)
+
+
+class Release(NamedTuple):
+    """The checkout, and the folder of everything that is made of it."""
+
+    root: Path
+    folder: Path
+
+    @property
+    def wheel(self) -> Path:
+        return next((self.folder / "dist").glob("*.whl"))
+
+    @property
+    def sdist(self) -> Path:
+        return next((self.folder / "dist").glob("*.tar.gz"))
+
+    def program(self, environment: str, name: str) -> str:
+        return str(self.folder / environment / "bin" / name)
+
+    def run(self, log: str, *command: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a program in an empty folder; its whole output goes to logs/LOG.log."""
+        empty, logs = self.folder / "empty", self.folder / "logs"
+        for folder in (empty, logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        environment = {k: v for k, v in os.environ.items() if k not in hidden}
+        environment["JAX_COMPILATION_CACHE_DIR"] = str(self.folder / "programs")
+        done = subprocess.run(
+            command, cwd=empty, env=environment, input=text, capture_output=True, text=True
+        )
+        (logs / f"{log}.log").write_text(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        return done
+
+    def output(self, log: str, *command: str, text: str = "") -> str:
+        """The standard output of a program; raises Failed if its exit code is not 0."""
+        done = self.run(log, *command, text=text)
+        if done.returncode:
+            last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+            raise Failed(f"exit code {done.returncode}: {' '.join(last)} (logs/{log}.log)")
+        return done.stdout
+
+
+def build(release: Release) -> str:
+    """Build both distributions from the tracked files alone, the wheel from the sdist."""
+    source = release.folder / "source"
+    for name in tracked(release.root):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(release.root / name, source / name)
+    venv.create(release.folder / "tools", with_pip=True)
+    python = release.program("tools", "python")
+    release.output("tools", python, "-m", "pip", "install", "--quiet", *TOOLS)
+    outdir = str(release.folder / "dist")
+    release.output("build", python, "-m", "build", "--outdir", outdir, str(source))
+    sizes = (f"{p.name} {p.stat().st_size / 1e6:.1f} MB" for p in (release.wheel, release.sdist))
+    return ", ".join(sizes)
+
+
+def wheel_contents(release: Release) -> str:
+    """The wheel holds every tracked file of the package and of configs/, and no other."""
+    with zipfile.ZipFile(release.wheel) as file:
+        names = {name for name in file.namelist() if ".dist-info/" not in name}
+    expected = shipped(tracked(release.root))
+    refuse(differences(expected, names))
+    return f"{len(names)} files, those of {' and '.join(SHIPPED)}"
+
+
+def sdist_contents(release: Release) -> str:
+    """The source distribution holds what the wheel is built of."""
+    with tarfile.open(release.sdist) as file:
+        names = {member.name.partition("/")[2] for member in file if member.isfile()}
+    names = {name for name in names if name not in GENERATED and ".egg-info/" not in name}
+    expected = {n for n in tracked(release.root) if n.startswith(tuple(SHIPPED)) or n in AROUND}
+    refuse(differences(expected, names))
+    return f"{len(names)} files, those of the wheel and {', '.join(AROUND)}"
+
+
+def metadata(release: Release) -> str:
+    """The wheel has the version of pyproject.toml, the licence and the command."""
+    project = tomllib.loads((release.root / "pyproject.toml").read_text(encoding="utf-8"))
+    with zipfile.ZipFile(release.wheel) as file:
+        (info,) = {n.partition("/")[0] for n in file.namelist() if ".dist-info/" in n}
+        found = message_from_string(file.read(f"{info}/METADATA").decode())
+        names, points = file.namelist(), file.read(f"{info}/entry_points.txt").decode()
+    version = project["project"]["version"]
+    faults = [] if found["Version"] == version else [f"version {found['Version']}, not {version}"]
+    faults += [] if f"{info}/licenses/LICENSE" in names else ["lacks the licence"]
+    faults += [] if "bahdanau = " in points else ["lacks the command bahdanau"]
+    refuse(faults)
+    return f"{found['Name']} {version}, {found['License-Expression']}"
+
+
+def install(release: Release, name: str) -> str:
+    """Install the wheel into an empty environment by uv; the oldest one has the lower bounds."""
+    uv, python = release.program("tools", "uv"), release.program(name, "python")
+    needed = requirements(release.wheel)
+    # uv resolves only direct requirements to their lowest versions, so they are named beside it.
+    direct = release.folder / "requirements.txt"
+    direct.write_text("\n".join(map(str, needed)) + "\n", encoding="utf-8")
+    release.output(
+        f"environment-{name}", uv, "venv", "--python", sys.executable, str(release.folder / name)
+    )
+    asked = ("--python", python, "--resolution", RESOLUTIONS[name])
+    files = (str(release.wheel), "-r", str(direct))
+    release.output(f"install-{name}", uv, "pip", "install", *asked, *files)
+    listed = release.output(f"list-{name}", uv, "pip", "list", "--python", python, "--format=json")
+    installed: dict[str, str] = {
+        canonicalize_name(each["name"]): each["version"] for each in json.loads(listed)
+    }
+    refuse(lower_bounds(needed, installed) if name == "oldest" else [])
+    python_version = ".".join(map(str, sys.version_info[:3]))
+    return f"{len(installed)} packages on Python {python_version}, jax {installed['jax']}"
+
+
+def doctor(release: Release, name: str) -> str:
+    """`bahdanau doctor` finds no problem."""
+    lines = release.output(f"doctor-{name}", release.program(name, "bahdanau"), "doctor")
+    return lines.strip().splitlines()[-1].removeprefix("ok").strip()
+
+
+def quickstart(release: Release, name: str) -> str:
+    """20 updates of the quickstart with its report, and the translation of a line."""
+    program, began = release.program(name, "bahdanau"), time.monotonic()
+    run = str(release.folder / f"run-{name}")
+    release.output(f"train-{name}", program, "train", *SHORT, "--workdir", run)
+    command = (program, "translate", "--run", run)
+    lines = release.output(f"translate-{name}", *command, text=f"{SENTENCE}\n")
+    if lines.count("\n") != 1:
+        raise Failed(f"expected one line of translation, got {lines.count(chr(10))}")
+    return f"20 updates and a translation, {time.monotonic() - began:.0f} s"
+
+
+def licences(release: Release) -> str:
+    """List the licences of all dependencies, and those that name none."""
+    target, program = release.folder / "licences.md", release.program("tools", "pip-licenses")
+    asked = ("--python", release.program("newest", "python"), "--from=mixed", "--with-urls")
+    listed = release.output("licences", program, *asked, "--format=json")
+    packages = json.loads(listed)
+    target.write_text(licence_table(packages), encoding="utf-8")
+    unknown = [each["Name"] for each in packages if each["License"].upper() == "UNKNOWN"]
+    missing = f"; none is named by {', '.join(unknown)}" if unknown else ""
+    return f"{len(packages)} packages in {target}{missing}"
+
+
+def audit(release: Release) -> str:
+    """No dependency has a known weakness, by pip-audit's data."""
+    (folder,) = (release.folder / "newest" / "lib").glob("python*/site-packages")
+    asked = ("--path", str(folder), "--format", "json", "--progress-spinner", "off")
+    done = release.run("audit", release.program("tools", "pip-audit"), *asked)
+    known, skipped = weaknesses(done.stdout)
+    refuse(known)
+    return f"no known weakness; no data of {', '.join(skipped)}"
+
+
+ROOT = Path(__file__).resolve().parent.parent
+RELEASE = Release(ROOT, ROOT / "build" / "release")
+
+
+class Check(NamedTuple):
+    """A check, and the one without which it cannot be made."""
+
+    make: Callable[[Release], str]
+    needs: str = ""
+
+
+CHECKS: Mapping[str, Check] = MappingProxyType(
+    {
+        "build": Check(build),
+        "wheel": Check(wheel_contents, "build"),
+        "source distribution": Check(sdist_contents, "build"),
+        "metadata": Check(metadata, "build"),
+        "newest versions": Check(lambda release: install(release, "newest"), "build"),
+        "newest: doctor": Check(lambda release: doctor(release, "newest"), "newest versions"),
+        "newest: quickstart": Check(
+            lambda release: quickstart(release, "newest"), "newest versions"
+        ),
+        "oldest versions": Check(lambda release: install(release, "oldest"), "build"),
+        "oldest: doctor": Check(lambda release: doctor(release, "oldest"), "oldest versions"),
+        "oldest: quickstart": Check(
+            lambda release: quickstart(release, "oldest"), "oldest versions"
+        ),
+        "licences": Check(licences, "newest versions"),
+        "audit": Check(audit, "newest versions"),
+    }
+)
+
+
+def made(name: str, check: Check, release: Release, passed: set[str]) -> tuple[str, str]:
+    """(ok, failed or left out, text) of a check. `passed` are the names of those that were ok."""
+    if check.needs and check.needs not in passed:
+        return "left out", f"needs the check {check.needs!r}"
+    try:
+        text = check.make(release)
+    except (Failed, OSError) as error:
+        return "failed", str(error)
+    except LeftOut as error:
+        return "left out", str(error)
+    passed.add(name)
+    return "ok", text
+
+
+def main(release: Release = RELEASE, checks: Mapping[str, Check] = CHECKS) -> int:
+    """Make all checks, print a line for each, and return the exit code."""
+    shutil.rmtree(release.folder, ignore_errors=True)
+    passed, failed = set(), False
+    for name, check in checks.items():
+        outcome, text = made(name, check, release, passed)
+        failed = failed or outcome == "failed"
+        print(f"{outcome:10}{name:21}{text}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
