@@ -15,6 +15,7 @@ from bahdanau_jax.figures.drawing import PLAIN, Drawing
 FAINT = "#d9d9d9"  # grid lines
 QUIET = "#767676"  # lines for reference
 BAR = "#9fb3c8"
+LEGEND_WIDTH = 12  # characters an inch in a row of a legend
 MARK = "#d55e00"  # gold links and largest weights; the palette is Okabe and Ito's
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 STYLES = ("-", "--", "-.", ":")
@@ -218,13 +219,19 @@ def _styles() -> Iterator[dict[str, Any]]:
 def _finish(axes: Axes, several: bool | None = None) -> None:
     """Remove the box, draw the grid, and add a legend where the axes have several lines.
 
-    `several` overrides the number of lines.
+    `several` overrides the number of lines. A legend of more than three lines stands above the
+    axes, where it hides no curve.
     """
     bare(axes)
     axes.grid(axis="y", color=FAINT, linewidth=0.5)
     if len(axes.lines) > 1 if several is None else several:
         labels = [str(line.get_label()) for line in axes.lines]
-        for text in axes.legend(axes.lines, labels, frameon=False).get_texts():
+        width = int(LEGEND_WIDTH * axes.figure.bbox.width / axes.figure.dpi)
+        rows = math.ceil(len(labels) / max(1, width // (max(map(len, labels)) + 6)))
+        above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "fontsize": "small"}
+        above |= {"ncols": math.ceil(len(labels) / rows), "columnspacing": 1.2}
+        place = above if len(labels) > 3 else {}
+        for text in axes.legend(axes.lines, labels, frameon=False, **place).get_texts():
             text.set(**PLAIN)
 
 

@@ -299,6 +299,15 @@ def test_bleu_by_length_draws_each_model_in_the_order_of_length():
         figures.bleu_by_length({"RNNsearch": {}})
 
 
+def test_a_legend_of_four_lines_stands_above_the_curves(tmp_path):
+    figure = figures.bleu_by_length({f"RNNencdec-{n}0": {10: 30 + n, 20: 5} for n in range(4)})
+    figure.savefig(tmp_path / "figure.png")  # places the legend
+    axes = figure.axes[0]
+    legend, curves = axes.get_legend().get_window_extent(), axes.get_window_extent()
+    assert legend.y0 >= curves.y1 and legend.y1 <= figure.bbox.y1
+    assert figure.bbox.x0 <= legend.x0 and legend.x1 <= figure.bbox.x1
+
+
 def test_bleu_by_length_shades_intervals_and_counts_sentences():
     scores = {"ours": {4.5: 30.0, 12: 20.0}, "theirs": {4.5: 25.0}}
     bands = {"ours": {12: (15.0, 22.0), 4.5: (28.0, 35.0)}, "theirs": {4.5: (25.0, 25.0)}}

@@ -39,7 +39,7 @@ def learning(outcome: Outcome) -> Section:
         "NLL is the negative log-likelihood in nats: of a word here, but of a sentence in the "
         "paper, so that the two are not comparable. Our train NLL is that of the last logged "
         f"window ({window} updates), with the dropout of training; our dev NLL is the smallest of "
-        f"the evaluations. The values here are those of each model's first seed. {SELECTION}"
+        "the evaluations. The values here are those of each model's first seed."
     )
     header = ("here", "updates", "epochs", "time", "train NLL of a word", "dev NLL of a word")
     printed_header = (
@@ -73,7 +73,7 @@ def differences(outcome: Outcome, done: Sequence[str]) -> Section:
     text = (
         f"The settings are those of {cell} and, for the paper, of the configuration {RECIPE}. The "
         "settings in which our models differ from each other are under Cells. Updates and hours "
-        f"are under Learning. {SELECTION}"
+        "are under Learning."
     )
     return Section("What differs from the paper", text, (Table(("field", "paper", "here"), rows),))
 
