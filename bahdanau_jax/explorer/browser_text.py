@@ -4,16 +4,12 @@ The page has the tokenisers and vocabularies again, in JavaScript. Their tables 
 characters, abbreviations, entries) come from the libraries that Python uses.
 """
 
-import functools
-import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
-from sacremoses.util import _CJKChars_ranges
-
 from bahdanau_jax.data import Codec
+from bahdanau_jax.data.tokens.moses_tables import Ranges, moses_tables
 
 # Languages whose detokeniser has rules of its own that the page does not have.
 OWN_DETOKENIZERS = ("cs", "fi")
@@ -51,22 +47,15 @@ def remarks(codecs: tuple[Codec, Codec]) -> list[str]:
 
 
 def _moses(language: str) -> dict[str, Any]:
-    tokenizer = MosesTokenizer(language)
+    tables = moses_tables(language)
     return {
         "language": language,
         "tokenizes": True,
         "detokenizes": language not in OWN_DETOKENIZERS,
-        "prefixes": sorted(set(tokenizer.NONBREAKING_PREFIXES)),
-        "numericPrefixes": sorted(set(tokenizer.NUMERIC_ONLY_PREFIXES)),
-        "cjk": [list(pair) for pair in _CJKChars_ranges],
-        "classes": {
-            "alnum": character_class(tokenizer.IsAlnum),
-            "alpha": character_class(tokenizer.IsAlpha),
-            "lower": character_class(tokenizer.IsLower),
-            "number": character_class(tokenizer.IsN),
-            "alphaDetokenizer": character_class(MosesDetokenizer.IsAlpha),
-            "currency": character_class(MosesDetokenizer.IsSc),
-        },
+        "prefixes": tables.prefixes,
+        "numericPrefixes": tables.numeric_prefixes,
+        "cjk": tables.cjk,
+        "classes": {name: character_class(runs) for name, runs in tables.classes.items()},
     }
 
 
@@ -79,24 +68,16 @@ RULES: Mapping[str, Callable[[str], dict[str, Any]]] = MappingProxyType(
 )
 
 
-@functools.cache
-def character_class(characters: str) -> str:
+def character_class(runs: Ranges) -> str:
     r"""Return the inside of a class of a JavaScript regular expression with the flag u.
 
-    >>> character_class("abcx")
+    >>> character_class(((97, 99), (120, 120)))
     '\\u{61}-\\u{63}\\u{78}'
     """
     return "".join(
-        f"\\u{{{a:x}}}" if a == b else f"\\u{{{a:x}}}-\\u{{{b:x}}}"
-        for a, b in _runs(sorted(set(map(ord, characters))))
+        f"\\u{{{first:x}}}" if first == last else f"\\u{{{first:x}}}-\\u{{{last:x}}}"
+        for first, last in runs
     )
-
-
-def _runs(codes: Iterable[int]) -> Iterable[tuple[int, int]]:
-    """The first and last of each run of consecutive numbers."""
-    for _, run in itertools.groupby(enumerate(codes), lambda item: item[1] - item[0]):
-        members = [code for _, code in run]
-        yield members[0], members[-1]
 
 
 def _entries(codec: Codec) -> dict[str, Any]:

@@ -1,12 +1,9 @@
 """The data of the Moses rules for `runtime/moses.py`: character classes, prefixes, ranges."""
 
-import itertools
 import re
-from collections.abc import Iterable
 from typing import Any
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
-from sacremoses.util import CJKChars
+from bahdanau_jax.data.tokens.moses_tables import Ranges, moses_tables
 
 
 def rules(language: str) -> dict[str, Any]:
@@ -15,34 +12,21 @@ def rules(language: str) -> dict[str, Any]:
     >>> rules("fr")["prefixes"][:3]
     ['A', 'B', 'C']
     """
-    tokenizer, detokenizer = MosesTokenizer(language), MosesDetokenizer
-    classes = {
-        "alnum": tokenizer.IsAlnum,
-        "alpha": tokenizer.IsAlpha,
-        "number": tokenizer.IsN,
-        "lower": tokenizer.IsLower,
-        "currency": detokenizer.IsSc,
-        "letter": detokenizer.IsAlpha,
-    }
+    tables = moses_tables(language)
     return {
         "language": language,
-        "classes": {name: ranges(characters) for name, characters in classes.items()},
-        "prefixes": list(tokenizer.NONBREAKING_PREFIXES),
-        "numeric_prefixes": list(tokenizer.NUMERIC_ONLY_PREFIXES),
-        "cjk": [list(span) for span in CJKChars().ranges],
+        "classes": {name: character_class(runs) for name, runs in tables.classes.items()},
+        "prefixes": tables.prefixes,
+        "numeric_prefixes": tables.numeric_prefixes,
+        "cjk": tables.cjk,
     }
 
 
-def ranges(characters: Iterable[str]) -> str:
-    """Return a regex class of these characters, without its brackets.
+def character_class(runs: Ranges) -> str:
+    """Return the inside of a class of a Python regular expression.
 
-    >>> ranges("abcx")
+    >>> character_class(((97, 99), (120, 120)))
     'a-cx'
     """
-    codes = sorted(set(map(ord, characters)))
-    spans = []
-    for _, group in itertools.groupby(enumerate(codes), lambda pair: pair[1] - pair[0]):
-        members = [chr(code) for _, code in group]
-        first, last = re.escape(members[0]), re.escape(members[-1])
-        spans.append(first if len(members) == 1 else f"{first}-{last}")
-    return "".join(spans)
+    ends = [[re.escape(chr(code)) for code in run] for run in runs]
+    return "".join(first if first == last else f"{first}-{last}" for first, last in ends)

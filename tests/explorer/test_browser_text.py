@@ -6,6 +6,7 @@ import pytest
 
 from bahdanau_jax import data
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.tokens import moses_tables
 from bahdanau_jax.explorer import browser_text
 from tests.explorer import pages
 
@@ -103,7 +104,8 @@ def test_units_of_each_vocabulary_are_those_of_python(blank, kind):
 
 
 def test_classes_of_characters_are_runs():
-    assert browser_text.character_class("abcx") == r"\u{61}-\u{63}\u{78}"
+    runs = moses_tables.ranges("xabc")
+    assert browser_text.character_class(runs) == r"\u{61}-\u{63}\u{78}"
 
 
 def test_what_the_page_does_not_do_is_said():

@@ -10,7 +10,7 @@ import pytest
 
 from bahdanau_jax import data
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.tokens import codec
+from bahdanau_jax.data.tokens import codec, moses_tables
 from bahdanau_jax.data.tokens.tokenizer import Moses
 from bahdanau_jax.data.tokens.vocabulary import SentencePiece
 from bahdanau_jax.export import folder, tokenizer_rules
@@ -91,7 +91,8 @@ def test_moses_rules(runtime, language):
 
 
 def test_ranges_of_characters():
-    assert tokenizer_rules.ranges("zabc-]^") == r"\-\]-\^a-cz"
+    runs = moses_tables.ranges("zabc-]^")
+    assert tokenizer_rules.character_class(runs) == r"\-\]-\^a-cz"
 
 
 @pytest.fixture(scope="module")

@@ -88,7 +88,7 @@ function protect(text) {
 }
 
 export function mosesDetokenizer(rules) {
-  const { language, cjk } = rules, { alphaDetokenizer: alpha, currency } = rules.classes;
+  const { language, cjk } = rules, { letter: alpha, currency } = rules.classes;
   const isCjk = (character) => {
     const code = character.codePointAt(0);
     return cjk.some(([start, end]) => start <= code && code <= end);
