@@ -26,6 +26,7 @@ from bahdanau_jax.data.store.workers import cores
 from bahdanau_jax.data.text_spans import LEVELS, Segmented, overlaps, token_spans, unit_spans
 from bahdanau_jax.data.tokens.cleaning import UNICODE
 from bahdanau_jax.data.tokens.codec import Codec, load, save_words
+from bahdanau_jax.data.tokens.moses_tables import moses_tables
 from bahdanau_jax.data.tokens.subword_sampling import SAMPLERS
 from bahdanau_jax.data.tokens.subwords import TooManyPieces
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
@@ -59,6 +60,7 @@ __all__ = [
     "is_aligned",
     "lay_out",
     "load",
+    "moses_tables",
     "overlaps",
     "pairs",
     "prepare",

@@ -4,12 +4,11 @@ The page has the tokenisers and vocabularies again, in JavaScript. Their tables 
 characters, abbreviations, entries) come from the libraries that Python uses.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax.data import Codec
-from bahdanau_jax.data.tokens.moses_tables import Ranges, moses_tables
+from bahdanau_jax.data import Codec, moses_tables
 
 # Languages whose detokeniser has rules of its own that the page does not have.
 OWN_DETOKENIZERS = ("cs", "fi")
@@ -68,7 +67,7 @@ RULES: Mapping[str, Callable[[str], dict[str, Any]]] = MappingProxyType(
 )
 
 
-def character_class(runs: Ranges) -> str:
+def character_class(runs: Sequence[tuple[int, int]]) -> str:
     r"""Return the inside of a class of a JavaScript regular expression with the flag u.
 
     >>> character_class(((97, 99), (120, 120)))

@@ -1,9 +1,10 @@
 """The data of the Moses rules for `runtime/moses.py`: character classes, prefixes, ranges."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from bahdanau_jax.data.tokens.moses_tables import Ranges, moses_tables
+from bahdanau_jax.data import moses_tables
 
 
 def rules(language: str) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def rules(language: str) -> dict[str, Any]:
     }
 
 
-def character_class(runs: Ranges) -> str:
+def character_class(runs: Sequence[tuple[int, int]]) -> str:
     """Return the inside of a class of a Python regular expression.
 
     >>> character_class(((97, 99), (120, 120)))
