@@ -27,6 +27,9 @@ class HypothesisAnswer(Answer):
     score: Annotated[
         float | None, Field(description="the sum of log_probabilities, normalised as the search is")
     ]
+    confidence: Annotated[
+        float | None, Field(description="the geometric mean of the tokens' probabilities")
+    ]
     finished: Annotated[bool, Field(description="false where max_ratio cut the translation off")]
     tokens: list[str]
     log_probabilities: Annotated[

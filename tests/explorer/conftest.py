@@ -1,4 +1,4 @@
-"""One browser for all tests of the explorer."""
+"""A browser for the tests of a file: while it runs, the thread has an event loop that runs."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bahdanau_jax.explorer import write_page
 from tests.explorer import pages
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     with pages.chromium() as browser:
         yield browser

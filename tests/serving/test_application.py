@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import time
 from typing import get_args
 
@@ -29,6 +30,7 @@ def test_translations_are_described(server):
         {
             "text": "THE MAN 0",
             "score": -2.0,
+            "confidence": pytest.approx(math.exp(-0.5)),
             "finished": True,
             "tokens": ["THE", "MAN", "0", "</s>"],
             "log_probabilities": [-0.5] * 4,
