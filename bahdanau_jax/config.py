@@ -121,6 +121,7 @@ class OptimizerConfig:
     clip_norm: float = 1.0  # maximum of the gradient's global norm; 0: no clipping
     loss_normalization: str = "sum"  # the divisor of the summed loss
     label_smoothing: float = 0.0  # share of the target's mass spread over the vocabulary
+    coverage: float = 0.0  # weight of Σ (1 − attention that a source word receives)², over words
     ema: float = 0.0  # decay of an average of the weights, used for evaluation; 0: none
     max_nonfinite: int = 20  # consecutive non-finite gradients that stop the run
 
@@ -280,7 +281,7 @@ def faults(config: Config) -> list[str]:
     expect("decoding.seed", lambda value: value < 1 << 31, "below 2^31")
     expect("decoding.alpha", math.isfinite, "finite")
     expect(
-        "decoding.coverage decoding.min_ratio",
+        "optimizer.coverage decoding.coverage decoding.min_ratio",
         lambda value: 0 <= value < math.inf,
         "at least 0 and finite",
     )

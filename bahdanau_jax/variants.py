@@ -136,6 +136,11 @@ def _contradictions(config: Config) -> Iterator[str]:
             f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
         )
     yield from _model_contradictions(config.model)
+    if config.optimizer.coverage and config.model.attention == "none":
+        yield (
+            f"optimizer.coverage is {config.optimizer.coverage}, but model.attention none looks at "
+            "no source word: set optimizer.coverage to 0"
+        )
     settings = config.data
     if settings.batch_words and settings.plan == "pools":
         yield (

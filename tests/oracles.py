@@ -171,11 +171,13 @@ def translate_log_probabilities(config, params, source, target):
     return decode(config, params, annotations, s, target)
 
 
-def loss(config, params, pairs, smoothing=0.0):
-    """−Σ log p over all words of all pairs, with label smoothing."""
+def loss(config, params, pairs, smoothing=0.0, coverage=0.0):
+    """−Σ log p over all words of all pairs, with label smoothing and uncovered source words."""
     total = 0.0
     for source, target in pairs:
-        log_p, _ = translate_log_probabilities(config, params, source, target)
+        log_p, alpha = translate_log_probabilities(config, params, source, target)
+        for j in range(len(source) - 1):
+            total += coverage * (1 - sum(row[j] for row in alpha)) ** 2
         for step, word in zip(log_p, target, strict=True):
             total -= (1 - smoothing) * step[word] + smoothing * step.mean()
     return total

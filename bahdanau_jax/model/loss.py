@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
@@ -184,16 +184,18 @@ def sums(
     batch: Batch,
     key: Array | None = None,
     smoothing: float = 0.0,
+    coverage: float = 0.0,
 ) -> Sums:
     """Return the totals of a batch under teacher forcing.
 
     `key` switches dropout on: one key for the batch, or an array with a key for each of its rows.
+    `coverage` is the weight of `uncovered` in the loss.
 
     >>> sums(config.model, params, batch).nll / sums(config.model, params, batch).words
     """
     keys = row_keys(key, batch.source.shape[0])
     memory = encode(config, params, batch.source, batch.source_mask, keys)
-    t, _ = teacher_force(config, params, memory, batch.target, keys)
+    t, alpha = teacher_force(config, params, memory, batch.target, keys)
     weight = (batch.target_mask * batch.weight[:, None]).T.astype(
         jnp.promote_types(t.dtype, jnp.float32)
     )
@@ -201,11 +203,29 @@ def sums(
     totals = CROSS_ENTROPIES[config.gradients](
         smoothing, config.compute_dtype, t, output["W_o"], output["b_w"], batch.target.T, weight
     )
+    if coverage:
+        gaps = uncovered(alpha.astype(weight.dtype), batch.target_mask, batch.source_mask)
+        totals = totals._replace(loss=totals.loss + coverage * jnp.sum(gaps * batch.weight))
     return Sums(
         **totals._asdict(),
         words=jnp.sum(weight),
         sentences=jnp.sum(batch.weight > 0).astype(weight.dtype),
     )
+
+
+def uncovered(
+    alpha: Float[Array, "T B S"], target_mask: Bool[Array, "B T"], source_mask: Bool[Array, "B S"]
+) -> Float[Array, " B"]:
+    """Return Σ_j (1 − Σ_i α_ij)² over the source words j before EOS, for each sentence.
+
+    It is 0 where each source word receives the attention of one target word in all. Source: the
+    doubly stochastic attention of Xu et al. 2015, arXiv 1502.03044, equation 14.
+
+    >>> uncovered(alpha, batch.target_mask, batch.source_mask)
+    """
+    received = jnp.sum(jnp.where(target_mask.T[..., None], alpha, 0), axis=0)
+    before_end = source_mask & jnp.pad(source_mask[:, 1:], ((0, 0), (0, 1)))
+    return jnp.sum(jnp.where(before_end, (1 - received) ** 2, 0), axis=1)
 
 
 def loss(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, ""]:

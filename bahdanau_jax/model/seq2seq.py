@@ -25,9 +25,15 @@ class Seq2Seq(nn.Module):
         check_sizes(self.config)
         self.parts = {name: self.param(name, init, self.config) for name, init in PARTS.items()}
 
-    def __call__(self, batch: Batch, key: Array | None = None, smoothing: float = 0.0) -> Sums:
+    def __call__(
+        self,
+        batch: Batch,
+        key: Array | None = None,
+        smoothing: float = 0.0,
+        coverage: float = 0.0,
+    ) -> Sums:
         """Return the totals of a batch under teacher forcing (`loss.sums`)."""
-        return sums(self.config, self.parts, batch, key, smoothing)
+        return sums(self.config, self.parts, batch, key, smoothing, coverage)
 
     def encode(self, source: Int[Array, "B S"], mask: Array) -> Memory:
         """Return the memory that the decoder attends to (`encoder.encode`)."""

@@ -79,9 +79,10 @@ class Trainer:
         return Telemetry(*settings) if self.has_known_optimizer else None
 
     def loss(self, params: model.Params, batch: Batch, keys: Array) -> Any:
-        """The sums of a batch in training: with dropout and label smoothing."""
-        smoothing = self.config.optimizer.label_smoothing
-        return self.network.apply({"params": params}, batch, keys, smoothing)
+        """The sums of a batch in training: with dropout, label smoothing and coverage."""
+        settings = self.config.optimizer
+        weights = settings.label_smoothing, settings.coverage
+        return self.network.apply({"params": params}, batch, keys, *weights)
 
     def begin(self, params: model.Params | None = None) -> TrainState:
         """The state before the first update, with `params` or those drawn from the seed."""

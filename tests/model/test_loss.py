@@ -12,6 +12,7 @@ import pytest
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.loss import loss, sums
+from tests import oracles
 from tests.model.worlds import SIZES, batch, compiled, on_device, pairs, parameters, relative
 
 # The package gives away a function of the module's name.
@@ -171,16 +172,51 @@ def test_autodiff_differentiates_the_loss_in_forward_mode_and_twice():
     assert relative(compiled(loss, static_argnums=0)(default, params, b), value) < 1e-6
 
 
-def test_a_sentence_has_a_gradient_of_its_weight():
+@pytest.mark.parametrize("coverage", [0.0, 0.7])
+def test_a_sentence_has_a_gradient_of_its_weight(coverage):
     """The gradient with respect to the weight of a sentence is its own loss."""
     config = ModelConfig(**SIZES)
     params, b = jax.tree.map(jnp.asarray, parameters(config)), on_device(batch(pairs(count=3)))
 
     def losses(weight):
-        return sums(config, params, b._replace(weight=weight)).loss
+        return sums(config, params, b._replace(weight=weight), coverage=coverage).loss
 
     each = compiled(jax.vmap(losses))(jnp.eye(3))
     np.testing.assert_allclose(compiled(jax.grad(losses))(b.weight), each, rtol=1e-5)
+
+
+@pytest.mark.parametrize("order", ["paper", "groundhog", "luong"])
+@pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
+def test_the_gradient_of_uncovered_words(order, gradients):
+    config = ModelConfig(**SIZES, order=order, gradients=gradients)
+    numbers = parameters(config, np.float64)
+    with jax.enable_x64():
+        params, b = jax.tree.map(jnp.asarray, numbers), on_device(batch(pairs(), 2, 1, fillers=1))
+        grads = jax.grad(lambda p: sums(config, p, b, coverage=0.7).loss)(params)
+        plain = jax.grad(lambda p: sums(config, p, b).loss)(params)
+        grads, plain = jax.tree.map(np.asarray, (grads, plain))
+    leaves, tree = jax.tree.flatten(numbers)
+    rng, h = np.random.default_rng(1), 1e-5
+    direction = [rng.normal(size=leaf.shape) for leaf in leaves]
+
+    def along(gradient):
+        return sum(map(np.vdot, jax.tree.leaves(gradient), direction))
+
+    def at(step):
+        moved = [leaf + step * d for leaf, d in zip(leaves, direction, strict=True)]
+        return oracles.loss(config, oracles.f64(tree.unflatten(moved)), pairs(), coverage=0.7)
+
+    slope = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
+    assert along(grads) == pytest.approx(slope, rel=1e-8)
+    assert abs(along(plain) - slope) > 1e-3 * abs(slope)
+
+
+def test_uncovered_words_by_hand():
+    alpha = np.zeros((3, 1, 5))
+    alpha[:, 0] = [[0.5, 0.5, 0, 0, 0], [0, 0.5, 0.25, 0.25, 0], [0, 0, 1, 0, 0]]
+    masks = jnp.array([[True, True, False]]), jnp.array([[True, True, True, True, False]])
+    # The third target word is padding, and the fourth source position is EOS.
+    assert module.uncovered(jnp.asarray(alpha), *masks).tolist() == [0.5**2 + 0 + 0.75**2]
 
 
 def sizes(jaxpr):

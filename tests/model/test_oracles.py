@@ -79,9 +79,11 @@ def test_sums(name, dtype):
     got, config, tolerance = computed(name, dtype), CONFIGS[name], TOLERANCES[dtype]
     plain = oracles.loss(config, weights(name), pairs())
     smoothed = oracles.loss(config, weights(name), pairs(), smoothing=0.1)
+    covered = oracles.loss(config, weights(name), pairs(), coverage=0.7)
     words = [word for _, target in pairs() for word in target]
     likeliest = [step.argmax() for log_p, _ in expected(name) for step in log_p]
-    for sums, loss in [(got.smoothed, smoothed), *((s, plain) for s in got.sums.values())]:
+    losses = [(got.smoothed, smoothed), (got.covered, covered)]
+    for sums, loss in [*losses, *((s, plain) for s in got.sums.values())]:
         assert relative(sums.loss, loss) < tolerance
         assert relative(sums.nll, plain) < tolerance
         assert sums.words == len(words)

@@ -127,6 +127,7 @@ class Everything(NamedTuple):
     log_p: Array
     alpha: Array
     smoothed: Sums  # with label smoothing of 0.1
+    covered: Sums  # with the weight 0.7 of uncovered source words
     sums: dict[str, Sums]  # as they come with the gradient, by each way that was asked for
     gradients: dict[str, Any]  # of the loss
 
@@ -151,6 +152,7 @@ def everything(config: ModelConfig, params, batch: Batch, gradients: tuple[str, 
         log_p=words.log_p,
         alpha=words.alpha,
         smoothed=sums(config, params, batch, smoothing=0.1),
+        covered=sums(config, params, batch, coverage=0.7),
         sums={way: totals for way, (_, totals) in found.items()},
         gradients={way: grads for way, (grads, _) in found.items()},
     )
