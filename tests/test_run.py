@@ -136,6 +136,14 @@ def test_check_finds_settings_that_do_not_fit():
         bj.check(bj.Config(model=bj.ModelConfig(order="papr")))
 
 
+def test_coverage_needs_attention():
+    optimizer = bj.OptimizerConfig(coverage=0.2)
+    with pytest.raises(ValueError, match="^optimizer.coverage is 0.2, but model.attention none"):
+        bj.check(bj.Config(model=bj.ModelConfig(attention="none"), optimizer=optimizer))
+    with pytest.raises(ValueError, match="^optimizer.coverage is -1, but should be at least 0"):
+        bj.check(bj.Config(optimizer=dataclasses.replace(optimizer, coverage=-1)))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
