@@ -4,17 +4,34 @@ The paper's small Gaussians (arXiv 1409.0473, appendix B.1) suit large models; t
 initialisations also suit small ones.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.custom_batching import sequential_vmap
 from jax.nn import initializers
 from jaxtyping import Array, Float, Int
 
 Params = Mapping[str, Any]  # a tree of arrays, named by the paper's symbols
 Initializer = Callable[..., Array]  # (key, shape) -> float32 array
+
+
+def orthogonal(key: Array, shape: tuple[int, ...]) -> Array:
+    """Draw a matrix with orthonormal columns or rows, as `jax.nn.initializers.orthogonal` does.
+
+    vmapped draws are factorised one after the other. Under `jit`, two batched QR factorisations can
+    wait forever for threads of jaxlib's pool (seen with 0.10.2 on two cores).
+    """
+    return _orthogonal(shape)(key)
+
+
+@functools.cache
+def _orthogonal(shape: tuple[int, ...]) -> Callable[[Array], Array]:
+    """The draw of one shape; the cache keeps JAX from compiling it again at each call."""
+    return jax.jit(sequential_vmap(lambda key: initializers.orthogonal()(key, shape)))
 
 
 class Init(NamedTuple):
@@ -28,18 +45,18 @@ class Init(NamedTuple):
 INITS: Mapping[str, Init] = MappingProxyType(
     {
         "paper": Init(
-            recurrent=initializers.orthogonal(),
+            recurrent=orthogonal,
             alignment=initializers.normal(0.001),
             weight=initializers.normal(0.01),
         ),
         "scaled": Init(
-            recurrent=initializers.orthogonal(),
+            recurrent=orthogonal,
             alignment=initializers.normal(0.001),
             weight=initializers.glorot_normal(),
         ),
         # With alignment weights of 0.001, small models often do not learn to use attention.
         "glorot": Init(
-            recurrent=initializers.orthogonal(),
+            recurrent=orthogonal,
             alignment=initializers.glorot_normal(),
             weight=initializers.glorot_normal(),
         ),

@@ -1,6 +1,8 @@
 """The Flax module: its parameters, their initial values, and equality with the functions."""
 
 import dataclasses
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from bahdanau_jax.model import Seq2Seq, count, encode, score_named, start
 from bahdanau_jax.model.attention import Score
 from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.loss import sums
+from tests import small
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
 
@@ -120,6 +123,27 @@ def test_init_under_vmap():
         for a, e in zip(jax.tree.leaves(many), jax.tree.leaves(alone), strict=True):
             assert np.allclose(a[i], e, atol=1e-6)
     assert np.std(many["readout"]["U_o"], axis=0).min() > 0
+
+
+DRAWS = """
+import jax
+import bahdanau_jax as bj
+config = bj.ModelConfig(
+    source_vocabulary=5, target_vocabulary=5, embedding_size=3, hidden_size=4, alignment_size=3,
+    readout_size=3,
+)
+draw = lambda key: bj.init(config, key)
+keys = jax.random.split(jax.random.key(0), 10)
+for _ in range(3):
+    many = jax.block_until_ready(jax.jit(jax.vmap(draw))(keys))
+last = jax.jit(draw)(keys[9])
+assert all((a[9] == b).all() for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(last)))
+"""
+
+
+def test_jitted_draws_of_many_seeds_end():
+    """Without `orthogonal`, this program waits forever on two cores."""
+    subprocess.run([sys.executable, "-c", DRAWS], check=True, timeout=300, cwd=small.ROOT)
 
 
 def cosine(params, query, keys):
