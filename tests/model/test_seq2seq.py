@@ -129,8 +129,8 @@ DRAWS = """
 import jax
 import bahdanau_jax as bj
 config = bj.ModelConfig(
-    source_vocabulary=5, target_vocabulary=5, embedding_size=3, hidden_size=4, alignment_size=3,
-    readout_size=3,
+    source_vocabulary=30, target_vocabulary=31, embedding_size=32, hidden_size=32,
+    alignment_size=16, readout_size=16,
 )
 draw = lambda key: bj.init(config, key)
 keys = jax.random.split(jax.random.key(0), 10)
