@@ -183,11 +183,12 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     same = [name for name in now["cells"] if name in before["cells"]]
     if not same:
         return f"its cells are {', '.join(before['cells'])}"
+    defaults = json.loads(Config().to_json())  # of fields that did not exist when it was written
     for name in same:
         was, is_now = before["cells"][name], now["cells"][name]
         for section, fields in is_now.items():
             for field, value in fields.items():
-                old = was.get(section, {}).get(field)
+                old = was.get(section, {}).get(field, defaults[section][field])
                 if old != value:
                     return f"{section}.{field} of its cell {name} is {old!r}, not {value!r}"
     for field in ("order", "vmapped"):

@@ -86,6 +86,19 @@ def test_more_seeds_and_cells_may_come_and_other_sweeps_not(without_training, tm
         sweep(CELLS, tmp_path / "other", [1])
 
 
+def test_fields_that_a_later_version_added_have_their_defaults(without_training, tmp_path):
+    cells, path = {"a": CELLS["order=paper"]}, tmp_path / "s/sweep.json"
+    sweep(cells, tmp_path / "s", [1], vmapped=False)
+    stored = json.loads(path.read_text())
+    del stored["cells"]["a"]["optimizer"]["coverage"]
+    path.write_text(json.dumps(stored))
+    sweep(cells, tmp_path / "s", [1], vmapped=False)
+    optimizer = dataclasses.replace(cells["a"].optimizer, coverage=0.5)
+    changed = {"a": dataclasses.replace(cells["a"], optimizer=optimizer)}
+    with pytest.raises(ValueError, match=r"optimizer.coverage of its cell a is 0.0, not 0.5"):
+        sweep(changed, tmp_path / "s", [1], vmapped=False)
+
+
 @pytest.mark.parametrize(
     "cells, seeds, said",
     [
