@@ -5,10 +5,9 @@ One trainer at a time holds the lock. Readers can test whether it is held.
 
 import contextlib
 import fcntl
-import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -30,19 +29,24 @@ def require(folder: Path) -> None:
 
 
 def names(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of the paths, of equally many parts, that tell the folders apart.
+    """Return the shortest end of each path that no other of the folders has.
 
     Raises ValueError where a folder is given twice.
 
-    >>> names([Path("runs/quickstart")]), names([Path("a/seed-1"), Path("b/seed-1")])
-    (['quickstart'], ['a/seed-1', 'b/seed-1'])
+    >>> names([Path("a/seed-1"), Path("b/seed-1"), Path("c")])
+    ['a/seed-1', 'b/seed-1', 'c']
     """
     paths = [folder.absolute() for folder in folders]
     for number, path in enumerate(paths):
         if path in paths[:number]:
             raise ValueError(f"the run {folders[number]} is given twice")
-    ends = (["/".join(path.parts[-k:]) for path in paths] for k in itertools.count(1))
-    return next(found for found in ends if len(set(found)) == len(found))
+    return [_shortest_end(path, {*paths} - {path}) for path in paths]
+
+
+def _shortest_end(path: Path, others: Collection[Path]) -> str:
+    ends = ("/".join(path.parts[-n:]) for n in range(1, len(path.parts)))
+    unique = (end for end in ends if not any(f"{other}".endswith(f"/{end}") for other in others))
+    return next(unique, str(path))
 
 
 @contextlib.contextmanager

@@ -37,10 +37,8 @@ class Explore:
     port: int = 8008  # the port of the page; 0: any free one
     host: str = "127.0.0.1"  # the address to listen on; the default is this machine alone
     open: bool = False  # open the page in the browser
-    input: Path | None = None  # a file of sentences for the page; default: of the test corpus
-    reference: Path | None = None  # a file with their translations
-    gold: Path | None = None  # gold links between both: Pharaoh with '?' for possible ones, or .wa
     trust_code: bool = False  # import the module that the run names (module:attribute), if it does
+    settings: Annotated[page_texts.Files, tyro.conf.arg(name="")] = page_texts.Files()
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau explore --run runs/quickstart",
@@ -50,7 +48,7 @@ class Explore:
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Explore, arguments, "bahdanau explore")
-    page_texts.check(chosen)
+    page_texts.check(chosen.run, chosen.settings)
     serve_command.check_port(chosen.port)
     names = run_folder.names(chosen.run)
     with serving.bind(chosen.host, chosen.port) as opened:
@@ -59,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
         from bahdanau_jax import explorer, trained
 
         runs = [trained.load(folder, trust_code=chosen.trust_code) for folder in chosen.run]
-        texts = page_texts.read(chosen.input, chosen.reference, chosen.gold)
+        texts = page_texts.read(chosen.settings)
         page = explorer.build_page(runs, *texts, served=True)
         if page.recorded:
             say(f"{page.recorded}: the page has recorded translations instead of the model")

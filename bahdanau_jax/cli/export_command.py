@@ -34,10 +34,8 @@ class Export:
     format: str = "folder"  # the form of the exported model
     license: str = ""  # of the model card, such as cc-by-4.0; default: apache-2.0 for builtin: data
     overwrite: bool = False  # replace an earlier export
-    input: Path | None = None  # sentences of the page, one a line; default: of the test corpus
-    reference: Path | None = None  # a file with their translations
-    gold: Path | None = None  # gold links between both: Pharaoh with '?' for possible ones, or .wa
     trust_code: bool = False  # import the module that the run names (module:attribute), if it does
+    settings: Annotated[page_texts.Files, tyro.conf.arg(name="")] = page_texts.Files()
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau export --run runs/quickstart --output quickstart-model",
@@ -49,8 +47,8 @@ class Export:
 def _check_folder(chosen: Export) -> None:
     from bahdanau_jax import export
 
-    for option in page_texts.OPTIONS:
-        if getattr(chosen, option) is not None:
+    for option, path in vars(chosen.settings).items():
+        if path is not None:
             raise ValueError(f"--{option} is for a page: leave it out with --format folder")
     if len(chosen.run) > 1:
         raise ValueError(f"--run is given {len(chosen.run)} times, but a folder holds one model")
@@ -83,7 +81,7 @@ def _check_page(chosen: Export) -> None:
 def _write_page(chosen: Export, runs: Sequence["Run"]) -> None:
     from bahdanau_jax import explorer, export
 
-    sentences, references, gold = page_texts.read(chosen.input, chosen.reference, chosen.gold)
+    sentences, references, gold = page_texts.read(chosen.settings)
     first, *rest = runs
     other = rest[0] if rest else None
     explorer.write_page(
@@ -109,7 +107,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Export, arguments, "bahdanau export")
     form = choose(FORMATS, chosen.format, "--format")
-    page_texts.check(chosen)
+    page_texts.check(chosen.run, chosen.settings)
     form.check(chosen)
     if chosen.trust_code:
         import_from_here()

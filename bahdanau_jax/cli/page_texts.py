@@ -1,8 +1,9 @@
 """The sentences of the explorer's page: options that `explore` and `export --format page` share."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import lines
@@ -10,7 +11,16 @@ from bahdanau_jax.cli import lines
 if TYPE_CHECKING:
     from bahdanau_jax.alignment import GoldFile
 
-OPTIONS = ("input", "reference", "gold")
+
+@dataclass(frozen=True)
+class Files:
+    """The options of a page."""
+
+    input: Path | None = None  # sentences of the page, one a line; default: of the test corpus
+    reference: Path | None = None  # a file with their translations
+    gold: Path | None = None  # gold links between both: Pharaoh with '?' for possible ones, or .wa
+
+
 NEEDED = (("reference", "input"), ("gold", "reference"))  # an option, and the one that it needs
 
 
@@ -22,29 +32,28 @@ class Texts(NamedTuple):
     gold: "GoldFile | None"
 
 
-def check(chosen: Any) -> None:
+def check(runs: Sequence[Path], files: Files) -> None:
     """Check the runs and files of a page before the models are loaded, which takes seconds."""
-    if not chosen.run:
+    if not runs:
         raise ValueError("missing: --run")
-    if len(chosen.run) > 2:
-        raise ValueError(
-            f"--run is given {len(chosen.run)} times, but a page shows one or two runs"
-        )
-    for folder in chosen.run:
+    if len(runs) > 2:
+        raise ValueError(f"--run is given {len(runs)} times, but a page shows one or two runs")
+    for folder in runs:
         run_folder.require(folder)
     for option, needed in NEEDED:
-        if getattr(chosen, option) is not None and getattr(chosen, needed) is None:
+        if getattr(files, option) is not None and getattr(files, needed) is None:
             raise ValueError(f"--{option} needs --{needed}, which is missing")
-    for option in OPTIONS:
-        path = getattr(chosen, option)
+    for option, path in vars(files).items():
         if path is not None and not path.exists():
             raise FileNotFoundError(2, f"no such file (--{option})", str(path))
 
 
-def read(input: Path | None, reference: Path | None, gold: Path | None) -> Texts:
+def read(files: Files) -> Texts:
     """Read the files of a page. Raises ValueError for gold links that cannot be parsed."""
-    from bahdanau_jax.alignment import gold as gold_links
+    from bahdanau_jax.alignment import gold
 
-    sentences, references = (lines.read_all(path) if path else [] for path in (input, reference))
-    links = gold_links.read(lines.read_all(gold), str(gold)) if gold else None
+    sentences, references = (
+        lines.read_all(path) if path else [] for path in (files.input, files.reference)
+    )
+    links = gold.read(lines.read_all(files.gold), str(files.gold)) if files.gold else None
     return Texts(sentences, references, links)

@@ -1,9 +1,10 @@
 """Compares training runs: reads their metrics, and makes a table of them."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bahdanau_jax import run_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.report.document import Table, number
 from bahdanau_jax.training import read_metrics
@@ -19,17 +20,12 @@ def read(folders: Iterable[Path]) -> Runs:
     paths = [folder.resolve() for folder in folders]
     if len(set(paths)) < max(len(paths), 1):
         raise ValueError("name the folder of one run or of several, each of them once")
-    runs = {_name(path, {*paths} - {path}): read_metrics(path) for path in paths}
+    names = run_folder.names(paths)
+    runs = {name: read_metrics(path) for name, path in zip(names, paths, strict=True)}
     for path, metrics in zip(paths, runs.values(), strict=True):
         if not metrics:
             raise ValueError(f"{path} holds no metrics of a training: name the folder of a run")
     return runs
-
-
-def _name(path: Path, others: Collection[Path]) -> str:
-    ends = ("/".join(path.parts[-n:]) for n in range(1, len(path.parts)))
-    unique = (end for end in ends if not any(f"{other}".endswith(f"/{end}") for other in others))
-    return next(unique, str(path))
 
 
 def known(runs: Runs) -> Mapping[str, None]:
