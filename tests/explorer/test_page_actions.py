@@ -140,6 +140,28 @@ def test_every_state_has_a_link(browser, tab, tiny_page):
 
 
 @pytest.mark.slow
+def test_back_leads_to_the_translation_before(tab, tiny_page):
+    tab.open(tiny_page)
+    first = tab.page.input_value("#sentence"), steps(tab)
+    tab.page.click(".word.target >> nth=1")
+    tab.page.click(".step .rows >> nth=1 >> button >> nth=3")
+    settled(tab, f"!{same(first[1])}(explorer.app.panels[0].chosen.steps.map((s) => s.symbol))")
+    second = steps(tab)
+    tab.page.click(".word.target >> nth=0")  # selects a word: no step
+    tab.page.fill("#sentence", pages.lines(9)[8])
+    tab.page.keyboard.press("Enter")
+    settled(tab, f"{json.dumps(pages.lines(9)[8])} === explorer.app.state.sentence")
+    tab.page.go_back()
+    settled(tab, f"{same(second)}(explorer.app.panels[0].chosen.steps.map((s) => s.symbol))")
+    assert tab.page.input_value("#sentence") == first[0]
+    tab.page.go_back()
+    settled(tab, f"{same(first[1])}(explorer.app.panels[0].chosen.steps.map((s) => s.symbol))")
+    assert tab.page.locator(".word.target.forced").count() == 0
+    tab.page.go_forward()
+    settled(tab, f"{same(second)}(explorer.app.panels[0].chosen.steps.map((s) => s.symbol))")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fragment",
     ["#s=%ZZ&k=-1&p0=1.2.x&a0=9:9,x:none,*:7&w0=99999&t=99", "#k=51&v=<b>&p0=999999.0", "#s="],

@@ -3,7 +3,7 @@
 import { isDark } from "./colours.js";
 import { byId, h } from "./elements.js";
 import { Engine } from "./engine.js";
-import { fresh, read, reset, write } from "./page_state.js";
+import { fresh, isOtherTranslation, read, reset, write } from "./page_state.js";
 import { Panel } from "./panel.js";
 import { Tour } from "./tour.js";
 import { fromBase64 } from "./weights.js";
@@ -143,8 +143,11 @@ class App {
     return this.translate(true);
   }
 
+  // The button Back of the browser leads to the translation before; a selected word makes no step.
   changed() {
-    history.replaceState(null, "", write(this.state));
+    const address = write(this.state), before = location.hash;
+    const isStep = before !== "" && isOtherTranslation(before, address);
+    history[isStep ? "pushState" : "replaceState"](null, "", address);
   }
 
   showViews() {
@@ -180,6 +183,7 @@ async function open() {
   const app = new App(content, engines);
   globalThis.explorer = { app, engines }; // for readers who like to look inside, and for tests
   await app.refresh();
+  app.changed();
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 

@@ -34,6 +34,13 @@ export function write(state) {
   return `#${fields}`;
 }
 
+// Whether two addresses have other sentences, beams or changes of a translation.
+export function isOtherTranslation(address, other) {
+  const [one, two] = [address, other].map((each) =>
+    [...new URLSearchParams(each.slice(1))].filter(([name]) => /^([sk]|[pfa]\d+)$/.test(name)).join("&"));
+  return one !== two;
+}
+
 // Fields of another form are left out: anybody may have written the address.
 export function read(address, defaults) {
   const fields = new URLSearchParams(address.replace(/^#/, ""));
