@@ -96,36 +96,30 @@ def run(
             shares = sum(each.share for each in waiting.values())
             del waiting[name]
             seconds = (until - time.monotonic()) * part.share / shares
-            results["parts"][name] = _measure(name, part, request, scale, seconds, save)
+            figures = results["parts"][name] = {"limit_seconds": round(seconds, 1)}
+            _measure(name, part, request, scale, Part(figures, save, time.monotonic() + seconds))
             save()
     return {"results": str(path), "parts": {n: _summary(p) for n, p in results["parts"].items()}}
 
 
-def _measure(
-    name: str,
-    measured: Measured,
-    request: Request,
-    scale: Scale,
-    seconds: float,
-    save: Callable[[], None],
-) -> dict[str, Any]:
-    """The results of a part, with `failed` or `left_out` where it has none or not all."""
-    start = time.monotonic()
-    results: dict[str, Any] = {"limit_seconds": round(seconds, 1)}
+def _measure(name: str, measured: Measured, request: Request, scale: Scale, part: Part) -> None:
+    """Measure a part; its results have `failed` or `left_out` where not all was measured."""
+    start, seconds = time.monotonic(), part.left()
     if missing := request.missing(name):
-        return {"left_out": [missing]}
+        part.results["left_out"] = [missing]
+        return
     if seconds < LEAST_SECONDS:
         line = f"{seconds:.0f} s were left, and a part needs at least {LEAST_SECONDS:.0f}"
         say(f"{name}: left out, {line}")
-        return {"left_out": [line]}
+        part.results["left_out"] = [line]
+        return
     say(f"{name}: at most {seconds:.0f} s")
     try:
-        measured.measure(Part(results, save, start + seconds), request, scale)
+        measured.measure(part, request, scale)
     except Exception as error:  # whatever it is, the other parts are still to be measured
-        results["failed"] = f"{type(error).__name__}: {error}"
-        say(f"{name}: failed, {results['failed']}")
-    results["seconds"] = round(time.monotonic() - start, 1)
-    return results
+        part.results["failed"] = f"{type(error).__name__}: {error}"
+        say(f"{name}: failed, {part.results['failed']}")
+    part.results["seconds"] = round(time.monotonic() - start, 1)
 
 
 def _summary(part: Mapping[str, Any]) -> dict[str, Any]:

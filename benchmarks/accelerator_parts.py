@@ -20,6 +20,8 @@ from benchmarks.peers import process
 from benchmarks.peers.process import Failure, Peer, TimeLimit
 
 LEAST_SECONDS = 12.0  # a program is not started with less time than this
+FIRST_GROUP = 2  # programs that are compiled at once at first: too many would take all of the time
+GROUP_SHARE = 0.125  # of the time left: groups grow while their compilation takes less
 ENDING_SECONDS = 8.0  # for a training that saves before it ends
 TRAINING, METRICS = "training", "training.metrics.jsonl"
 PRINTED = (  # figures that are shown as soon as they are measured
@@ -67,12 +69,12 @@ def ask_each(
     ask: Ask,
     label: Case = MappingProxyType({}),
 ) -> None:
-    """Ask a program for each case, in groups that it compiles at once if it has `threads`.
+    """Ask a program for each case, in groups if its greeting has `threads` to compile.
 
     `start` starts the program with a time limit in seconds. A case that ends the program is
     recorded with its error, and the others go to a new process. Cases beyond the time are left out.
     """
-    waiting, current = [*cases], [*cases[:1]]
+    waiting, current, size = [*cases], [*cases[:1]], FIRST_GROUP
     while waiting:
         if part.left() < LEAST_SECONDS:
             part.leave_out([{**label, **case} for case in waiting])
@@ -82,10 +84,9 @@ def ask_each(
                 part.results.setdefault("program", peer.greeting)
                 while waiting:
                     threads = peer.greeting.get("threads", 0)
-                    current = waiting[: threads or 1]
+                    current = waiting[: min(size, threads) or 1]
                     if threads:
-                        compiled = peer.ask(do="compile", cases=[dict(case) for case in current])
-                        say(f"compiled {len(current)} programs in {compiled['seconds']} s")
+                        size = _compile(peer, current, size, part)
                     for case in [*current]:
                         current = [case]
                         part.add({**label, **case}, ask(peer, case))
@@ -99,6 +100,13 @@ def ask_each(
                 part.add({**label, **case}, {"failed": str(error)})
                 waiting.remove(case)
             current = waiting[:1]
+
+
+def _compile(peer: Peer, cases: Sequence[Case], size: int, part: Part) -> int:
+    """Compile a group; return the size of the next one, which is larger where time allows it."""
+    seconds = peer.ask(do="compile", cases=[dict(case) for case in cases])["seconds"]
+    say(f"compiled {len(cases)} programs in {seconds} s")
+    return 2 * size if seconds < GROUP_SHARE * part.left() else size
 
 
 def _program(

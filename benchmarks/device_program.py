@@ -39,11 +39,10 @@ PRECISIONS: Mapping[str, Precision] = MappingProxyType(
 
 
 def greeting() -> dict[str, Any]:
-    """The device, the versions, and the number of programs that are compiled at once."""
+    """The device and the versions."""
     return {
         "device": machine.device(),
         "versions": {name: metadata.version(name) for name in ("jax", "jaxlib")},
-        "threads": threads(),
     }
 
 

@@ -103,5 +103,5 @@ def main() -> None:
     """The program: its argument is a size as JSON; its B, S and T do not count."""
     serving.keep_memory()
     answers, work = serving.Answers(), Searches(Size(**json.loads(sys.argv[1])))
-    answers.give(device_program.greeting())
+    answers.give({**device_program.greeting(), "threads": device_program.threads()})
     answers.serve({"compile": work.compile, "time": work.time})

@@ -139,7 +139,7 @@ def main() -> None:
     """The program: its argument is a size as JSON, whose B, S and T the cases replace."""
     serving.keep_memory()
     answers, work = serving.Answers(), Updates(Size(**json.loads(sys.argv[1])))
-    answers.give(device_program.greeting())
+    answers.give({**device_program.greeting(), "threads": device_program.threads()})
     answers.serve(
         {
             "compile": work.compile,

@@ -15,7 +15,7 @@ import jax
 
 OPERATIONS, KINDS = 30, 15  # rows of the tables
 # Operations that run others: the time of those would be counted twice.
-CONTAINERS = re.compile(r"(while|call|conditional|command_buffer)([._]?\d+)*$")
+CONTAINERS = re.compile(r"(while|call|cond|conditional|command_buffer)([._]?\d+)*$")
 NUMBER = re.compile(r"([._]\d+)+$")
 
 

@@ -90,8 +90,8 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             },
         ),
         "torch-cudnn": Contestant(
-            "hand-written PyTorch, eager, with torch.nn.GRU as encoder (cuDNN on a GPU), whose reset "
-            "gate differs; no library has the decoder",
+            "hand-written PyTorch, eager, with torch.nn.GRU as encoder (cuDNN on a GPU), whose "
+            "reset gate differs; no library has the decoder",
             _there("torch_step.py"),
             {**_ALLOCATOR, "foreach": (False, True), **_EAGER, "encoder": ("library",)},
         ),
