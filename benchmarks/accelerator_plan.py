@@ -11,7 +11,7 @@ from benchmarks.sizes import Size
 
 
 class Scale(NamedTuple):
-    """What is measured: the paper's sizes, or tiny ones that show that the command works."""
+    """The measured sizes: the paper's, or tiny ones that show that the command works."""
 
     size: Size
     batches: tuple[int, ...]

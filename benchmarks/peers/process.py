@@ -116,7 +116,7 @@ class Peer:
 def run(name: str, command: Sequence[str]) -> None:
     """Run a program to its end. Raises Failure where it fails."""
     with _transcript() as output:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
         process = begin(name, command, **streams, stderr=output)
         try:
             process.communicate()

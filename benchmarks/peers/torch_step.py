@@ -175,7 +175,7 @@ def main(given: dict) -> None:
     def launch(batch, rounding) -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         with rounding:
-            loss = loss_of(p, *batch, library)
+            loss = loss_of(p, *batch, library=library)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0, foreach=settings["foreach"])
         update()
@@ -189,7 +189,7 @@ def main(given: dict) -> None:
         from torch.utils.flop_counter import FlopCounterMode  # pyright: ignore
 
         with FlopCounterMode(display=False) as counter:
-            compute_loss(p, *batch, library).backward()
+            compute_loss(p, *batch, library=library).backward()
         return {"flops": counter.get_total_flops()}
 
     def case(batch: int, length: int, precision: str, seconds: float, rounds: int):
