@@ -195,7 +195,7 @@ def whole(tmp_path_factory):
     program.write_text("#!/bin/sh\necho 'ImportError: no torch' >&2\nexit 1\n", encoding="utf-8")
     program.chmod(0o755)
     command = [sys.executable, "-m", "benchmarks", "accelerator", "--output", str(folder)]
-    command += ["--quick", "True", "--minutes", "15", "--torch-python", str(program)]
+    command += ["--quick", "True", "--minutes", "60", "--torch-python", str(program)]
     command += ["--config", str(small.FILE), "--train", small.config.data.train]
     done = subprocess.run(command, capture_output=True, text=True, cwd=small.ROOT)
     assert done.returncode == 0, done.stderr
