@@ -5,6 +5,7 @@ A module is imported only when its benchmark runs, so that no other imports chan
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = [
+    "accelerator",
     "data",
     "decode",
     "epoch",

@@ -14,6 +14,7 @@ from bahdanau_jax.cli import experiment, import_from_here, manual, options
 from bahdanau_jax.cli import main as command_line
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.names import did_you_mean
+from benchmarks import accelerator_command
 
 
 @dataclass(frozen=True)
@@ -304,9 +305,14 @@ def _serve(arguments: Sequence[str]) -> dict:
     return serve_benchmark.run(chosen.run, chosen.clients, chosen.seconds, chosen.corpus, beams)
 
 
+def _accelerator(arguments: Sequence[str]) -> dict:
+    return accelerator_command.measure(arguments, numbers)
+
+
 # Benchmark -> (the class of its options, the function that runs it).
 BENCHMARKS: Mapping[str, tuple[type, Callable[[Sequence[str]], dict]]] = MappingProxyType(
     {
+        "accelerator": (accelerator_command.Accelerator, _accelerator),
         "data": (Data, _data),
         "decode": (Decode, _decode),
         "epoch": (Epoch, _epoch),

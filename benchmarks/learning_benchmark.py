@@ -58,8 +58,8 @@ def run(
     command = process.ours(__name__, str(settings), str(ours))
     results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "target_bleu": target}
     log = workdir / "ours.log"
-    bleus = functools.partial(_bleus, ours)
-    results["ours"] = watched("training", command, bleus, target, minutes, log)
+    scores_of_ours = functools.partial(bleus, ours)
+    results["ours"] = watched("training", command, scores_of_ours, target, minutes, log)
     if "failed" in results["ours"]:
         raise ValueError(results["ours"]["failed"])
     if python is not None:
@@ -88,7 +88,7 @@ def run(
     return results
 
 
-def _bleus(folder: Path) -> Mapping[int, float]:
+def bleus(folder: Path) -> Mapping[int, float]:
     """The BLEU of every evaluation of our training so far."""
     lines = read_metrics(folder)
     return {line["step"]: line["dev_bleu"] for line in lines if "dev_bleu" in line}
@@ -101,7 +101,7 @@ def _written(run: Run, folder: Path) -> Bleus:
     references = [codec.tokenize(pair.target) for pair, _ in pairs]
     by_step: dict[int, float] = {}
 
-    def bleus() -> Mapping[int, float]:
+    def scored() -> Mapping[int, float]:
         for file in (folder / "model").glob("*.hyps"):
             lines = file.read_text(encoding="utf-8").splitlines()
             if int(file.stem) not in by_step and len(lines) == len(references):
@@ -110,11 +110,17 @@ def _written(run: Run, folder: Path) -> Bleus:
                 by_step[int(file.stem)] = scores.bleu(tokens, references, "none").score
         return by_step
 
-    return bleus
+    return scored
 
 
 def watched(
-    name: str, command: Sequence[str], bleus: Bleus, target: float, minutes: float, log: Path
+    name: str,
+    command: Sequence[str],
+    bleus: Bleus,
+    target: float,
+    minutes: float,
+    log: Path,
+    ending_seconds: float = ENDING_SECONDS,
 ) -> dict[str, Any]:
     """Run a program until an evaluation reaches the target, it ends, or its time is over.
 
@@ -122,7 +128,7 @@ def watched(
     """
     curve: list[dict[str, float]] = []
     try:
-        code = _followed(name, command, bleus, target, minutes, log, curve)
+        code = _followed(name, command, bleus, target, minutes, log, curve, ending_seconds)
     except Failure as error:
         return {"reached": None, "curve": [], "failed": str(error)}
     result = {"reached": next((p for p in curve if p["bleu"] >= target), None), "curve": curve}
@@ -141,6 +147,7 @@ def _followed(
     minutes: float,
     log: Path,
     curve: list[dict[str, float]],
+    ending_seconds: float,
 ) -> int | None:
     """Add its evaluations to the curve; return its exit code, or None where it was stopped."""
     start = time.monotonic()
@@ -161,7 +168,7 @@ def _followed(
             code = running.poll()
             running.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                running.wait(ENDING_SECONDS)
+                running.wait(ending_seconds)
         finally:
             running.kill()
     return code

@@ -89,6 +89,12 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
                 "compile_update": (False, True),
             },
         ),
+        "torch-cudnn": Contestant(
+            "hand-written PyTorch, eager, with torch.nn.GRU as encoder (cuDNN on a GPU), whose "
+            "reset gate differs; no library has the decoder",
+            _there("torch_step.py"),
+            {**_ALLOCATOR, "foreach": (False, True), **_EAGER, "encoder": ("library",)},
+        ),
         "joeynmt": Contestant(
             "JoeyNMT's recurrent model, attention bahdanau; its softmax reads n units, not l",
             _there("joey_step.py"),

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 import pytest
 
-from bahdanau_jax import distributed, run
-from bahdanau_jax.batch import Batch, pad
-from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax import run
+from bahdanau_jax.batch import pad
+from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.search_program import Inputs, search
-from bahdanau_jax.model import loss
-from benchmarks import updates
+from benchmarks import device_comparison
+from benchmarks.device_comparison import PAPER, accelerator, by, cpu, losses
 from tests import across
 from tests.model import worlds
 
@@ -25,54 +25,17 @@ if jax.default_backend() == "cpu":
         allow_module_level=True,
     )
 
-PAPER = ModelConfig(source_vocabulary=2_003, target_vocabulary=2_011)  # except its vocabularies
-
-
-def by(device, function, *arguments):
-    """The result of a function on one device, as arrays of the host."""
-    with jax.default_device(device), jax.default_matmul_precision("highest"):
-        return jax.device_get(jax.jit(function)(*jax.device_put(arguments, device)))
-
-
-def accelerator():
-    return jax.local_devices()[0]
-
-
-def cpu():
-    return jax.local_devices(backend="cpu")[0]
-
-
-def alike(ours, theirs, tolerance: float) -> None:
-    for a, b in zip(*map(jax.tree.leaves, (ours, theirs)), strict=True):
-        assert np.isfinite(a).all() and worlds.relative(a, b) <= tolerance
-
 
 @pytest.mark.parametrize("name", worlds.CONFIGS)
 def test_every_variant_has_the_gradients_of_a_cpu(name):
     config = worlds.CONFIGS[name]
 
     def gradients(params, batch):
-        return jax.value_and_grad(lambda params: loss.sums(config, params, batch).loss)(params)
+        return device_comparison.gradients(config, params, batch)
 
     given = worlds.parameters(config), worlds.batch(worlds.pairs(count=7), 2, 3, 1)
-    alike(by(accelerator(), gradients, *given), by(cpu(), gradients, *given), 1e-4)
-
-
-def losses(config: ModelConfig, device, steps: int = 5) -> list[float]:
-    """Losses in nats per sentence, of updates with the paper's optimiser by the same batch."""
-    with jax.default_device(device):
-        params = jax.device_put(jax.device_get(updates.parameters(config)), device)
-        program = updates.ours(config, params, backend=distributed.Jit(distributed.mesh([device])))
-    state, found = program.state, []
-    rng = np.random.default_rng(2)
-    sides = (
-        pad([rng.integers(2, 2_000, n) for n in rng.integers(1, 20, 16)], 20) for _ in range(2)
-    )
-    batch = jax.device_put(Batch(*next(sides), *next(sides), np.ones(16, np.float32)), device)
-    for _ in range(steps):
-        state, sums = program.step(state, batch)
-        found.append(float(program.loss(sums)) / 16)
-    return found
+    ours, theirs = (by(device, gradients, *given) for device in (accelerator(), cpu()))
+    assert device_comparison.relative(ours, theirs) <= 1e-4
 
 
 @pytest.mark.parametrize(("compute_dtype", "tolerance"), [("float32", 1e-3), ("bfloat16", 3e-2)])

@@ -42,6 +42,39 @@ def test_a_model_is_loaded_without_what_trains_or_draws(trained):
     assert done.stdout == "set()\n", done.stderr
 
 
+# The parts of the package that translating uses; all others stay unread.
+TRANSLATING = set(
+    "aligner alignment atomic batch checkpoints cli compiler_faults compression config data "
+    "decoding distributed distribution evaluation hypothesis model names pairing parsing reporting "
+    "run_folder splits trained variants".split()
+)
+NOT_FOR_TRANSLATING = set(
+    "fastapi flax grain loky matplotlib optax PIL prometheus_client safetensors scipy "
+    "sentencepiece tensorboardX tensorflow tensorflow_datasets uvicorn".split()
+)
+
+
+def test_translating_imports_nothing_that_it_does_not_need(trained):
+    """scipy.stats alone took as long to import as the rest of the package with JAX."""
+    code = (
+        "import json, sys; from bahdanau_jax.cli.main import main\n"
+        "assert main(['translate', '--run', sys.argv[1]]) == 0\n"
+        "print(json.dumps([*sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(trained[0])],
+        input=LINES[0],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = json.loads(done.stdout.splitlines()[-1])
+    assert not {name.split(".")[0] for name in loaded} & NOT_FOR_TRANSLATING
+    parts = {name.split(".")[1] for name in loaded if name.startswith("bahdanau_jax.")}
+    assert parts == TRANSLATING
+
+
 def test_training_begins_without_what_draws():
     code = "import sys, bahdanau_jax.run; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
 
 from bahdanau_jax.evaluation.tally import Tally
 from bahdanau_jax.hypothesis import Hypothesis
@@ -21,6 +20,8 @@ def _certainty_of_attention(
     log_p: Float[np.ndarray, " T"], alpha: Float[np.ndarray, "T S"]
 ) -> float:
     """Minus the mean entropy of the attention weights, in nats."""
+    from scipy import stats  # here, since it takes longer to import than most of this program
+
     return -float(np.mean(stats.entropy(np.asarray(alpha, np.float64) + 1e-12, axis=1)))
 
 
@@ -56,6 +57,8 @@ def correlation(
     >>> correlation(np.array([1.0, 2.0, 4.0]), np.array([10.0, 30.0, 31.0])).spearman
     1.0
     """
+    from scipy import stats
+
     sides = np.stack([np.asarray(measure, np.float64), np.asarray(quality, np.float64)])
     ranks = stats.rankdata(sides, axis=1)
     rows = np.random.default_rng(seed).integers(0, sides.shape[1], (resamples, sides.shape[1]))

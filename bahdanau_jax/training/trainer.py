@@ -47,13 +47,16 @@ class Trainer:
     >>> state = trainer.backend.place(trainer.begin())
     >>> state, sums = trainer.update(state, trainer.backend.feed(batch))
 
-    `config` has every setting, with the sizes of the vocabularies.
+    `config` has every setting, with the sizes of the vocabularies. `backend` is by default that of
+    the configuration on all devices.
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, backend: distributed.Backend | None = None):
         settings = config.training
         self.config = config
-        self.backend = distributed.BACKENDS[settings.parallel](distributed.mesh(), settings.shard)
+        self.backend = backend or distributed.BACKENDS[settings.parallel](
+            distributed.mesh(), settings.shard
+        )
         self.network = model.Seq2Seq(config.model)
         self.optimizer = make(config.optimizer, settings.steps)
         # Those of the table are elementwise, and telemetry understands their accumulators.

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -20,24 +21,44 @@ class Failure(ValueError):
         self.name = name
 
 
+class TimeLimit(Failure):
+    """A program was stopped because its time was over."""
+
+
 class Peer:
     """A process that answers requests one by one. Its first line, without a request, is `greeting`.
 
-    Raises Failure where it does not start, ends, or writes anything but a JSON object.
+    After `seconds` the process is killed, also during a request. `environment` adds variables to
+    those of this process. Raises Failure where it does not start, ends, or writes anything but a
+    JSON object, and TimeLimit where it was killed.
 
     >>> with Peer("JoeyNMT", ["/opt/joeynmt/bin/python", "joey.py", "serve", "peer.json"]) as peer:
     ...     peer.ask(lines=["3 4 5"], beam_size=5)["seconds"]
     """
 
-    def __init__(self, name: str, command: Sequence[str]):
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        seconds: float | None = None,
+        environment: Mapping[str, str] | None = None,
+    ):
         self.name = name
+        self._is_over = threading.Event()
         with ExitStack() as stack:
             self._output = stack.enter_context(_transcript())
             self._process = begin(
-                name, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._output
+                name,
+                command,
+                environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._output,
             )
             self._stack = stack.pop_all()
         self._stack.callback(self._end)
+        if seconds is not None:
+            self._limit(seconds)
         self.greeting = self._answer()
 
     def __enter__(self) -> "Peer":
@@ -45,6 +66,16 @@ class Peer:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _limit(self, seconds: float) -> None:
+        def stop() -> None:
+            self._is_over.set()
+            self._process.kill()
+
+        timer = threading.Timer(seconds, stop)
+        timer.daemon = True
+        timer.start()
+        self._stack.callback(timer.cancel)
 
     def _end(self) -> None:
         self._process.kill()
@@ -77,13 +108,15 @@ class Peer:
         self._output.seek(0)
         output = self._output.read()
         self._stack.close()
+        if self._is_over.is_set():
+            return TimeLimit(self.name, "was stopped at its time limit", output)
         return Failure(self.name, fault, output)
 
 
 def run(name: str, command: Sequence[str]) -> None:
     """Run a program to its end. Raises Failure where it fails."""
     with _transcript() as output:
-        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
         process = begin(name, command, **streams, stderr=output)
         try:
             process.communicate()
@@ -98,12 +131,17 @@ def _transcript() -> IO[str]:
     return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
-def begin(name: str, command: Sequence[str], **streams: Any) -> subprocess.Popen:
+def begin(
+    name: str,
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    **streams: Any,
+) -> subprocess.Popen:
     """Start a program with text pipes. Raises Failure where it cannot be started.
 
     JAX in it does not preallocate the accelerator's memory, which two programs share.
     """
-    shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
+    shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ, **(environment or {})}
     try:
         return subprocess.Popen(list(command), text=True, encoding="utf-8", env=shared, **streams)
     except OSError as error:

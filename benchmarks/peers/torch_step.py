@@ -9,6 +9,10 @@ Input products are outside the loops, keys are computed once, products with the 
 merged, and readout and softmax process all steps at once. The weights have the paths of ours as
 names, joined by "/"; without a file they are random.
 
+With the setting `encoder` "library", torch.nn.GRU encodes in both directions, by cuDNN on a GPU.
+Its reset gate is applied after the product with U, so its numbers are not ours, and the number of
+operations is. No library has the decoder, whose input is the attention of its own state.
+
 B sentences, S source and T target positions, m embedding, n units, a alignment, l readout, V words.
 """
 
@@ -86,9 +90,20 @@ def run_gru(p, name: str, x: torch.Tensor, real: torch.Tensor, steps: range) -> 
     return states
 
 
-def encode(p, source: torch.Tensor, mask: torch.Tensor):
+def library_encoder(m: int, n: int) -> torch.nn.GRU:
+    """The recurrences of both directions; all sentences of a batch are of full length."""
+    torch.manual_seed(1)
+    return torch.nn.GRU(m, n, bidirectional=True).to(DEVICE)
+
+
+def encode(p, source: torch.Tensor, mask: torch.Tensor, library: torch.nn.GRU | None):
     """Annotations [B, S, 2n], keys [B, S, a] and s_0 [B, n]."""
     x = F.embedding(source.T, p["source_embedding/E"])
+    if library is not None:
+        h, last = library(x)  # the last states of both directions: the second is backward
+        h = h.transpose(0, 1)
+        s_0 = torch.addmm(p["initial_state/b_s"], last[1], p["initial_state/W_s"])
+        return h, h @ p["attention/U_a"], torch.tanh(s_0)
     names = ("encoder/forward", "encoder/backward")
     W = torch.cat([side_by_side(p, name + "/W") for name in names], -1)
     b = torch.cat([side_by_side(p, name + "/b") for name in names], -1)
@@ -102,9 +117,9 @@ def encode(p, source: torch.Tensor, mask: torch.Tensor):
     return h, h @ p["attention/U_a"], torch.tanh(s_0)
 
 
-def compute_loss(p, source, mask, target, target_mask) -> torch.Tensor:
+def compute_loss(p, source, mask, target, target_mask, library=None) -> torch.Tensor:
     """−Σ log p of the target words, in nats."""
-    h, keys, s = encode(p, source, mask)
+    h, keys, s = encode(p, source, mask, library)
     n, a, T = s.shape[1], keys.shape[2], target.shape[1]
     y = F.embedding(target[:, :-1].T, p["target_embedding/E"])
     y = torch.cat([y.new_zeros(1, *y.shape[1:]), y])  # before the first word there is none
@@ -143,34 +158,48 @@ def make_batch(size: dict[str, int]) -> tuple[torch.Tensor, ...]:
 
 def main(given: dict) -> None:
     answers, settings, before = serving.Answers(), given["settings"], serving.resident()
-    rounding = torch_device.prepare(settings)
-    p, batch = make_parameters(given["size"], given["weights"]), make_batch(given["size"])
-    weights = list(p.values())
+    rounding, size = torch_device.prepare(settings), given["size"]
+    p, batch = make_parameters(size, given["weights"]), make_batch(size)
+    library = None
+    if settings.get("encoder") == "library":
+        library = library_encoder(size["m"], size["n"])
+        p = {name: value for name, value in p.items() if not name.startswith("encoder/")}
+    weights = [*p.values(), *(library.parameters() if library is not None else ())]
     optimizer = torch.optim.Adadelta(
         weights, lr=1.0, rho=0.95, eps=1e-6, foreach=settings["foreach"]
     )
-    loss_of = torch.compile(compute_loss) if settings["compile"] else compute_loss
+    mode = settings.get("mode", "default")
+    loss_of = torch.compile(compute_loss, mode=mode) if settings["compile"] else compute_loss
     update = torch.compile(optimizer.step) if settings["compile_update"] else optimizer.step
 
-    def step() -> float:
+    def launch(batch, rounding) -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         with rounding:
-            loss = loss_of(p, *batch)
+            loss = loss_of(p, *batch, library=library)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0, foreach=settings["foreach"])
         update()
-        return loss.item()
+        return loss.detach()
+
+    def step() -> float:
+        return launch(batch, rounding).item()
 
     def count() -> dict[str, int]:
         """The operations of all products in a step, counted by PyTorch."""
         from torch.utils.flop_counter import FlopCounterMode  # pyright: ignore
 
         with FlopCounterMode(display=False) as counter:
-            compute_loss(p, *batch).backward()
+            compute_loss(p, *batch, library=library).backward()
         return {"flops": counter.get_total_flops()}
 
+    def case(batch: int, length: int, precision: str, seconds: float, rounds: int):
+        """Time updates of another batch, as `torch_device.timed` does."""
+        with torch_device.products(precision) as rounding:
+            given = make_batch({**size, "B": batch, "S": length, "T": length})
+            return torch_device.timed(lambda: launch(given, rounding), seconds, rounds)
+
     start = time.perf_counter()
-    first = step()
+    first = step() if given.get("first_step", True) else None
     answers.give(
         {
             "versions": {"torch": torch.__version__},
@@ -183,7 +212,13 @@ def main(given: dict) -> None:
     stepping = serving.Stepping(step, torch_device.PEAK)
     memory = lambda: stepping.memory(before)  # noqa: E731
     answers.serve(
-        {"step": stepping.step, "memory": memory, "matrix": torch_device.matrix, "count": count}
+        {
+            "step": stepping.step,
+            "memory": memory,
+            "matrix": torch_device.matrix,
+            "count": count,
+            "case": case,
+        }
     )
 
 

@@ -134,7 +134,7 @@ def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
 def test_only_beside_rounded_products_may_pytorch_choose_to_round():
     for name, peer in train_benchmark.PEERS.items():
         alone, beside = (peer.with_dtype(kind).choices for kind in ("float32", "bfloat16"))
-        theirs = name in ("torch", "torch-compiled", "joeynmt")
+        theirs = name in ("torch", "torch-compiled", "torch-cudnn", "joeynmt")
         assert alone.get("autocast") == ((False,) if theirs else None)
         assert beside.get("autocast") == ((True, False) if theirs else None)
         ours = name == "summed-in-loops"

@@ -5,9 +5,6 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
-from sacremoses.util import CJKChars
-
 Ranges = tuple[tuple[int, int], ...]  # the first and last code points of runs of characters
 
 
@@ -26,6 +23,9 @@ def moses_tables(language: str) -> MosesTables:
     >>> moses_tables("fr").prefixes[:3], moses_tables("fr").classes["number"][0]
     (['A', 'B', 'C'], (48, 57))
     """
+    from sacremoses import MosesDetokenizer, MosesTokenizer
+    from sacremoses.util import CJKChars
+
     tokenizer, detokenizer = MosesTokenizer(language), MosesDetokenizer
     classes = {
         "alnum": tokenizer.IsAlnum,

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
-
 from bahdanau_jax.batch import UNK_SYMBOL
 
 # Words whose tokens do not depend on their neighbours: digits, or letters with hyphens or
@@ -42,6 +40,8 @@ class Moses:
     """
 
     def __init__(self, language: str):
+        from sacremoses import MosesDetokenizer, MosesTokenizer  # which not every run needs
+
         self._language = language
         self._tokenizer = MosesTokenizer(language)
         self._detokenizer = MosesDetokenizer(language)

@@ -1,0 +1,130 @@
+"""Measures an accelerator within a time limit, part by part, into one file.
+
+The file is written again after every figure, so a command that is killed loses only the figure
+under way. A part that fails is recorded with its error, and a part that does not fit into the time
+left is left out. This process does not use the accelerator: each program that does runs alone.
+"""
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from bahdanau_jax.atomic import write_text
+from bahdanau_jax.config import Config
+from bahdanau_jax.names import choose
+from bahdanau_jax.reporting import say
+from benchmarks import accelerator_parts, machine
+from benchmarks.accelerator_parts import LEAST_SECONDS, Part
+from benchmarks.accelerator_plan import FULL, QUICK, Request, Scale
+from benchmarks.peers import process
+
+RESULTS = "accelerator.json"  # in the output folder
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
+RESERVE = 10.0  # seconds at the end that no part gets
+CACHE = "JAX_COMPILATION_CACHE_DIR"
+
+
+class Measured(NamedTuple):
+    """A part of the benchmark, and its share of the time."""
+
+    measure: Callable[[Part, Request, Scale], None]
+    share: float  # of the time, relative to the parts that are still to come
+
+
+# In this order; what one part leaves over goes to the next.
+PARTS: Mapping[str, Measured] = MappingProxyType(
+    {
+        "correctness": Measured(accelerator_parts.correctness, 0.15),
+        "training": Measured(accelerator_parts.training, 0.42),
+        "profile": Measured(accelerator_parts.profile, 0.08),
+        "decoding": Measured(accelerator_parts.decoding, 0.13),
+        "torch": Measured(accelerator_parts.torch, 0.14),
+        "learning": Measured(accelerator_parts.learning, 0.08),
+    }
+)
+
+
+def run(
+    output: Path,
+    minutes: float = 9.0,
+    parts: Sequence[str] = (),
+    quick: bool = False,
+    torch_python: Path | None = None,
+    config: Config | None = None,
+    batches: Sequence[int] = (),
+    lengths: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Measure the parts, by default all, and return where the results are and what was left out.
+
+    `torch` needs `torch_python`, and `learning` needs a `config`. `batches` and `lengths` replace
+    those of training. Raises ValueError for unknown parts, and for a folder with earlier results.
+    """
+    chosen = {name: choose(PARTS, name, "part") for name in parts or PARTS}
+    path = output / RESULTS
+    if path.exists():
+        raise ValueError(f"{path} exists already: name another --output, or delete it")
+    scale = QUICK if quick else FULL
+    if batches or lengths:
+        scale = scale._replace(
+            batches=tuple(batches) or scale.batches, lengths=tuple(lengths) or scale.lengths
+        )
+    if torch_python is not None:
+        torch_python = process.located("--torch-python", torch_python)
+    output.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + max(0.0, 60 * minutes - RESERVE)
+    results: dict[str, Any] = {
+        "machine": machine.describe(PACKAGES),
+        "minutes": minutes,
+        "scale": scale._asdict() | {"size": scale.size._asdict()},
+        "parts": {},
+    }
+
+    def save() -> None:
+        write_text(path, json.dumps(results, indent=1) + "\n")
+
+    save()
+    with tempfile.TemporaryDirectory(prefix="accelerator-", ignore_cleanup_errors=True) as folder:
+        cache = {} if os.environ.get(CACHE) else {CACHE: str(Path(folder) / "programs")}
+        request = Request(output, Path(folder), cache, torch_python, config)
+        waiting = dict(chosen)
+        for name, part in chosen.items():
+            shares = sum(each.share for each in waiting.values())
+            del waiting[name]
+            seconds = (until - time.monotonic()) * part.share / shares
+            figures = results["parts"][name] = {"limit_seconds": round(seconds, 1)}
+            _measure(name, part, request, scale, Part(figures, save, time.monotonic() + seconds))
+            save()
+    return {"results": str(path), "parts": {n: _summary(p) for n, p in results["parts"].items()}}
+
+
+def _measure(name: str, measured: Measured, request: Request, scale: Scale, part: Part) -> None:
+    """Measure a part; its results have `failed` or `left_out` where not all was measured."""
+    start, seconds = time.monotonic(), part.left()
+    if missing := request.missing(name):
+        part.results["left_out"] = [missing]
+        return
+    if seconds < LEAST_SECONDS:
+        line = f"{seconds:.0f} s were left, and a part needs at least {LEAST_SECONDS:.0f}"
+        say(f"{name}: left out, {line}")
+        part.results["left_out"] = [line]
+        return
+    say(f"{name}: at most {seconds:.0f} s")
+    try:
+        measured.measure(part, request, scale)
+    except Exception as error:  # whatever it is, the other parts are still to be measured
+        part.results["failed"] = f"{type(error).__name__}: {error}"
+        say(f"{name}: failed, {part.results['failed']}")
+    part.results["seconds"] = round(time.monotonic() - start, 1)
+
+
+def _summary(part: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reader wants to know at once: how many figures there are, and which are missing."""
+    figures = part.get("figures", [])
+    failed = [each for each in figures if "failed" in each or each.get("passed") is False]
+    chosen = {name: part[name] for name in ("seconds", "failed", "left_out") if part.get(name)}
+    return {"figures": len(figures), "failed_figures": failed, **chosen}

@@ -1,0 +1,80 @@
+"""The options of `python -m benchmarks accelerator`."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from bahdanau_jax.cli import experiment, options
+from bahdanau_jax.config import Config
+from bahdanau_jax.names import choose
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Measure a GPU or TPU within a time limit: results, training, profile, decoding, PyTorch.
+
+    The figures go to OUTPUT/accelerator.json as soon as they are measured, so a command that is
+    stopped keeps them. A part that fails, or that does not fit into the time, is recorded as such.
+    """
+
+    output: Path  # the folder of accelerator.json, the traces and the compiled programs
+    minutes: float = 9.0  # the time limit
+    parts: str = ""  # correctness,training,profile,decoding,torch,learning; default: all
+    quick: bool = False  # tiny sizes, which show on any machine that the command works
+    torch_python: Path | None = None  # the Python of an environment with torch and NumPy
+    batches: str = ""  # batch sizes of training in place of 80,256,1024,4096
+    lengths: str = ""  # values of S = T in training in place of 30,50
+    train: str = ""  # the address of a corpus to train on in the time left
+    dev: str = ""  # the address of its dev pairs; default: those that belong to the corpus
+    config: str = "multi30k"  # the configuration of this training
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "python -m benchmarks accelerator --output gpu",
+        "python -m benchmarks accelerator --output gpu --parts training,profile --lengths 30",
+        "python -m benchmarks accelerator --output cpu --quick True",
+    )
+
+
+def measure(arguments: Sequence[str], numbers: Callable[[str, str], list[int]]) -> dict:
+    """Run the benchmark for a command line; `numbers` parses the value of an option."""
+    chosen = options.parse(Accelerator, arguments, "python -m benchmarks accelerator")
+    if not 0 < chosen.minutes < math.inf:
+        raise ValueError(f"--minutes is {chosen.minutes}, but should be a number above 0")
+    batches = numbers("batches", chosen.batches) if chosen.batches else []
+    lengths = numbers("lengths", chosen.lengths) if chosen.lengths else []
+    config = _config(chosen)
+    from benchmarks import accelerator_benchmark
+
+    parts = [name.strip() for name in chosen.parts.split(",") if name.strip()]
+    for name in parts:
+        choose(accelerator_benchmark.PARTS, name, "part")
+    return accelerator_benchmark.run(
+        chosen.output,
+        chosen.minutes,
+        parts,
+        chosen.quick,
+        chosen.torch_python,
+        config,
+        batches,
+        lengths,
+    )
+
+
+def _config(chosen: Accelerator) -> Config | None:
+    """The configuration of the training, checked; None without --train."""
+    if not chosen.train:
+        if chosen.dev:
+            raise ValueError("--dev has no meaning without --train")
+        return None
+    config = experiment.trained_on(experiment.load(chosen.config), chosen.train)
+    if chosen.dev:
+        config = dataclasses.replace(config, data=dataclasses.replace(config.data, dev=chosen.dev))
+    from bahdanau_jax import run
+
+    run.check(config)
+    if not config.data.dev:
+        raise ValueError(f"{chosen.train} has no dev pairs of its own: name some with --dev")
+    return config
