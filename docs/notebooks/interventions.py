@@ -6,8 +6,8 @@
 # masks, hardens and replaces α, and compares the translations. At the end it puts gradients beside
 # α, which ask the same question without a change.
 #
-# The task is to write a list of integers backwards. There the right position of each step is
-# known: step i has to read position S - 1 - i, and EOS at the end.
+# The task is to write a list of integers backwards, because the right position of each step is
+# known there. The first step has to read the last integer, and the last step reads EOS.
 
 # %%
 import jax

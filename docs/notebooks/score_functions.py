@@ -65,7 +65,7 @@ print("known scores:", *bj.attention.SCORES)
 # of large numbers is nearly all on one position before anything is learned. The mean of the
 # largest weight over 200 random states and eight positions:
 
-# %% alt="Mean of the largest weight by the number of units: it grows for dot and not for scaled dot"
+# %% alt="Mean of the largest weight by the number of units: only that of dot grows"
 sizes = [4, 8, 16, 32, 64, 128, 256]
 largest = {"dot": [], "scaled_dot": []}
 for size in sizes:

@@ -101,9 +101,10 @@ bj.figures.alignment(hypotheses[1])
 # ## A score function of your own
 #
 # The score e_ij says how well source position j fits the next word i. The paper's score is a small
-# network. Any other one is a value of `bj.attention.Score`: parameters, keys (computed once for
-# each sentence), the matrix that maps the state s to a query, and the score of a query and all
-# keys. This one is ten times the cosine of the angle between W s and h_j.
+# network. A score of your own is a value of `bj.attention.Score`, which has four functions. They
+# draw the parameters, compute the keys once for each sentence, return the matrix that maps the
+# state s to a query, and score a query against all keys. This score is ten times the cosine of the
+# angle between W s and h_j.
 
 # %%
 import jax.numpy as jnp
@@ -161,8 +162,8 @@ bj.check(backwards)  # the shapes of the score, among other things
 # One training says little, because its result depends on the seed. `bj.experiments.sweep` trains
 # every cell of a table with every seed. The seeds of a small model train together: `jax.vmap`
 # turns the update of one model into an update of ten. `exact` is the share of test lists that are
-# written without a mistake, and AER is the alignment error rate: 0 where the largest weight
-# of each step is on the right position.
+# written without a mistake. AER is the alignment error rate, which is 0 where the largest weight of
+# each step is on the right position.
 
 # %%
 results = bj.experiments.sweep({"cosine": backwards}, "runs/seeds", range(1, 11), vmapped=True)
