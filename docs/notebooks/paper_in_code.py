@@ -64,8 +64,9 @@ states = jax.tree.map(np.asarray, bj.experiments.hidden_states(run.config.model,
 # %%
 params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), run.params)
 for part, arrays in params.items():
-    shapes = jax.tree.map(lambda leaf: leaf.shape, arrays)
-    print(f"{part}: {shapes}")
+    print(f"{part}: {', '.join(arrays)}")
+for name, array in params["attention"].items():
+    print(f"attention's {name} has the shape {array.shape}")
 
 # %% [markdown]
 # A dictionary collects the largest difference between NumPy, in float64, and the package, in
