@@ -85,8 +85,8 @@ for name, best in outputs.items():
 
 # %% [markdown]
 # Each row of the matrix is an output step, and each column an input position. Without attention
-# every step reads the last position, after EOS. With attention, step i reads the position that it
-# has to write.
+# every step reads the last position, which is EOS. With attention, step i reads the position that
+# it has to write.
 
 # %% alt="Two matrices: all weight on the last column without attention, the diagonal with it"
 bj.figures.alignments(outputs)

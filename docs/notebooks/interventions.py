@@ -7,7 +7,7 @@
 # α, which ask the same question without a change.
 #
 # The task is to write a list of integers backwards, because the right position of each step is
-# known there. The first step has to read the last integer, and the last step reads EOS.
+# known there: the first step has to read the last integer, and so on back to the first one.
 
 # %%
 import jax
@@ -85,11 +85,14 @@ hits = sum(word == words[position] for word, (_, position) in zip(written, tries
 print(f"{hits} of {len(tries)} forced steps write the word of their position")
 
 # %% [markdown]
+# One forced step differs. At the last step, the last position makes the model end its output.
+
+# %% [markdown]
 # ## Mask
 #
 # `mask` removes source words from the attention of all steps and divides the rest by its sum. The
-# masked 19 is missing in the output: no other path leads from this word to the decoder's choice,
-# although its neighbours' annotations have read it.
+# masked 19 is missing in the output. Its step looks at the neighbours, and writes the 7 beside it.
+# The neighbours' annotations have read the 19 too, but the model does not write it from them.
 
 # %% alt="Two alignment matrices: without a change, and with the word 19 masked in all steps"
 words_masked = np.array([[word == "19" for word in words]])
@@ -100,8 +103,9 @@ bj.figures.alignments({"no change": best[0], "19 masked": masked})
 # %% [markdown]
 # ## Harden
 #
-# `harden` gives the whole weight to the largest one. If the translation stays the same, the smaller
-# weights of each step are not needed.
+# `harden` gives the whole weight to the largest one. The integers stay the same, so their steps do
+# not need the smaller weights. The end is missed: the last step spreads its weight over the whole
+# list, and with all of it on one position it writes that integer again.
 
 # %%
 hard = bj.experiments.translate(run, lines, change.harden())[0]
@@ -112,7 +116,8 @@ print("hardened: ", hard.text, f"   log p = {hard.score:.3f}")
 # ## Replace
 #
 # `replace` uses given weights. Those of the opposite diagonal make the model copy the list, which
-# it was never trained to do: α alone decides which word is written next.
+# it was never trained to do. It ends before the last integer, as the forced step above did. So the
+# state of the decoder decides where the list ends, together with α.
 
 # %% alt="Alignment matrix with replaced weights: the dark cells form the main diagonal"
 diagonal = np.eye(len(words) + 1, dtype=np.float32)[None]
@@ -124,8 +129,8 @@ bj.figures.alignment(copied)
 # ## A change of your own
 #
 # Any function (α, i) → α can be an intervention. `Partial` holds the function and its arrays, which
-# have a row for each line. This one flattens the weights, α^t / Σ α^t. Each line has another power
-# t.
+# have a row for each line. This one flattens the weights, α^t / Σ α^t, with another power
+# t for each line. The output stays right for the second line, and not for the third and fourth.
 
 
 # %%
@@ -167,8 +172,8 @@ for axes, (title, values) in zip(drawing.subplots(1, 3), panels.items(), strict=
 drawing
 
 # %% [markdown]
-# Red raises the probability of the output word, and blue lowers it. α has no sign. For each output
-# word, the largest value is on the same source word in how many rows?
+# Red raises the probability of the output word, and blue lowers it. α has no sign. The next cell
+# counts the output words whose largest value is on the source word with the largest α.
 
 # %%
 source_of = forced.alpha[0].argmax(axis=1)
@@ -177,5 +182,5 @@ for title, values in panels.items():
     print(f"{title:22} {same} of {len(source_of)}")
 
 # %% [markdown]
-# On this task α, gradients and interventions agree, because the model reads each word through one
-# annotation. In translation they agree less; `docs/results/masking.md` has the measurement.
+# On this task, gradients agree with α in most rows, and forced steps confirm both. In translation
+# they agree less; `docs/results/masking.md` has the measurement.
