@@ -166,7 +166,12 @@ bj.check(backwards)  # the shapes of the score, among other things
 # each step is on the right position.
 
 # %%
-results = bj.experiments.sweep({"cosine": backwards}, "runs/seeds", range(1, 11), vmapped=True)
+from bahdanau_jax.report import Settings
+
+quick = Settings(resamples=100)  # of the bootstrap intervals, which this notebook does not show
+results = bj.experiments.sweep(
+    {"cosine": backwards}, "runs/seeds", range(1, 11), vmapped=True, settings=quick
+)
 for seed, exact in results.values("cosine", "exact").items():
     print(f"seed {seed:2}: exact {exact:.2f}, AER {results.values('cosine', 'AER')[seed]:.2f}")
 mean = results.summary("cosine", "exact")
