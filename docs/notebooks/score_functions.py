@@ -140,9 +140,10 @@ for name, best in outputs.items():
 bj.figures.alignments(outputs)
 
 # %% [markdown]
-# All three learn the task. The weights of `dot` are the sharpest ones, and those of `scaled_dot` are
-# spread over neighbours, as the figure of the scale lets expect. One seed of one small task does not rank score functions. `bahdanau reproduce scores` compares all
-# of them on three corpora, with several seeds and with their speed and memory.
+# All three learn the task. The weights of `dot` are the sharpest. Those of `scaled_dot` are spread
+# over neighbours, which fits the figure of the scale. One seed of one small task does not rank
+# score functions. `bahdanau reproduce scores` compares all of them on three corpora, with several
+# seeds and with their speed and memory.
 #
 # ## Before or after the update
 #
