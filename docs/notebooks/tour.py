@@ -86,15 +86,17 @@ for sentence, best in zip(sentences, hypotheses, strict=True):
 #
 # Each output word is written from a context, which is the mean of the source annotations with the
 # attention weights α. The matrix shows α: output words down, source words across, white for 0 and
-# black for 1. French puts the pronoun "les" before the verb "voit", so the two dark cells cross.
+# black for 1. French puts the pronoun before the verb: "les" looks at "them", and only then "voit"
+# looks at "sees" and "them".
 
-# %% alt="Alignment matrix of the first sentence: the cells of les and voit cross each other"
+# %% alt="Alignment matrix of the first sentence: les looks at them, before voit"
 bj.figures.alignment(hypotheses[0])
 
 # %% [markdown]
-# In the second sentence "Il y a" stands for "ago", which comes after "nine years" in English.
+# In the second sentence "Il y a" looks at "ago", which comes after "nine years" in English. Then
+# "l'" looks at "him" before "ont aimé" looks at "loved".
 
-# %% alt="Alignment matrix of the second sentence: Il y a looks at the words Nine years ago"
+# %% alt="Alignment matrix of the second sentence: Il y a looks at ago, and l' looks at him"
 bj.figures.alignment(hypotheses[1])
 
 # %% [markdown]
