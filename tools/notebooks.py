@@ -186,7 +186,8 @@ def _markdown(name: str, cells: Sequence[Cell], outputs: list, pictures: dict[st
 def _ipynb(cells: Sequence[Cell], outputs: list) -> str:
     written = []
     for number, (cell, shown) in enumerate(zip(cells, outputs, strict=True), start=1):
-        entry: dict[str, Any] = {"id": f"cell-{number}", "metadata": {}, "source": cell.source}
+        about = {"alt": cell.alt} if cell.alt else {}
+        entry: dict[str, Any] = {"id": f"cell-{number}", "metadata": about, "source": cell.source}
         entry["cell_type"] = "markdown" if cell.is_text else "code"
         if not cell.is_text:
             entry |= {"execution_count": None, "outputs": shown}
