@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 # cores busy. In the order of their names, the last files are short, so neither process waits long.
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-slow test-all accelerator faults release-check lint format clean
+.PHONY: help demo test test-slow test-all accelerator faults release-check notebooks lint format clean
 
 help:
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
@@ -20,6 +20,7 @@ help:
 	@echo "make accelerator  compare the results of the GPU or TPU of this machine with its CPU's"
 	@echo "make faults  kill training runs, damage their files, fill their disks, and compare the final results"
 	@echo "make release-check  build the wheel, install it with the newest and oldest versions, and try it"
+	@echo "make notebooks  run docs/notebooks, and write their pages and .ipynb files to build/notebooks"
 	@echo "make lint    run ruff and pyright"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make clean   remove the virtual environment"
@@ -45,6 +46,9 @@ faults: $(INSTALLED)
 
 release-check: $(INSTALLED)
 	$(VENV)/bin/python -m tools.release_check
+
+notebooks: $(INSTALLED)
+	$(VENV)/bin/python -m tools.notebooks
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

@@ -6,6 +6,7 @@ global state.
 
 import contextlib
 import functools
+import io
 import os
 import unicodedata
 import warnings
@@ -49,6 +50,7 @@ _WRITING: Any = MappingProxyType(
     }
 )
 PADDING = 0.08  # free inches around the axes
+NOTEBOOK_DPI = 110  # pixels for each inch of a picture in a notebook
 _LONGEST = 30  # characters of a label
 
 
@@ -66,6 +68,12 @@ class Drawing(Figure):
     def savefig(self, fname: Any, **kwargs: Any) -> None:
         """Save as matplotlib does; SVG keeps text as text. Warns `MissingFont` once for a file."""
         _write(self, fname, **kwargs)
+
+    def _repr_png_(self) -> bytes:
+        """The picture that a notebook shows for the value of a cell."""
+        content = io.BytesIO()
+        self.savefig(content, format="png", dpi=NOTEBOOK_DPI)
+        return content.getvalue()
 
 
 def save(figure: Figure, path: str | os.PathLike) -> None:

@@ -92,7 +92,13 @@ class Trainer:
         seed, key = jax.random.split(jax.random.key(self.config.training.seed))
         if params is not None:
             return init_state(params, self.optimizer, key, self.config.optimizer)
-        return jax.jit(lambda seed: self.begin(model.init(self.config.model, seed)))(seed)
+
+        def drawn(seed, key):
+            params = model.init(self.config.model, seed)
+            return init_state(params, self.optimizer, key, self.config.optimizer)
+
+        # Both keys are arguments, so that all seeds share one compiled program on disk.
+        return jax.jit(drawn)(seed, key)
 
 
 def phases_of(
