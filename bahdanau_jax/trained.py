@@ -182,7 +182,7 @@ class Run:
         beam_size=None,
         n_best=None,
         *,
-        prefixes=None,
+        prefixes: Sequence[str] | None = None,
         first: int | Sequence[int] = 0,
         advance: Callable[[int], object] = ignore,
         **settings,
