@@ -8,7 +8,6 @@ import tyro
 
 from bahdanau_jax.cli import experiment, fields, main
 from bahdanau_jax.cli.fields import Option
-
 from tools.site.docstrings import escaped
 
 

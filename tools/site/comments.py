@@ -30,5 +30,7 @@ def _above(lines: Sequence[str], first: int) -> str:
     above = first - 1
     while above > 0 and lines[above - 1].lstrip().startswith("#"):
         above -= 1
-    words = (DIRECTIVE.sub("", line).strip().lstrip("#").strip() for line in lines[above:first - 1])
+    words = (
+        DIRECTIVE.sub("", line).strip().lstrip("#").strip() for line in lines[above : first - 1]
+    )
     return " ".join(filter(None, words))

@@ -10,7 +10,8 @@ import re
 from latex2mathml import converter
 
 ELEMENT = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
+    r'<(?P<tag>span|div) class="arithmatex">\\(?P<open>[(\[])(?P<tex>.*?)\\[)\]]</(?P=tag)>',
+    re.DOTALL,
 )
 
 

@@ -4,7 +4,6 @@ With NOTEBOOKS=no in the environment, the pages of the notebooks have no results
 """
 
 import os
-import posixpath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -28,6 +27,7 @@ GENERATED = {
     "reference/commands.md": ("<!-- generated: commands -->", command_reference.markdown),
     "reference/configuration.md": ("<!-- generated: settings -->", settings_reference.markdown),
 }
+FOLDERS_MARK = "<!-- generated: folders -->"
 NOTEBOOKS_MARK = "<!-- generated: notebooks -->"
 
 
@@ -39,7 +39,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not files of docs/."""
     inventory = Inventory()
-    if (missing := inventory.undocumented()) and not os.environ.get("DRAFT"):
+    if missing := inventory.undocumented():
         listed = "\n  ".join(missing)
         raise PluginError(f"{len(missing)} public names have no docstring or comment:\n  {listed}")
     _add(files, config, python_reference.pages(inventory))
@@ -113,8 +113,8 @@ def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) ->
     if address in GENERATED:
         mark, generate = GENERATED[address]
         text = text.replace(mark, generate())
-    if address == "tutorials/index.md":
-        text = text.replace(NOTEBOOKS_MARK, _notebooks_index())
+    text = text.replace(NOTEBOOKS_MARK, _notebooks_index())
+    text = text.replace(FOLDERS_MARK, python_reference.index())
     return links.rewritten(text, f"docs/{address}", address)
 
 

@@ -104,9 +104,7 @@ class Inventory:
         return _final(self.root[path.removeprefix(f"{PACKAGE}.")])
 
     def _public(self, path: str, found: griffe.Object) -> Public:
-        members = [
-            name for name in _members(found) if found.members[name].path not in self._seen
-        ]
+        members = [name for name in _members(found) if found.members[name].path not in self._seen]
         self._seen.add(found.path)
         missing = [] if found.docstring and found.docstring.value else [path]
         if isinstance(found, griffe.Class):
@@ -143,5 +141,10 @@ def _members(found: griffe.Object) -> Iterator[str]:
             continue
         is_property = member.is_attribute and "property" in member.labels
         is_constant = found.is_module and member.is_attribute and bool(member.docstring)
-        if member.is_function or is_property or is_constant or (member.is_class and found.is_module):
+        if (
+            member.is_function
+            or is_property
+            or is_constant
+            or (member.is_class and found.is_module)
+        ):
             yield member.name

@@ -1,13 +1,25 @@
 """The pages of the Python interface: a directive of mkdocstrings for each public name."""
 
+import importlib
 from collections.abc import Iterator
 
+from tools.site.docstrings import escaped
 from tools.site.public_names import FOLDERS, Inventory, Public, dotted
 
 
 def pages(inventory: Inventory) -> dict[str, str]:
     """The Markdown of each page by its address below docs/."""
     return {address(folder): "\n".join(_page(inventory, folder)) for folder in FOLDERS}
+
+
+def index() -> str:
+    """The list of the pages, with the first line of each folder's docstring."""
+    rows = ["| page | module | what it has |", "|---|---|---|"]
+    for folder, title in FOLDERS.items():
+        words = (importlib.import_module(dotted(folder)).__doc__ or "").partition("\n")[0]
+        target = address(folder).removeprefix("reference/")
+        rows.append(f"| [{title}]({target}) | `{dotted(folder)}` | {escaped(words)} |")
+    return "\n".join(rows)
 
 
 def address(folder: str) -> str:

@@ -42,12 +42,14 @@ def _section(name: str) -> Iterator[str]:
         leaf = field(option).partition(".")[2]
         yield f"\n### {field(option)} {{ #{field(option).replace('.', '-')} }}\n"
         yield f"{_sentence(option.words)}\n"
-        yield "| type | default | on the command line |" + (" values |" if _bounds(option) else "")
-        yield "|---|---|---|" + ("---|" if _bounds(option) else "")
-        yield (
-            f"| `{hints[leaf].__name__}` | {_value(option.default)} | `{option.name} {option.value}` |"
-            + (f" {_bounds(option)} |" if _bounds(option) else "")
-        )
+        row = {
+            "type": f"`{hints[leaf].__name__}`",
+            "default": _value(option.default),
+            "on the command line": f"`{option.name} {option.value}`".replace("|", "\\|"),
+        }
+        if bounds := _bounds(option):
+            row["bounds"] = bounds
+        yield f"| {' | '.join(row)} |\n|{'---|' * len(row)}\n| {' | '.join(row.values())} |"
         yield from choices(option)
     yield from _presets(name)
 
@@ -94,8 +96,8 @@ def _presets(name: str) -> Iterator[str]:
     if name not in PRESETS:
         return
     table, presets = PRESETS[name]
-    yield f"\n### {table}\n\nNamed settings of this section.\n\n| name | differs from the defaults |"
-    yield "|---|---|"
+    yield f"\n### {table}\n\nNamed settings of this section.\n"
+    yield "| name | differs from the defaults |\n|---|---|"
     for preset, values in presets.items():
         default = type(values)()
         changed = (

@@ -15,7 +15,7 @@ MARK = re.compile(r"(?m)^<!-- code: (?P<path>\S+) (?P<name>[\w.]+) -->$")
 
 
 def include(text: str, root: Path = ROOT) -> str:
-    """The text of a page with its excerpts. Raises ValueError for a file or name that is missing."""
+    """The text of a page with its excerpts. Raises ValueError where one is missing."""
     return MARK.sub(lambda match: _block(root, match["path"], match["name"]), text)
 
 
