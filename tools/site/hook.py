@@ -9,6 +9,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
+from bahdanau_jax.cli import jax_defaults
 from tools.site import (
     ROOT,
     command_reference,
@@ -32,6 +33,7 @@ NOTEBOOKS_MARK = "<!-- generated: notebooks -->"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    jax_defaults.apply()  # as the commands do, before the package imports JAX
     config.nav = navigation.navigation()
     return config
 

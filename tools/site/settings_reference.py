@@ -42,14 +42,9 @@ def _section(name: str) -> Iterator[str]:
         leaf = field(option).partition(".")[2]
         yield f"\n### {field(option)} {{ #{field(option).replace('.', '-')} }}\n"
         yield f"{_sentence(option.words)}\n"
-        row = {
-            "type": f"`{hints[leaf].__name__}`",
-            "default": _value(option.default),
-            "on the command line": f"`{option.name} {option.value}`".replace("|", "\\|"),
-        }
-        if bounds := _bounds(option):
-            row["bounds"] = bounds
-        yield f"| {' | '.join(row)} |\n|{'---|' * len(row)}\n| {' | '.join(row.values())} |"
+        facts = (f"`{hints[leaf].__name__}`", f"default {_value(option.default)}", _bounds(option))
+        written = f"{option.name} {option.value}".replace("|", "/")
+        yield f"{', '.join(filter(None, facts))}. Option `{written}`."
         yield from choices(option)
     yield from _presets(name)
 
