@@ -15,6 +15,7 @@ from tools.site import comments
 
 SECTION = re.compile(r"(Args|Returns|Raises|Yields|Attributes|Examples?):")
 ITEM = re.compile(r"(\s*)(\w+)(: .*)")
+LONGEST_VALUE = 60  # characters; a longer value of a constant is not shown
 CODE = re.compile(r"(`+[^`]+`+)")
 SPECIAL = re.compile(r"([\\*_\[\]<>|#~^$])")
 
@@ -76,6 +77,14 @@ def _dedented(block: list[str]) -> list[str]:
     return [line[indent:] for line in block]
 
 
+def sentence(words: str) -> str:
+    """A comment as a sentence. A symbol at its beginning, such as m or n', stays as it is."""
+    first = words.partition(" ")[0]
+    if first.isalpha() and (len(first) > 2 or first in ("a", "an", "of", "no", "by")):
+        words = words[0].upper() + words[1:]
+    return escaped(words if words.endswith(".") else f"{words}.") if words else ""
+
+
 def fields(cls: griffe.Class) -> dict[str, str]:
     """The public fields of a class with their comments; "" for a field without a comment."""
     attributes = (member for member in cls.members.values() if member.is_attribute)
@@ -103,7 +112,9 @@ class PlainDocstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, loader: Any, **kwargs: Any) -> None:
         if isinstance(obj, griffe.Attribute) and obj.docstring is None:
             if words := _comment(obj):
-                obj.docstring = griffe.Docstring(escaped(words), parent=obj)
+                obj.docstring = griffe.Docstring(sentence(words), parent=obj)
+            if len(str(obj.value)) > LONGEST_VALUE:
+                obj.value = None
         elif obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)
         if isinstance(obj, griffe.Class) and (listed := fields(obj)):

@@ -29,6 +29,7 @@ GENERATED = {
     "reference/configuration.md": ("<!-- generated: settings -->", settings_reference.markdown),
 }
 FOLDERS_MARK = "<!-- generated: folders -->"
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 NOTEBOOKS_MARK = "<!-- generated: notebooks -->"
 
 
@@ -101,7 +102,7 @@ def _source(name: str, address: str) -> str:
         rows = "\n".join(f"- [{each.name}]({each.name})" for each in sorted(path.iterdir()))
         return links.rewritten(f"# `{name}`\n\n{rows}\n", f"{name}/", address)
     language = path.suffix.removeprefix(".") or "text"
-    return f"# `{name}`\n\n````{language}\n{path.read_text(encoding='utf-8')}\n````\n"
+    return f"{UNSEARCHED}# `{name}`\n\n````{language}\n{path.read_text(encoding='utf-8')}\n````\n"
 
 
 def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) -> str:
@@ -130,4 +131,7 @@ def _notebooks_index() -> str:
 
 
 def on_page_content(html: str, page, config: MkDocsConfig, files: Files) -> str:
-    return equations.mathml(html)
+    try:
+        return equations.mathml(html)
+    except ValueError as error:
+        raise PluginError(f"docs/{page.file.src_uri}: {error}") from error

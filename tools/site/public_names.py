@@ -9,7 +9,7 @@ The other folders serve the package itself.
 import importlib
 import inspect
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import NamedTuple
 
 import griffe
@@ -63,10 +63,15 @@ def package() -> griffe.Module:
 
 
 def names(folder: str) -> list[str]:
-    """The public names of a folder in the order of its page: modules come last."""
+    """The public names of a folder in the order of its page: code, then constants, then modules."""
     module = importlib.import_module(dotted(folder))
     listed = [name for name in module.__all__ if name in CHOSEN.get(folder, module.__all__)]
-    return sorted(listed, key=lambda name: isinstance(getattr(module, name), ModuleType))
+
+    def place(name: str) -> int:
+        value = getattr(module, name)
+        return 2 if inspect.ismodule(value) else 0 if inspect.isroutine(value) else name.isupper()
+
+    return sorted(listed, key=place)
 
 
 def dotted(folder: str) -> str:

@@ -13,7 +13,7 @@ from bahdanau_jax import config
 from bahdanau_jax.cli import fields
 from bahdanau_jax.cli.fields import Option
 from bahdanau_jax.config import Config
-from tools.site.docstrings import escaped
+from tools.site.docstrings import escaped, sentence
 
 PRESETS = {"model": ("PRESETS", config.PRESETS), "decoding": ("SEARCHES", config.SEARCHES)}
 
@@ -41,17 +41,12 @@ def _section(name: str) -> Iterator[str]:
     for option in section(name):
         leaf = field(option).partition(".")[2]
         yield f"\n### {field(option)} {{ #{field(option).replace('.', '-')} }}\n"
-        yield f"{_sentence(option.words)}\n"
+        yield f"{sentence(option.words)}\n"
         facts = (f"`{hints[leaf].__name__}`", f"default {_value(option.default)}", _bounds(option))
         written = f"{option.name} {option.value}".replace("|", "/")
         yield f"{', '.join(filter(None, facts))}. Option `{written}`."
         yield from choices(option)
     yield from _presets(name)
-
-
-def _sentence(words: str) -> str:
-    """A comment as a sentence, since it follows code without a capital letter or a full stop."""
-    return escaped(words[:1].upper() + words[1:] + ".") if words else ""
 
 
 def _value(value: object) -> str:
