@@ -10,10 +10,11 @@ INSTALLED := $(VENV)/.installed
 # cores busy. In the order of their names, the last files are short, so neither process waits long.
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-slow test-all accelerator faults release-check notebooks lint format clean
+.PHONY: help demo docs notebooks test test-slow test-all accelerator faults release-check lint format clean
 
 help:
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
+	@echo "make docs    build the documentation site in build/site; NOTEBOOKS=no does not run the notebooks"
 	@echo "make test    run the tests, without the slow ones"
 	@echo "make test-slow  run those that take more than ten seconds: benchmarks, killed runs"
 	@echo "make test-all  run all tests, also those that take minutes: several processes"
@@ -27,6 +28,15 @@ help:
 
 demo: $(INSTALLED)
 	$(VENV)/bin/bahdanau train configs/quickstart.py --workdir runs/quickstart
+
+# The site. A broken link, an undocumented public name or a fault in a notebook is an error.
+NOTEBOOKS := yes
+docs: $(INSTALLED)
+	@if [ "$(NOTEBOOKS)" != no ] && [ -f tools/notebooks.py ]; then \
+		$(VENV)/bin/python -m tools.notebooks; fi
+	NOTEBOOKS=$(NOTEBOOKS) NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
+	$(VENV)/bin/python -m tools.site.built_pages build/site
+	@echo "build/site/index.html is the first page"
 
 test: $(INSTALLED)
 	$(PYTEST)
@@ -65,5 +75,5 @@ clean:
 $(INSTALLED): pyproject.toml setup.py constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]' --constraint constraints.txt
 	@touch $@

@@ -13,7 +13,7 @@ UNK = 1  # any word outside the vocabulary
 PAD = EOS  # padding has no embedding of its own; the mask hides it
 START = -1  # the word before the first; its embedding is the zero vector
 RESERVED = 2  # the first id of an ordinary word
-EOS_SYMBOL = "</s>"
+EOS_SYMBOL = "</s>"  # EOS among the symbols of a vocabulary
 UNK_SYMBOL = "<unk>"
 
 

@@ -182,11 +182,11 @@ SEARCHES: Mapping[str, DecodingConfig] = MappingProxyType(
 class Config:
     """One experiment. `Config.from_json(c.to_json()) == c`."""
 
-    model: ModelConfig = field(default_factory=ModelConfig)
-    data: DataConfig = field(default_factory=DataConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
-    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)  # the network
+    data: DataConfig = field(default_factory=DataConfig)  # the text
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)  # the update
+    training: TrainingConfig = field(default_factory=TrainingConfig)  # its length and devices
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)  # the search
 
     def with_vocabularies(self, source: int, target: int) -> Self:
         """The configuration of a model with vocabularies of these numbers of entries."""
@@ -194,6 +194,7 @@ class Config:
         return dataclasses.replace(self, model=dataclasses.replace(self.model, **sizes))
 
     def to_json(self) -> str:
+        """Return the text of a run's config.json."""
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -203,6 +204,7 @@ class Config:
 
     @classmethod
     def load(cls, path: Path) -> Self:
+        """Read a file; raises ValueError, with its path, for a damaged one."""
         try:
             return cls.from_json(path.read_text(encoding="utf-8"))
         except ValueError as error:
@@ -290,11 +292,7 @@ def faults(config: Config) -> list[str]:
     # With more steps the buffers of a search would be mostly empty.
     expect("decoding.max_ratio", lambda value: 0 < value <= 100, "above 0 and at most 100")
     # Outside these bounds, log-probabilities divided by the temperature overflow float32.
-    expect(
-        "decoding.temperature",
-        lambda value: 1e-6 <= value <= 1e6,
-        "between 1e-06 and 1e+06",
-    )
+    expect("decoding.temperature", lambda value: 1e-6 <= value <= 1e6, "between 1e-06 and 1e+06")
     expect("decoding.top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
     expect(_POSITIVE, lambda value: 0 < value < float("inf"), "positive and finite")
     return lines

@@ -128,10 +128,10 @@ def ensemble(runs: "Sequence[Run]") -> "Run":
 class Run:
     """A trained model with its configuration and its codecs."""
 
-    folder: Path
-    config: Config
+    folder: Path  # the run folder
+    config: Config  # the configuration with which it was trained
     codecs: tuple[Codec, Codec]  # of the source and of the target
-    params: model.Params
+    params: model.Params  # the weights, a tree of arrays
     others: "tuple[Run, ...]" = ()  # the other members of an ensemble
     chosen: Chosen | None = None  # the checkpoints of `params`, and damaged ones
 
@@ -182,7 +182,7 @@ class Run:
         beam_size=None,
         n_best=None,
         *,
-        prefixes=None,
+        prefixes: Sequence[str] | None = None,
         first: int | Sequence[int] = 0,
         advance: Callable[[int], object] = ignore,
         **settings,

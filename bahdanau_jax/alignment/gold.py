@@ -18,15 +18,15 @@ from bahdanau_jax.alignment.linking import Link, Links
 class Gold(NamedTuple):
     """The annotated links of a sentence."""
 
-    sure: Links
+    sure: Links  # links marked as sure
     possible: Links  # all links, the sure ones included
 
 
 class Marked(NamedTuple):
     """The mark of a link in a file, and its line."""
 
-    sure: bool
-    line: int
+    sure: bool  # whether the link is sure, not only possible
+    line: int  # number of the line, from 1
 
 
 def format_pharaoh(sure: AbstractSet[Link], possible: AbstractSet[Link] = frozenset()) -> str:
@@ -42,8 +42,8 @@ def format_pharaoh(sure: AbstractSet[Link], possible: AbstractSet[Link] = frozen
 class GoldFile(NamedTuple):
     """The gold links of a text, by sentence; sentences and words count from 0."""
 
-    name: str
-    marked: Mapping[int, Mapping[Link, Marked]]
+    name: str  # the path of the file
+    marked: Mapping[int, Mapping[Link, Marked]]  # sentence -> link -> its mark
     sentences: int | None  # None for .wa, which does not tell it
 
     def links(self, sentence: int, source_length: int, target_length: int) -> Gold:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 Link = tuple[int, int]  # (source word, target word)
-Links = frozenset[Link]
+Links = frozenset[Link]  # the links of a sentence
 
 # The rule for a target word whose largest weight is on the source's EOS, as a full stop's often is:
 # "next" links it by its largest other weight, "none" gives no link. -> the end of the columns.

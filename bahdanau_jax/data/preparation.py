@@ -30,10 +30,12 @@ log = logging.getLogger(__name__)
 
 
 class Prepared(NamedTuple):
+    """The text of a training, ready for batches."""
+
     codecs: tuple[Codec, Codec]  # of the source and of the target
-    train: Store
+    train: Store  # encoded pairs to train on
     dev: list[Pair]  # as text; empty without such a corpus
-    test: list[Pair]
+    test: list[Pair]  # likewise
     statistics: dict[str, Any]  # see `prepare`
 
 

@@ -26,7 +26,7 @@ LONGEST_MATCHED = 500  # characters; cleaning is matched character by character 
 class Segmented(NamedTuple):
     """A line as a model reads it, and its words."""
 
-    text: str
+    text: str  # the line
     words: tuple[str, ...]  # W words, casing kept
     spans: list[Span]  # W spans in `text`; words may share one ("du" of "de le")
 

@@ -32,6 +32,7 @@ class Normalization:
         return total / self.penalty(jnp.maximum(length, 1).astype(total.dtype), self.alpha)
 
 
+# Value of `decoding.length_normalization` -> the divisor of the sum of log p.
 NORMALIZATIONS: Mapping[str, Normalization] = MappingProxyType(
     {
         "none": Normalization(lambda length, alpha: jnp.ones_like(length)),
@@ -50,7 +51,7 @@ class Ranking:
     0, and 0 where the attention to every word adds up to at least 1.
     """
 
-    normalization: Normalization = NORMALIZATIONS["none"]
+    normalization: Normalization = NORMALIZATIONS["none"]  # by the length of the hypothesis
     coverage: float = 0.0  # β
 
     @classmethod

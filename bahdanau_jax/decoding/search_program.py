@@ -41,7 +41,7 @@ class Inputs(NamedTuple):
 
     source: Int[Any, "B S"]  # word ids, EOS last, then PAD
     mask: Bool[Any, "B S"]  # True at words and at EOS
-    rules: Rules
+    rules: Rules  # what each translation may be
     draws: Int[Any, "B 2"]  # int32 number of the line and of its piece; sampling's keys use both
     seed: Int[Any, ""]  # int32 seed of sampling
     intervention: Any = None  # a change of α, `model.interventions.Intervention`
@@ -98,11 +98,12 @@ def _sample(
 class Method(NamedTuple):
     """A method of decoding."""
 
-    find: Callable[..., NBest]
+    find: Callable[..., NBest]  # the search for the N best hypotheses of each sentence
     width: Callable[[DecodingConfig, int], int]  # (config, n) -> hypotheses extended at once
     stochastic: bool  # True where another run of the method may end where this one did not
 
 
+# Value of `decoding.method` -> the search.
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "beam": Method(_beam, lambda config, n: config.beam_size, False),
@@ -190,12 +191,13 @@ def mean(arrays: Sequence[Array]) -> Array:
 class Memory(NamedTuple):
     """The memory of one compiled search in bytes, as XLA plans it."""
 
-    parameters: int
+    parameters: int  # weights of the model
     temporary: int  # buffers of the search, with the histories
-    output: int
+    output: int  # the hypotheses
 
     @property
     def peak(self) -> int:
+        """The sum of all parts."""
         return sum(self)
 
 

@@ -84,6 +84,7 @@ class LexiconCounts:
     def add(
         self, source: Sequence[str], target: Sequence[str], links: Iterable[tuple[int, int]]
     ) -> None:
+        """Count the links (source word, target word) of a pair of sentences."""
         for i, j in links:
             self._counts[source[i]][target[j]] += 1
 

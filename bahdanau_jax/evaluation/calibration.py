@@ -15,9 +15,9 @@ BINS = 15  # as in Guo et al. 2017
 class ConfidenceBin(NamedTuple):
     """The predictions with a confidence between `low` and `high`."""
 
-    low: float
-    high: float
-    words: int
+    low: float  # the least confidence
+    high: float  # the largest confidence
+    words: int  # predictions in the bin
     confidence: float | None  # mean confidence; None, as the accuracy, in an empty bin
     accuracy: float | None  # share of the predictions that are correct
 

@@ -41,8 +41,8 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 class Correlation(NamedTuple):
     """The correlation of a measure with the quality of sentences; NaN for a constant one."""
 
-    pearson: float
-    spearman: float
+    pearson: float  # of the values
+    spearman: float  # of their ranks
     interval: tuple[float, float]  # of Spearman's, 95 %, by bootstrap over the sentences
 
 

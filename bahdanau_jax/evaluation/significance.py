@@ -22,15 +22,15 @@ BLOCK = 1 << 22  # entries of the matrix of a block of resamples
 class Interval(NamedTuple):
     """The middle 95 % of the resampled scores."""
 
-    low: float
-    high: float
+    low: float  # the 2.5th percentile
+    high: float  # the 97.5th percentile
 
 
 class Comparison(NamedTuple):
     """A system's score and a baseline's on the same sentences. Each p-value is two-sided."""
 
-    score: float
-    baseline: float
+    score: float  # of the system
+    baseline: float  # the score of the baseline
     difference: float  # score - baseline
     interval: Interval  # of the difference, by paired bootstrap
     wins: float  # share of the resamples where the system has the higher score

@@ -30,7 +30,7 @@ class Tally:
     >>> tally.score(), tally.take([0]).score()
     """
 
-    counts: Float[np.ndarray, "N D"]
+    counts: Float[np.ndarray, "N D"]  # D numbers of each of N sentences
     formula: Formula  # sums of counts -> scores, 0 to 100
     signature: str  # of sacreBLEU, with its version, to be quoted with the score
 

@@ -109,13 +109,14 @@ class Correlation:
 class MaskingStudy:
     """The correlations of one run, and the drops that they are computed from."""
 
-    sentences: int
-    target_words: int
+    sentences: int  # sentences of the study
+    target_words: int  # their target words, without EOS
     # Masking, of the drop or of its absolute value (EITHER) -> measure -> correlation.
     correlations: dict[str, dict[str, Correlation]]
     mean_drop: dict[str, float]  # of log p, of the source word whose masking hurts most, in nats
 
     def to_json(self) -> dict:
+        """Return the study as a JSON object."""
         return dataclasses.asdict(self)
 
 

@@ -48,6 +48,7 @@ class Results(NamedTuple):
         return statistics.compare_seeds(ours, theirs)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the results as a JSON object."""
         return {"scores": self.scores, "failed": self.failed}
 
 

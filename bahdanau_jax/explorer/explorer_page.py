@@ -42,7 +42,7 @@ EXPORT = re.compile(r"^export (?:async )?(?:function\*?|const|class) (\w+)", re.
 class Page(NamedTuple):
     """A page and the files that it fetches from its own server."""
 
-    html: str
+    html: str  # the text of the page
     files: dict[str, bytes]  # by name; empty for a page of its own
     recorded: str  # why the page has recorded translations instead of the model; "" where it runs
 

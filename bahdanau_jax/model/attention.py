@@ -127,6 +127,7 @@ def additive_score(
 
 
 def additive(activation: Callable[[Array], Array]) -> Score:
+    """Return the additive score with this activation; the paper's is tanh."""
     return Score(
         init=init_additive,
         keys=lambda config, params, annotations, mask: matmul(
@@ -138,6 +139,7 @@ def additive(activation: Callable[[Array], Array]) -> Score:
 
 
 def no_parameters(key: Array, config: ModelConfig) -> dict[str, Array]:
+    """Return no parameters, for a score that has none."""
     return {}
 
 

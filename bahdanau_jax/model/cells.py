@@ -116,6 +116,7 @@ def mlp_step(
     return jnp.tanh(of_x + add_bias(of_h, rest["b_u2"]))
 
 
+# Value of `model.cell` -> the recurrent unit.
 CELLS: Mapping[str, Cell] = MappingProxyType(
     {
         "gru": Cell(init_gru, gru_inputs, gru_bias, gru_weights, gru_step),

@@ -31,42 +31,38 @@ from bahdanau_jax.model.readout import READOUT_INPUTS, project, readout
 class State(NamedTuple):
     """The decoder's state between two words."""
 
-    s: Float[Array, "B H"]
+    s: Float[Array, "B H"]  # s_i, after the latest word
     c: Float[Array, "B C"]  # the latest context; 0 before the first word
     i: Float[Array, " B"] | tuple[()] = ()  # words so far, where the score reads their number
 
 
 Update = Callable[[Array, Array], Array]  # (s, c) -> the next s
 ContextOf = Callable[[Array], Attended]  # s -> its context and attention weights
+Moved = tuple[State, Array]  # the new state, and α
 
 
-def _paper(
-    update: Update, context_of: ContextOf, state: State, start: Array
-) -> tuple[State, Array]:
+def _paper(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
     """Attend, update, generate (Eq. 4 of the main text)."""
     c, alpha = context_of(state.s)
     return State(update(state.s, c), c), alpha
 
 
-def _luong(
-    update: Update, context_of: ContextOf, state: State, start: Array
-) -> tuple[State, Array]:
+def _luong(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
     """Update, attend, generate (arXiv 1508.04025)."""
     s = update(state.s, state.c)
     c, alpha = context_of(s)
     return State(s, c), alpha
 
 
-def _groundhog(
-    update: Update, context_of: ContextOf, state: State, start: Array
-) -> tuple[State, Array]:
+def _groundhog(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
     """Attend, generate, update. The update belongs to the previous word, so START has none."""
     s = jnp.where(start, state.s, update(state.s, state.c))
     c, alpha = context_of(s)
     return State(s, c), alpha
 
 
-ORDERS: Mapping[str, Callable[..., tuple[State, Array]]] = MappingProxyType(
+# Value of `model.order` -> the order of attention, update and generation in a step.
+ORDERS: Mapping[str, Callable[..., Moved]] = MappingProxyType(
     {"paper": _paper, "groundhog": _groundhog, "luong": _luong}
 )
 

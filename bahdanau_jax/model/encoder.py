@@ -20,6 +20,7 @@ from bahdanau_jax.model.matrix_products import matmul
 from bahdanau_jax.model.memory import Memory, first_step
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
 
+# Value of `model.encoder_directions` -> the directions, in the order of their annotations.
 DIRECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"both": ("forward", "backward"), "forward": ("forward",)}
 )

@@ -111,6 +111,7 @@ class LinkWeights(NamedTuple):
     needs_feeding: bool = False  # whether `model.feed_previous` should be True
 
 
+# Value of `--weights` of `bahdanau align` -> the weights of the links.
 LINK_WEIGHTS: Mapping[str, LinkWeights] = MappingProxyType(
     {
         "attention": LinkWeights(teacher_forced, tuple(ORDERS)),

@@ -44,11 +44,12 @@ class Sums(NamedTuple):
 class CrossEntropy(NamedTuple):
     """Fields of `Sums` for each word of a chunk, or their weighted sums over words."""
 
-    loss: Array
-    nll: Array
-    correct: Array
+    loss: Array  # with label smoothing
+    nll: Array  # −log p of the target word
+    correct: Array  # whether the target word is the likeliest
 
     def summed(self, weight: Array) -> "CrossEntropy":
+        """Return the sums over words, each times its weight."""
         return CrossEntropy(*(jnp.sum(values * weight) for values in self))
 
 

@@ -42,6 +42,7 @@ class Init(NamedTuple):
     weight: Initializer  # every other matrix
 
 
+# Value of `model.init` -> the distributions of the initial weights.
 INITS: Mapping[str, Init] = MappingProxyType(
     {
         "paper": Init(

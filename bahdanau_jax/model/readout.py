@@ -45,6 +45,7 @@ def _maxout_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
     return maxout(t), first * d[..., ::2] + (1 - first) * d[..., 1::2]
 
 
+# Value of `model.readout` -> the activation.
 READOUTS: Mapping[str, Readout] = MappingProxyType(
     {"maxout": Readout(2, maxout), "tanh": Readout(1, jnp.tanh), "linear": Readout(1, lambda t: t)}
 )

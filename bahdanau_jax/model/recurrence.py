@@ -157,6 +157,7 @@ def _backward(step: Step, compute_dtype: str, residuals, cotangent):
 
 _deferred.defvjp(_forward, _backward)
 
+# Value of `model.gradients` -> the scan over steps with its backward pass.
 GRADIENTS: Mapping[str, Callable] = MappingProxyType({"deferred": _deferred, "autodiff": _autodiff})
 
 

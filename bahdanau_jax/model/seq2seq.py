@@ -19,9 +19,10 @@ class Seq2Seq(nn.Module):
     >>> model.apply({"params": params}, batch) == sums(config.model, params, batch)
     """
 
-    config: ModelConfig
+    config: ModelConfig  # with the sizes of both vocabularies
 
     def setup(self) -> None:
+        """Declare the parameters. Flax calls it."""
         check_sizes(self.config)
         self.parts = {name: self.param(name, init, self.config) for name, init in PARTS.items()}
 

@@ -38,9 +38,9 @@ milliseconds and have equal options share one search; this does not change their
 class Page(NamedTuple):
     """What a path of the server answers besides the API."""
 
-    content: Callable[[], str | bytes]
-    media_type: str = "text/html"
-    headers: Mapping[str, str] = MappingProxyType({})
+    content: Callable[[], str | bytes]  # the body of an answer, computed for each request
+    media_type: str = "text/html"  # its Content-Type
+    headers: Mapping[str, str] = MappingProxyType({})  # further headers of the answer
 
 
 def application(

@@ -36,8 +36,8 @@ class Evaluator(NamedTuple):
     >>> Evaluator("params", lambda state: {"norm": float(optax.tree.norm(state.weights))})
     """
 
-    name: str
-    evaluate: Callable[[TrainState], Mapping[str, Any]]
+    name: str  # the beginning of the names of its numbers
+    evaluate: Callable[[TrainState], Mapping[str, Any]]  # state -> numbers and pictures by name
 
 
 class Trainer:

@@ -48,6 +48,7 @@ class Pairs:
 
     def __init__(self, source: Ragged, target: Ragged):
         self.sides = (source, target)
+        # tokens of the source and of the target of each pair
         self.lengths: Int[np.ndarray, "N 2"] = np.stack(
             [np.diff(side.offsets).astype(np.int32) for side in self.sides], axis=1
         )
@@ -66,9 +67,11 @@ class Pairs:
         return len(self.lengths)
 
     def source(self, i: int) -> Int[np.ndarray, " S"]:
+        """The source ids of pair i, EOS last."""
         return self.sides[0].row(i)
 
     def target(self, i: int) -> Int[np.ndarray, " T"]:
+        """The target ids of pair i, EOS last."""
         return self.sides[1].row(i)
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int
 
 from bahdanau_jax.config import DataConfig
 
+# Value of `data.unicode` -> the function that normalises a text.
 UNICODE: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {
         "none": lambda text: text,

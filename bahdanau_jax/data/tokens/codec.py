@@ -49,9 +49,9 @@ class Codec:
     'The man sleeps.'
     """
 
-    config: DataConfig
-    tokenizer: Tokenizer
-    vocabulary: Vocabulary
+    config: DataConfig  # the settings that the text depends on
+    tokenizer: Tokenizer  # text <-> tokens, for the language of this side
+    vocabulary: Vocabulary  # tokens <-> ids
 
     @functools.cached_property
     def identity(self) -> tuple:
@@ -67,6 +67,7 @@ class Codec:
         return self.encode_tokenised(self.tokenize(text))
 
     def encode_tokenised(self, tokenised: str) -> list[int]:
+        """Ids of text that `tokenize` returned, EOS last."""
         return [*self.vocabulary.encode(tokenised), EOS]
 
     def ids(self, symbols: Sequence[str]) -> list[int]:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from bahdanau_jax.experiments.suites import ablations, lengths, notebook, paper, score_functions
 from bahdanau_jax.experiments.suites.suite import Request, Suite, reproduce
 
+# Name for `bahdanau reproduce` -> the suite.
 SUITES: Mapping[str, Suite] = MappingProxyType(
     {
         "paper": paper.SUITE,
