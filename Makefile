@@ -15,13 +15,13 @@ PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reord
 help:
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
 	@echo "make docs    build the documentation site in build/site; NOTEBOOKS=no does not run the notebooks"
+	@echo "make notebooks  run docs/notebooks, and write their pages and .ipynb files to build/notebooks"
 	@echo "make test    run the tests, without the slow ones"
 	@echo "make test-slow  run those that take more than ten seconds: benchmarks, killed runs"
 	@echo "make test-all  run all tests, also those that take minutes: several processes"
 	@echo "make accelerator  compare the results of the GPU or TPU of this machine with its CPU's"
 	@echo "make faults  kill training runs, damage their files, fill their disks, and compare the final results"
 	@echo "make release-check  build the wheel, install it with the newest and oldest versions, and try it"
-	@echo "make notebooks  run docs/notebooks, and write their pages and .ipynb files to build/notebooks"
 	@echo "make lint    run ruff and pyright"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make clean   remove the virtual environment"
@@ -32,8 +32,7 @@ demo: $(INSTALLED)
 # The site. A broken link, an undocumented public name or a fault in a notebook is an error.
 NOTEBOOKS := yes
 docs: $(INSTALLED)
-	@if [ "$(NOTEBOOKS)" != no ] && [ -f tools/notebooks.py ]; then \
-		$(VENV)/bin/python -m tools.notebooks; fi
+	@if [ "$(NOTEBOOKS)" != no ]; then $(VENV)/bin/python -m tools.notebooks; fi
 	NOTEBOOKS=$(NOTEBOOKS) NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 	$(VENV)/bin/python -m tools.site.built_pages build/site
 	@echo "build/site/index.html is the first page"
