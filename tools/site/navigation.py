@@ -46,9 +46,6 @@ def navigation(root: Path = ROOT) -> list:
 def how_to(root: Path = ROOT) -> list[str]:
     """The how-to pages, in the order of the links of their index."""
     index = root / "docs/howto/README.md"
-    guide = ["guide.md"] if (root / "docs/guide.md").is_file() else []
-    if not index.is_file():
-        return guide
     text = index.read_text(encoding="utf-8")
     linked = [match["target"].partition("#")[0] for match in links.LINK.finditer(text)]
     listed = dict.fromkeys(
@@ -56,7 +53,7 @@ def how_to(root: Path = ROOT) -> list[str]:
         for target in linked
         if (index.parent / target).is_file() and "/" not in target
     )
-    return ["howto/README.md", *listed, *guide]
+    return ["howto/README.md", *listed]
 
 
 def _reference() -> list:
