@@ -44,13 +44,51 @@ def test_a_model_is_loaded_without_what_trains_or_draws(trained):
 
 # The parts of the package that translating uses; all others stay unread.
 TRANSLATING = set(
-    "aligner alignment atomic batch checkpoints cli compiler_faults compression config data "
-    "decoding distributed distribution evaluation hypothesis model names pairing parsing reporting "
-    "run_folder splits trained variants".split()
+    [
+        "aligner",
+        "alignment",
+        "atomic",
+        "batch",
+        "checkpoints",
+        "cli",
+        "compiler_faults",
+        "compression",
+        "config",
+        "data",
+        "decoding",
+        "distributed",
+        "distribution",
+        "evaluation",
+        "hypothesis",
+        "model",
+        "names",
+        "pairing",
+        "parsing",
+        "reporting",
+        "run_folder",
+        "splits",
+        "trained",
+        "variants",
+    ]
 )
 NOT_FOR_TRANSLATING = set(
-    "fastapi flax grain loky matplotlib optax PIL prometheus_client safetensors scipy "
-    "sentencepiece tensorboardX tensorflow tensorflow_datasets uvicorn".split()
+    [
+        "fastapi",
+        "flax",
+        "grain",
+        "loky",
+        "matplotlib",
+        "optax",
+        "PIL",
+        "prometheus_client",
+        "safetensors",
+        "scipy",
+        "sentencepiece",
+        "tensorboardX",
+        "tensorflow",
+        "tensorflow_datasets",
+        "uvicorn",
+    ]
 )
 
 
