@@ -29,11 +29,7 @@ INDENTED = re.compile(r"(?m)(?<=\n)(?:    .*\n)+")
 INLINE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 OPERATOR = re.compile(r"[();<>|&]+")  # what ends a command in a shell
 
-BENCHMARKS = {
-    name.lower(): value
-    for name, value in vars(benchmarks).items()
-    if dataclasses.is_dataclass(value) and value.__module__ == benchmarks.__name__
-}
+BENCHMARKS = {name: options for name, (options, _) in benchmarks.BENCHMARKS.items()}
 COMMANDS = {
     name: getattr(importlib.import_module(f"bahdanau_jax.cli.{name}_command"), name.capitalize())
     for name in main.COMMANDS
