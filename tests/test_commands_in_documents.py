@@ -36,7 +36,7 @@ COMMANDS = {
 }
 # Options that documents name without a command, and that are those of other programs.
 FOREIGN = {"--proto", "--state", "--normalize", "--confidence", "--help", "--version"}
-FILES = {"model.safetensors"}
+FILES = {"model.safetensors", "training.metrics"}  # names of files that begin as settings do
 
 
 def read(path: Path) -> str:

@@ -40,7 +40,8 @@ def scan(
     """Run `step` over the leading axis of `inputs`; return all carries and all outputs.
 
     `step` may not close over arrays: other arrays than `weights` come through `rest`. `gradients`
-    is a key of `GRADIENTS`, `compute_dtype` a key of `COMPUTE_DTYPES`.
+    is a key of `GRADIENTS`, `compute_dtype` a key of `COMPUTE_DTYPES`. The gradient by "deferred"
+    raises ValueError for a step that uses a weight twice.
     """
     return GRADIENTS[gradients](step, compute_dtype, weights, rest, carry, inputs)
 
@@ -65,6 +66,11 @@ def _forward(step: Step, compute_dtype: str, weights: Weights, rest: Any, carry:
         results = {}
 
         def dot(name, operand):
+            if name in results:
+                raise ValueError(
+                    f"a step multiplies twice with the weight {name!r}, whose deferred gradient "
+                    'stores one product: multiply once, or set model.gradients to "autodiff"'
+                )
             results[name] = multiply(name, operand)
             return results[name]
 
