@@ -7,7 +7,7 @@
 # α, which ask the same question without a change.
 #
 # The task is to write a list of integers backwards, because the right position of each step is
-# known there: the first step has to read the last integer, and so on back to the first one.
+# known there. The first step has to read the last integer, and so on back to the first one.
 
 # %%
 import jax
