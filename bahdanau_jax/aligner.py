@@ -78,8 +78,8 @@ class Weights(NamedTuple):
 
         Either may be left out. Raises ValueError for unknown names, and for two kinds of weights.
 
-        >>> Weights.of("posterior,share"), Weights.of("share")
-        (Weights('posterior', ('share',)), Weights('attention', ('share',)))
+        >>> Weights.of("posterior,share")
+        Weights(kind='posterior', changes=('share',))
         """
         listed = [name.strip() for name in names.split(",")]
         for name in listed:

@@ -75,7 +75,7 @@ class LexiconCounts:
     >>> counts = LexiconCounts()
     >>> counts.add(["the", "cat"], ["le", "chat"], {(0, 0), (1, 1)})
     >>> counts.lexicon()
-    {'the': 'le', 'cat': 'chat'}
+    {'cat': 'chat', 'the': 'le'}
     """
 
     def __init__(self) -> None:

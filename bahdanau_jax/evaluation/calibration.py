@@ -53,7 +53,7 @@ def reliability(
     The order of the predictions does not matter. Raises ValueError for an unknown binning and for
     values that are not probabilities.
 
-    >>> reliability(np.array([0.9, 0.8]), np.array([True, False]), bins=1)[0].accuracy
+    >>> float(reliability(np.array([0.9, 0.8]), np.array([True, False]), bins=1)[0].accuracy)
     0.5
     """
     into_bins = choose(BINNINGS, binning, "binning")

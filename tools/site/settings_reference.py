@@ -67,7 +67,7 @@ def _bounds(option: Option) -> str:
     if isinstance(option.default, bool | str):
         return ""
     kind = type(option.default)
-    probes = (kind(2**62), kind(-1), kind(0), kind(1), kind(2))
+    probes = (kind(2**64), kind(-1), kind(0), kind(1), kind(2))
     words = dict.fromkeys(_fault(name, probe) for probe in probes)
     return escaped("; ".join(filter(None, words)))
 
