@@ -101,7 +101,8 @@ def fields(cls: griffe.Class) -> dict[str, str]:
 def _comment(attribute: griffe.Attribute) -> str:
     if not isinstance(attribute.filepath, list) and attribute.lineno:
         lines = attribute.filepath.read_text(encoding="utf-8").splitlines()
-        of = comments.of_field if attribute.parent.is_class else comments.of_constant
+        inside = attribute.parent is not None and attribute.parent.is_class
+        of = comments.of_field if inside else comments.of_constant
         return of(lines, attribute.lineno, attribute.endlineno or attribute.lineno)
     return ""
 
