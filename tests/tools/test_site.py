@@ -197,5 +197,7 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path):
     )
     assert built.returncode == 0, built.stderr
     assert built_pages.faults(tmp_path) == []
+    for page in tmp_path.rglob("*.html"):
+        assert "<p>Attributes:" not in page.read_text(encoding="utf-8"), page
     assert "<math" in Path(tmp_path / "explanation/model.html").read_text(encoding="utf-8")
     assert (tmp_path / "search/search_index.js").is_file()

@@ -120,6 +120,7 @@ class PlainDocstrings(griffe.Extension):
             obj.docstring.value = markdown(obj.docstring.value)
         if isinstance(obj, griffe.Class) and (listed := fields(obj)):
             rows = [f"    {name}: {escaped(words)}" for name, words in listed.items() if words]
-            before = obj.docstring.value if obj.docstring else ""
-            value = "\n".join([before, "", "Attributes:", *rows]) if rows else before
-            obj.docstring = griffe.Docstring(value, parent=obj)
+            if obj.docstring is None:
+                obj.docstring = griffe.Docstring("", parent=obj, parser="google")
+            if rows:
+                obj.docstring.value = "\n".join([obj.docstring.value, "", "Attributes:", *rows])
