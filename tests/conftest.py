@@ -7,10 +7,14 @@ import fcntl
 import importlib.util
 import os
 import pickle
+import signal
 import tempfile
 from pathlib import Path
 
 from tests import quick
+
+# A job that a shell starts in the background ignores Ctrl-C, and so would the programs under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # JAX reads these when it is first imported, which is after this file.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
