@@ -186,7 +186,7 @@ def test_a_page_without_faults_has_none(tmp_path):
 @pytest.mark.slow
 def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("material", reason="needs the extra docs: pip install '.[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     environment = {**os.environ, "NOTEBOOKS": "no", "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(
         [*command, "--site-dir", str(tmp_path)],

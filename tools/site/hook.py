@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     inventory = Inventory()
     if missing := inventory.undocumented():
         listed = "\n  ".join(missing)
-        raise PluginError(f"{len(missing)} public names have no docstring or comment:\n  {listed}")
+        raise PluginError(f"public names without docstring or comment:\n  {listed}")
     _add(files, config, python_reference.pages(inventory))
     _add(files, config, _documents())
     try:
