@@ -33,7 +33,7 @@ demo: $(INSTALLED)
 NOTEBOOKS := yes
 docs: $(INSTALLED)
 	@if [ "$(NOTEBOOKS)" != no ]; then $(VENV)/bin/python -m tools.notebooks; fi
-	NOTEBOOKS=$(NOTEBOOKS) NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
+	NOTEBOOKS=$(NOTEBOOKS) NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 	$(VENV)/bin/python -m tools.site.built_pages build/site
 	@echo "build/site/index.html is the first page"
 

@@ -24,8 +24,8 @@ from bahdanau_jax.splits import OWN, own
 class ModelConfig:
     """The shape of the network. Sizes default to the paper's (arXiv 1409.0473, appendix A)."""
 
-    source_vocabulary: int = 0  # rows of the source embedding; 0: the size of the vocabulary
-    target_vocabulary: int = 0  # rows of the target embedding and of the softmax; 0: likewise
+    source_vocabulary: int = 0  # rows of the source embedding; 0: size of the vocabulary
+    target_vocabulary: int = 0  # rows of target embedding and softmax; 0: size of the vocabulary
     embedding_size: int = 620  # m, numbers of a word embedding
     hidden_size: int = 1000  # n, units of each direction and of the decoder
     alignment_size: int = 1000  # n', hidden units of the alignment model

@@ -69,8 +69,7 @@ def one_line(message: str) -> str:
     words = " ".join(sections[0]) or " ".join(message.split())
     missing = re.findall(r"(--[\w.-]+|[A-Z]{2,}) [^()]*\(required\)", words)
     if words.startswith("Missing from") and missing:
-        names = ["CONFIG" if name.isupper() else name for name in missing]
-        return f"missing: {', '.join(names)}"
+        return f"missing: {', '.join(missing)}"
     return words
 
 

@@ -129,7 +129,8 @@ bj.figures.means(panels)
 #
 # ## How fast they learn
 #
-# The final scores hide the way there. The mean loss of the seeds over the updates:
+# The final scores do not show how fast the cells learn. The figure has the mean loss of the seeds
+# over the updates.
 
 # %% alt="Training loss of both cells by updates"
 from pathlib import Path

@@ -125,5 +125,5 @@ axes.legend(frameon=False)
 drawing
 
 # %% [markdown]
-# RNNencdec is not unable to learn this: with more units and more training it does better. The law
-# that quality falls with length is in `docs/results/lengths`, measured on longer trainings.
+# With more units and more training, RNNencdec does better. [BLEU by sentence
+# length](../results/lengths/report.md) shows longer trainings on sentences.

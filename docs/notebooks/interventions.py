@@ -103,9 +103,10 @@ bj.figures.alignments({"no change": best[0], "19 masked": masked})
 # %% [markdown]
 # ## Harden
 #
-# `harden` gives the whole weight to the largest one. The integers stay the same, so their steps do
-# not need the smaller weights. The end is missed: the last step spreads its weight over the whole
-# list, and with all of it on one position it writes that integer again.
+# `harden` gives the whole weight to the position with the largest weight. The integers stay the
+# same, so their steps do not need the smaller weights. But the model does not end: the last
+# step spreads its weight over the whole list, and with all of it on one position it writes that
+# integer again.
 
 # %%
 hard = bj.experiments.translate(run, lines, change.harden())[0]
@@ -183,4 +184,4 @@ for title, values in panels.items():
 
 # %% [markdown]
 # On this task, gradients agree with α in most rows, and forced steps confirm both. In translation
-# they agree less; `docs/results/masking.md` has the measurement.
+# they agree less: see the [study of masked words](../results/masking.md).

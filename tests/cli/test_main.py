@@ -35,6 +35,8 @@ def bahdanau(*arguments, **options):
         (["translate"], "missing: --run (bahdanau translate --help)"),
         (["translate", "--rum", "x"], "no option --rum; did you mean --run?"),
         (["train"], "missing: CONFIG, --workdir (bahdanau train --help)"),
+        (["completion"], "missing: SHELL (bahdanau completion --help)"),
+        (["reproduce"], "missing: SUITE, --workdir (bahdanau reproduce --help)"),
         (["train", "x", "--wokdir", "y"], "no option --wokdir; did you mean --workdir?"),
         (["train", "x", "y"], "missing: --workdir (bahdanau train --help)"),
         (

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,18 @@ def test_every_option_of_every_command_is_in_the_reference():
         for option in fields.options(command_reference.options_of(name), f"bahdanau {name}"):
             assert option.section or f"`{option.name}" in part, option.name
     assert "| 141 |" in text
+
+
+def test_an_option_without_a_comment_is_found(monkeypatch):
+    @dataclass(frozen=True)
+    class Silent:
+        """Do something."""
+
+        quick: bool = False
+
+    monkeypatch.setattr(command_reference, "options_of", lambda command: Silent)
+    with pytest.raises(ValueError, match="bahdanau train: --quick: no comment"):
+        command_reference.markdown()
 
 
 def test_a_docstring_becomes_markdown():
@@ -186,7 +199,7 @@ def test_a_page_without_faults_has_none(tmp_path):
 @pytest.mark.slow
 def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("material", reason="needs the extra docs: pip install '.[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     environment = {**os.environ, "NOTEBOOKS": "no", "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(
         [*command, "--site-dir", str(tmp_path)],

@@ -12,7 +12,10 @@ from tools.site.docstrings import escaped
 
 
 def markdown() -> str:
-    """All commands, to follow the introduction of the page."""
+    """All commands, to follow the introduction of the page.
+
+    Raises ValueError for an option without a comment.
+    """
     lines = [*_overview(), *(line for name in main.COMMANDS for line in _command(name))]
     return "\n".join([*lines, *_exit_codes()])
 
@@ -35,6 +38,8 @@ def _command(name: str) -> Iterator[str]:
     cls = options_of(name)
     command = f"bahdanau {name}"
     listed = [option for option in fields.options(cls, command) if not option.section]
+    if silent := [option.name for option in listed if not option.words]:
+        raise ValueError(f"{command}: {', '.join(silent)}: no comment says what the option does")
     required = [option for option in listed if option.default is tyro.MISSING]
     arguments = " ".join(f"{option.name} {option.value}".strip() for option in required)
     yield f"\n## {command}\n"

@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     inventory = Inventory()
     if missing := inventory.undocumented():
         listed = "\n  ".join(missing)
-        raise PluginError(f"{len(missing)} public names have no docstring or comment:\n  {listed}")
+        raise PluginError(f"public names without docstring or comment:\n  {listed}")
     _add(files, config, python_reference.pages(inventory))
     _add(files, config, _documents())
     try:
@@ -111,11 +111,11 @@ def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) ->
         return markdown
     try:
         text = source_code.include(markdown)
+        if address in GENERATED:
+            mark, generate = GENERATED[address]
+            text = text.replace(mark, generate())
     except ValueError as error:
         raise PluginError(f"docs/{address}: {error}") from error
-    if address in GENERATED:
-        mark, generate = GENERATED[address]
-        text = text.replace(mark, generate())
     text = text.replace(NOTEBOOKS_MARK, _notebooks_index())
     text = text.replace(FOLDERS_MARK, python_reference.index())
     return links.rewritten(text, f"docs/{address}", address)
