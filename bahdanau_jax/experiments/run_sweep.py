@@ -6,12 +6,15 @@ DIR/CELL/seed-N/         an ordinary run folder for every run
 DIR/results.json         the scores of all runs
 """
 
+import gc
 import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import jax
 
 from bahdanau_jax import data, run, run_folder, training
 from bahdanau_jax.atomic import write_text
@@ -78,7 +81,17 @@ def sweep(
             results.scores[name] = runs.score()
             results.failed.update(runs.failed)
             _write(workdir / RESULTS, results)
+            _forget_programs()
     return results
+
+
+def _forget_programs() -> None:
+    """Release the compiled programs of a cell, which the next one does not use.
+
+    A process may map only so many pieces of memory (Linux: 65,530), and each program takes some.
+    """
+    gc.collect()  # programs in cycles of references
+    jax.clear_caches()
 
 
 def _check(
