@@ -4,6 +4,8 @@ import dataclasses
 import json
 import shutil
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from bahdanau_jax import run, training
@@ -147,6 +149,22 @@ def test_a_sweep_of_the_command_line_is_the_same_twice(command_line, tmp_path):
     assert command_line("translate", "--run", own, "--input", small.FILE)[0] == 0
     faults = command_line("sweep", small.FILE, "--workdir", own, "--vary", "model.ordr=a")
     assert faults[0] == 2 and faults[2].count("\n") == 1
+
+
+def test_the_programs_of_a_cell_are_released_before_the_next(
+    without_training, tmp_path, monkeypatch
+):
+    program, train, kept = jax.jit(jnp.sin), run.train, []
+
+    def compiles(*arguments, **options):
+        kept.append(program._cache_size())
+        program(1.0)
+        assert program._cache_size() == 1
+        train(*arguments, **options)
+
+    monkeypatch.setattr(run, "train", compiles)
+    sweep(CELLS, tmp_path / "s", [1], vmapped=False)
+    assert kept == [0, 0]
 
 
 def test_results_of_earlier_cells_stay(without_training, tmp_path):
