@@ -165,11 +165,12 @@ def curves(metrics: Metrics | Mapping[str, Metrics]) -> Drawing:
     return drawing
 
 
-def means(panels: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Drawing:
+def means(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Drawing:
     """Draw means with their intervals: a panel for each score, and a row for each name.
 
-    `panels` maps a score to {name: (mean, low, high)}. Ends that are not finite numbers are left
-    out. Raises ValueError where there are no means.
+    `panels` maps a score to {name: (mean, low, high, *values)}, where the values are those of the
+    mean, if given; they are drawn as rings. Ends that are not finite numbers are left out. Raises
+    ValueError where there are no means.
 
     >>> means({"BLEU": {"additive": (31.0, 30.1, 31.9), "dot": (29.5, 28.0, 31.0)}})
     """
@@ -179,11 +180,13 @@ def means(panels: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Dra
     drawing = Drawing(1.8 + 2.2 * len(panels), 0.9 + 0.28 * len(names))
     grid = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (score, rows) in zip(grid, panels.items(), strict=True):
-        for name, (mean, low, high) in rows.items():
+        for name, (mean, low, high, *values) in rows.items():
             place = names.index(name)
             if math.isfinite(low) and math.isfinite(high):
                 axes.hlines(place, low, high, color=LINES[0], linewidth=1.5)
             axes.plot(mean, place, color=LINES[0], marker=MARKERS[0], markersize=5)
+            ring = {"facecolors": "none", "edgecolors": LINES[1], "linewidths": 0.8}
+            axes.scatter(values, [place] * len(values), s=18, zorder=3, **ring)
         axes.set_xlabel(score, **PLAIN)
         axes.set_ylim(len(names) - 0.5, -0.5)  # the first name on top
         axes.grid(axis="x", color=FAINT, linewidth=0.5)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 import signal
 import subprocess
@@ -79,6 +80,23 @@ def _length_bins(*scores):
     ]
     bins.append({"name": "over 90", "words": None, "sentences": 0, "score": None})
     return {"by-length": {"output": bins}}
+
+
+def test_intervals_of_a_figure_stay_within_the_scale_of_the_score(tmp_path):
+    runs = {
+        "spread": {1: {"BLEU": 10.0, "exact": 0.1}, 2: {"BLEU": 90.0, "exact": 0.9}},
+        "close": {1: {"BLEU": 50.0}, 2: {"BLEU": 50.2}},
+        "single": {1: {"BLEU": 30.0}},
+        "none": {1: {"AER": 0.5}},
+    }
+    outcome = Outcome(tmp_path, {}, Results(runs, {}))
+    names = {f"{name} cell": name for name in runs}
+    bleu = outcome.intervals("BLEU", names)
+    assert bleu["spread cell"] == (50.0, 0.0, 100.0, 10.0, 90.0)
+    mean, low, high, *seeds = bleu["close cell"]
+    assert 48 < low < mean < high < 52 and seeds == [50.0, 50.2]  # 50.1 ± 12.7 * 0.1
+    assert bleu["single cell"][1:] == pytest.approx((math.nan, math.nan, 30.0), nan_ok=True)
+    assert outcome.intervals("exact", names) == {"spread cell": (0.5, 0.0, 1.0, 0.1, 0.9)}
 
 
 def test_lengths_compares_the_models_of_one_training_length_at_each_range_of_lengths(tmp_path):

@@ -340,13 +340,16 @@ def test_alignments_draws_the_matrices_of_models_beside_each_other():
 def test_means_draws_a_panel_for_each_score_and_an_interval_for_each_name():
     nan = float("nan")
     panels = {
-        "BLEU": {"dot": (30.0, 28.0, 32.0), "$x$": (20.0, nan, nan)},
+        "BLEU": {"dot": (30.0, 28.0, 32.0, 29.0, 31.0), "$x$": (20.0, nan, nan)},
         "AER": {"$x$": (1, 0, 2)},
     }
     figure = figures.means(panels)
     bleu, aer = figure.axes
     assert [(*line.get_xdata(), *line.get_ydata()) for line in bleu.lines] == [(30, 0), (20, 1)]
-    assert [s.get_segments()[0].tolist() for s in bleu.collections] == [[[28, 0], [32, 0]]]
+    [interval, rings, no_rings] = bleu.collections
+    assert interval.get_segments()[0].tolist() == [[28, 0], [32, 0]]
+    assert rings.get_offsets().tolist() == [[29, 0], [31, 0]]
+    assert len(no_rings.get_offsets()) == 0
     assert [(*line.get_xdata(), *line.get_ydata()) for line in aer.lines] == [(1, 1)]
     assert shown(bleu.get_yticklabels()) == ["dot", "$x$"]
     assert (bleu.get_xlabel(), aer.get_xlabel()) == ("BLEU", "AER")

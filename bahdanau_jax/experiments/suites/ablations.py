@@ -105,7 +105,10 @@ def sections(outcome: Outcome) -> list[Section]:
     panels = {
         name: outcome.intervals(each, cells) for name, each in zip(names, MEASURES, strict=True)
     }
-    caption = "Means over the rounds with their 95% intervals, in the author's definition."
+    caption = (
+        "Means over the rounds with their 95% intervals, in the author's definition; each ring is "
+        "a round."
+    )
     picture = Picture("means", figures.means(panels), caption)
     return [
         Section("Task and training", _training(outcome)),

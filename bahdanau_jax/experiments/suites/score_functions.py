@@ -54,7 +54,7 @@ def sections(outcome: Outcome) -> list[Section]:
         "Means over the seeds. Memory is what the compiler plans for the update of one seed with "
         "the largest batch: parameters, accumulators and temporary arrays."
     )
-    caption = "Means over the seeds with their 95% intervals."
+    caption = "Means over the seeds with their 95% intervals; each ring is a seed."
     picture = Picture("means", figures.means(panels), caption)
     return [Section("Score functions", text, tuple(tables), (picture,)), _speed(outcome)]
 

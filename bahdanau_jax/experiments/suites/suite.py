@@ -15,6 +15,8 @@ from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.suite_request import Request
 
+PERCENT = ("BLEU", "chrF")  # beginnings of the names of scores up to 100; the others end at 1
+
 
 class Outcome(NamedTuple):
     """The runs of a suite, for its own sections."""
@@ -30,13 +32,19 @@ class Outcome(NamedTuple):
 
     def intervals(
         self, metric: str, cells: Mapping[str, str]
-    ) -> dict[str, tuple[float, float, float]]:
-        """The mean of a score over the seeds, and the ends of its interval, for a figure.
+    ) -> dict[str, tuple[float, ...]]:
+        """The mean of a score over the seeds, the ends of its interval, and the score of each seed.
 
-        `cells` maps the names in the figure to cells; those without the score are left out.
+        `cells` maps the names in a figure to cells; those without the score are left out. The ends
+        stay within the scale of the score, which Student's t does not know.
         """
-        summaries = {name: self.results.summary(cell, metric) for name, cell in cells.items()}
-        return {name: (each.mean, each.low, each.high) for name, each in summaries.items() if each}
+        full = 100 if metric.startswith(PERCENT) else 1
+        rows = {}
+        for name, cell in cells.items():
+            if each := self.results.summary(cell, metric):
+                ends = (max(each.low, 0.0), min(each.high, float(full)))  # NaN stays NaN
+                rows[name] = (each.mean, *ends, *self.results.values(cell, metric).values())
+        return rows
 
 
 class Suite(NamedTuple):
