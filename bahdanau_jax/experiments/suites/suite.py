@@ -30,9 +30,7 @@ class Outcome(NamedTuple):
         first = min(self.results.scores[cell]) if seed is None else seed
         return seed_folder(self.workdir, cell, first)
 
-    def intervals(
-        self, metric: str, cells: Mapping[str, str]
-    ) -> dict[str, tuple[float, ...]]:
+    def intervals(self, metric: str, cells: Mapping[str, str]) -> dict[str, tuple[float, ...]]:
         """The mean of a score over the seeds, the ends of its interval, and the score of each seed.
 
         `cells` maps the names in a figure to cells; those without the score are left out. The ends
