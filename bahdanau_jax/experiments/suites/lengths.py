@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from bahdanau_jax import figures
-from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments import results, statistics
+from bahdanau_jax.experiments.suites import english_french
 from bahdanau_jax.experiments.suites.suite import (
     PAPER,
     Outcome,
@@ -25,14 +25,14 @@ EDGES = (10, 15, 20, *range(30, 130, 10))  # the most words of each range of len
 TIMES = 4  # the longest test sentences have this many times the words of the training sentences
 SENTENCES = 60  # of each range of test sentences
 PAIRS = 60_000  # of the training text, equally many of each range of lengths
-UPDATES = 2_200  # twice as many as the shipped configuration has, for longer sentences
+UPDATES = 2_200  # twice as many as the base configuration has, for longer sentences
 BASELINES = {"BLEU-word-for-word": ".1f", "AER-diagonal": ".3f"}  # and their formats
 # The settings of the model without attention.
 WITHOUT = {"attention": "none", "encoder_directions": "forward", "initial_state": "forward"}
 
 
 def cells(request: Request) -> Cells:
-    base = with_model(configuration("quickstart"), compute_dtype="bfloat16")
+    base = with_model(english_french.config, compute_dtype="bfloat16")
     base = shortened(base, request.steps or (40 if request.quick else UPDATES))
     if request.quick:
         base = with_model(base, hidden_size=32, alignment_size=32, embedding_size=32)
