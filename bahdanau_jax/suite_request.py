@@ -21,6 +21,8 @@ class Request:
     longer_train: str = ""  # paper: training pairs of a longer run of RNNsearch-50; "": train
     longer_steps: int = 0  # paper: the updates of that run; 0: there is no such run
     root: str = ""  # paper: the folder of relative files
+    source_language: str = ""  # paper: language code of the source; default: en
+    target_language: str = ""  # paper: language code of the target; default: fr
     # paper: its sizes, its recipe and, without --steps, its updates (288,000 to 846,000 a model),
     # for an accelerator
     paper_size: bool = False

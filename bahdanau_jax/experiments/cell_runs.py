@@ -14,7 +14,7 @@ from typing import Any
 from bahdanau_jax import data, model, run, run_folder
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
-from bahdanau_jax.experiments.sweep_cells import seed_folder
+from bahdanau_jax.experiments.sweep_cells import DATA, seed_folder
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
 from bahdanau_jax.reporting import PLAIN, Reporter
@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 SCORES = "sweep_scores.json"  # in a run folder
 TRANSLATIONS = "translations.txt"  # of the test pairs, in a run folder
-DATA = "data"  # the folder of prepared data in that of a sweep
 MOST_VMAPPED = 2_000_000  # the most parameters of a model whose seeds train vmapped by default
 ENDED = "sweep_training.json"  # in the folder of a run whose training has ended
 

@@ -21,7 +21,7 @@ from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.sweep_cells import Cells
+from bahdanau_jax.experiments.sweep_cells import Cells, check_name
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json
@@ -103,8 +103,9 @@ def _check(
 ) -> None:
     if not cells or not seeds:
         raise ValueError("a sweep needs at least one cell and one seed")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError("the seeds of a sweep should all be different")
+    _check_seeds(seeds)
+    for name in cells:
+        check_name(name)
     choose(training.DATA_ORDERS, order, "data order")
     if vmapped is False and order != SHARED:
         raise ValueError(
@@ -121,6 +122,14 @@ def _check(
                     opened.add((address, settings.root))
         except (ValueError, OSError) as error:
             raise ValueError(f"cell {name}: {error}") from error
+
+
+def _check_seeds(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        if type(seed) is not int or not 0 <= seed < 1 << 63:
+            raise ValueError(f"the seed {seed!r} should be an integer of at least 0, below 2^63")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError("the seeds of a sweep should all be different")
 
 
 def _check_settings(config: Config, vmapped: bool | None) -> None:

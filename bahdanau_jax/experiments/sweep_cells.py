@@ -12,7 +12,9 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.names import did_you_mean
 
 Cells = Mapping[str, Config]  # by the name of the cell's folder
-LONGEST_NAME = 100  # bytes; file systems refuse names of more than 255
+DATA = "data"  # the folder of prepared data, beside those of the cells
+LONGEST_FOLDER = 255  # bytes of a folder's name; file systems refuse longer ones
+LONGEST_NAME = 100  # bytes of a name that `name` makes
 
 
 def product(config: Config, vary: Mapping[str, Sequence[Any]]) -> dict[str, Config]:
@@ -77,6 +79,21 @@ def name(settings: Mapping[str, Any]) -> str:
         return whole
     digest = hashlib.sha256(encoded).hexdigest()[:8]
     return f"{encoded[: LONGEST_NAME - 9].decode(errors='ignore')}-{digest}"
+
+
+def check_name(name: str) -> None:
+    """Raise ValueError for a name of a cell that cannot be that of its folder.
+
+    >>> check_name("order=paper")
+    """
+    if not re.fullmatch(r"[\w=.,+~-]+", name) or name.startswith("."):
+        raise ValueError(
+            f"the cell name {name!r} cannot name a folder: write letters, digits and = . , + ~ - _"
+        )
+    if name == DATA:
+        raise ValueError(f"the cell name {name!r} is that of the folder of prepared data")
+    if len(name.encode()) > LONGEST_FOLDER:
+        raise ValueError(f"the cell name {name[:20]!r}... has more than {LONGEST_FOLDER} bytes")
 
 
 def seed_folder(workdir: Path, cell: str, seed: int) -> Path:

@@ -34,6 +34,14 @@ def _array(name: str, values: Any, rank: int, kind: str) -> Array:
     return array
 
 
+def _check_kind(intervention: Any) -> None:
+    if not isinstance(intervention, Partial):
+        raise ValueError(
+            f"an intervention is a jax.tree_util.Partial, but this is a "
+            f"{type(intervention).__name__}: write Partial(function, *arrays)"
+        )
+
+
 def replace(weights: Float[Any, "B T S"]) -> Intervention:
     """Use the given weights at steps 0 to T-1. Positions beyond S have a weight of 0.
 
@@ -105,6 +113,7 @@ def at(steps: Bool[Any, "B T"], intervention: Intervention) -> Intervention:
 
     >>> translate(run, ["The man sleeps ."], at(np.array([[False, True]]), harden()))
     """
+    _check_kind(intervention)
     return Partial(_at, _array("steps", steps, 2, "booleans"), intervention)
 
 
@@ -116,10 +125,16 @@ def _at(steps, intervention, alpha, i):
 def padded(matrices: Sequence[np.ndarray]) -> Float[np.ndarray, "B T S"]:
     """Return matrices [T, S] of several sizes as one array, filled up with zeros.
 
+    Raises ValueError for an array that is no matrix.
+
     >>> padded([np.ones((2, 3)), np.ones((4, 1))]).shape
     (2, 4, 3)
     """
-    shape = [max(matrix.shape[axis] for matrix in matrices) for axis in (0, 1)]
+    for row, matrix in enumerate(matrices):
+        if np.ndim(matrix) != 2:
+            raise ValueError(f"array {row} has shape {list(np.shape(matrix))}; expected [T, S]")
+    matrices = [np.asarray(matrix) for matrix in matrices]
+    shape = [max((matrix.shape[axis] for matrix in matrices), default=0) for axis in (0, 1)]
     stacked = np.zeros((len(matrices), *shape), np.float32)
     for row, matrix in enumerate(matrices):
         stacked[row, : matrix.shape[0], : matrix.shape[1]] = matrix
@@ -136,11 +151,8 @@ def select(
 
 def check(intervention: Any, sentences: int) -> None:
     """Raise ValueError unless this is an intervention of this number of sentences, or None."""
-    if intervention is not None and not isinstance(intervention, Partial):
-        raise ValueError(
-            f"an intervention is a jax.tree_util.Partial, but this is a "
-            f"{type(intervention).__name__}: write Partial(function, *arrays)"
-        )
+    if intervention is not None:
+        _check_kind(intervention)
     for leaf in jax.tree.leaves(intervention):
         if len(leaf) != sentences:
             raise ValueError(

@@ -166,6 +166,31 @@ def test_the_paper_needs_a_corpus_and_its_models_differ_in_attention_and_length(
     assert big.model.hidden_size == 1000 and big.optimizer.name == "adadelta"
 
 
+def test_the_paper_in_another_language_shows_its_own_dev_sentences(tmp_path):
+    english = paper.cells(Request(**CORPUS))["RNNsearch-50"].data
+    assert (english.source_language, english.target_language) == ("en", "fr")
+    assert paper._examples(english)[0] == paper.SENTENCES
+    sides = {
+        "de": ["Zu kurz .", "Der alte Mann sah gestern ein weißes Haus .", " ".join(["lang"] * 21)],
+        "en": ["Too short .", "The old man saw a white house yesterday .", "long"],
+    }
+    for side, lines in sides.items():
+        (tmp_path / f"dev.{side}").write_text("".join(f"{line}\n" for line in lines))
+    request = Request(
+        train="text:dev.de,dev.en",
+        dev="text:dev.de,dev.en",
+        root=str(tmp_path),
+        source_language="de",
+        target_language="en",
+    )
+    german = paper.cells(request)["RNNsearch-50"].data
+    assert (german.source_language, german.target_language) == ("de", "en")
+    assert paper._examples(german) == (
+        [sides["de"][1]],
+        "The first dev sentences of 8 to 20 words",
+    )
+
+
 def test_the_settings_that_differ_from_the_paper_are_those_of_the_configuration():
     small = {name: (theirs, ours) for name, theirs, ours in _differing(steps=5)}
     assert small["model.hidden_size"] == ("1000", "256")

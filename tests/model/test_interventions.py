@@ -197,6 +197,14 @@ def test_arrays_of_another_rank_or_kind_are_errors(construct, arguments):
         unchecked(*arguments)
 
 
+def test_what_is_no_intervention_and_no_matrix_is_an_error():
+    with pytest.raises(ValueError, match="Partial, but this is a function"):
+        inspect.unwrap(at)(np.ones((1, 2), bool), lambda alpha, i: alpha)
+    with pytest.raises(ValueError, match=r"array 1 has shape \[3\]; expected \[T, S\]"):
+        inspect.unwrap(padded)([np.ones((2, 3)), np.ones(3)])
+    assert padded([]).shape == (0, 0, 0)
+
+
 def test_a_position_beyond_the_source_changes_nothing():
     alpha = jnp.asarray([0.2, 0.8])
     for positions in ([[2]], [[-1]], [[40, 0]]):

@@ -1,12 +1,13 @@
 """The paper's four models on a parallel corpus: Table 1, Figures 2 and 3, and how they learned."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import data, figures, run
-from bahdanau_jax.config import Config
+from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.evaluation import scores, significance
 from bahdanau_jax.experiments.cell_runs import TRANSLATIONS
@@ -25,10 +26,11 @@ from bahdanau_jax.experiments.suites.suite import (
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section, Settings, Table, number, span
 
+EXAMPLE_WORDS = (8, 20)  # the fewest and the most words of a dev sentence of Figure 3
 LONGEST = (30, 50)  # words of the longest training sentences
 EDGES = (10, 20, 30, 40, 50, 60)
 
-# Sentences whose translations change the order of words.
+# English sentences whose translations change the order of words.
 SENTENCES = (
     "The European Economic Area is an important market .",
     "We have read the new report of the international committee .",
@@ -87,8 +89,19 @@ def _base(request: Request) -> Config:
     if request.quick:
         config = with_model(config, hidden_size=32, alignment_size=32, embedding_size=32)
         config = _with_data(config, batch_size=16, shapes=2)
-    test = request.dev
-    return _with_data(config, train=request.train, dev=request.dev, test=test, root=request.root)
+    languages = {
+        side: code
+        for side in ("source_language", "target_language")
+        if (code := getattr(request, side))
+    }
+    return _with_data(
+        config,
+        train=request.train,
+        dev=request.dev,
+        test=request.dev,
+        root=request.root,
+        **languages,
+    )
 
 
 def _with_updates(config: Config, request: Request, updates: int) -> Config:
@@ -225,13 +238,27 @@ def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
     if best is None:
         return []
     trained = run.load(outcome.folder(best))
-    hypotheses = [each for each in trained.translate(SENTENCES) if each.tokens]
+    lines, origin = _examples(outcome.cells[best].data)
+    hypotheses = [each for each in trained.translate(lines) if each.tokens]
     pictures = tuple(
         Picture(f"alignment_{n}", figures.alignment(each), f"{each.text} ({best})")
         for n, each in enumerate(hypotheses, start=1)
     )
-    text = f"Sentences of our own, translated by the first seed of {best}."
+    text = f"{origin}, translated by the first seed of {best}."
     return [Section("Figure 3: alignments", text, pictures=pictures)]
+
+
+def _examples(config: DataConfig) -> tuple[Sequence[str], str]:
+    """The sentences of Figure 3 and their origin: our own, or dev sentences if not English."""
+    if config.source_language == "en":
+        return SENTENCES, "Sentences of our own"
+    fewest, most = EXAMPLE_WORDS
+    sources = (pair.source for pair in data.pairs(config.dev, config))
+    lines = (line for line in sources if fewest <= len(line.split()) <= most)
+    return (
+        [*itertools.islice(lines, len(SENTENCES))],
+        f"The first dev sentences of {fewest} to {most} words",
+    )
 
 
 SUITE = Suite(
