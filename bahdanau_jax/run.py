@@ -21,7 +21,7 @@ from bahdanau_jax.resuming import same_data, same_experiment, updates_made
 from bahdanau_jax.run_folder import CONFIG
 from bahdanau_jax.trained import Run, ensemble, load
 
-__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_vmapped"]
+__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_vmapped", "with_dtype"]
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +84,7 @@ def train(
     began = time.perf_counter() if began is None else began
     check(config)
     workdir = Path(workdir)
+    config = with_dtype(config, workdir)
     steps = config.training.steps
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with run_folder.lock(workdir) if distributed.is_main_process() else contextlib.nullcontext():
@@ -133,6 +134,7 @@ def train_vmapped(
     if first.training.patience:
         raise ValueError("runs that train vmapped cannot stop early: set training.patience to 0")
     workdirs = [Path(workdir) for workdir in workdirs]
+    configs = [with_dtype(config, workdirs[0]) for config in configs]
     with contextlib.ExitStack() as stack:
         for workdir in workdirs:
             stack.enter_context(run_folder.lock(workdir))
@@ -154,6 +156,21 @@ def train_vmapped(
     if outcome is training.Outcome.INTERRUPTED:
         raise training.Interrupted(f"{len(workdirs)} runs are saved: run them again to go on")
     return dict(failed)
+
+
+def with_dtype(config: Config, workdir: Path) -> Config:
+    """The configuration with a named compute dtype in place of "auto".
+
+    It is that of the folder's run; in a new folder, the fastest one on the machine of process 0.
+    """
+    if config.model.compute_dtype != model.AUTO:
+        return config
+    found = workdir / CONFIG
+    chosen = Config.load(found).model if found.exists() else model.with_named_dtype(config.model)
+    names = sorted(model.COMPUTE_DTYPES)
+    numbers = distributed.broadcast({"dtype": names.index(chosen.compute_dtype)})
+    named = dataclasses.replace(config.model, compute_dtype=names[int(numbers["dtype"])])
+    return dataclasses.replace(config, model=named)
 
 
 def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:

@@ -24,7 +24,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "model.readout_inputs": model.READOUT_INPUTS,
         "model.init": model.INITS,
         "model.gradients": model.GRADIENTS,
-        "model.compute_dtype": model.COMPUTE_DTYPES,
+        "model.compute_dtype": {**model.COMPUTE_DTYPES, model.AUTO: None},
         "data.unicode": data.UNICODE,
         "data.tokenizer": data.TOKENIZERS,
         "data.vocabulary": data.VOCABULARIES,

@@ -28,6 +28,7 @@ config = Config(
         alignment_size=256,
         readout_size=256,
         init="glorot",
+        compute_dtype="auto",
         readout_dropout=0.1,
     ),
     data=DataConfig(

@@ -20,6 +20,7 @@ config = Config(
         alignment_size=256,
         readout_size=256,
         init="glorot",
+        compute_dtype="auto",
         embedding_dropout=0.3,
         annotation_dropout=0.4,
         readout_dropout=0.4,

@@ -15,7 +15,12 @@ from bahdanau_jax.config import (
 
 config = Config(
     model=ModelConfig(
-        embedding_size=128, hidden_size=192, alignment_size=128, readout_size=128, init="glorot"
+        embedding_size=96,
+        hidden_size=128,
+        alignment_size=64,
+        readout_size=96,
+        init="glorot",
+        compute_dtype="auto",
     ),
     data=DataConfig(
         train="builtin:en-fr/train?pairs=60000",
@@ -25,16 +30,18 @@ config = Config(
         target_vocabulary_size=4000,
         max_tokens=60,
         batch_size=64,
-        shapes=4,
+        plan="buckets",
+        shapes=6,
     ),
     optimizer=OptimizerConfig(
         name="adam",
-        learning_rate=3e-3,
+        learning_rate=5e-3,
         schedule="cosine",
         warmup_steps=100,
         loss_normalization="token",
         epsilon=1e-8,
+        coverage=0.2,
     ),
-    training=TrainingConfig(steps=1100, evaluate_every=550, checkpoint_every=550),
+    training=TrainingConfig(steps=1500, evaluate_every=750, checkpoint_every=750),
     decoding=DecodingConfig(beam_size=5),
 )

@@ -11,7 +11,7 @@ from bahdanau_jax.experiments.inspection import (
 from bahdanau_jax.experiments.intervened import score, translate
 from bahdanau_jax.experiments.masking import MaskingStudy, masking_study
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.run_sweep import sweep
+from bahdanau_jax.experiments.run_sweep import sweep, with_dtypes
 from bahdanau_jax.experiments.suites import SUITES, Request, reproduce
 from bahdanau_jax.experiments.sweep_cells import Cells, product
 from bahdanau_jax.experiments.sweep_report import write as write_report
@@ -36,6 +36,7 @@ __all__ = [
     "score",
     "sweep",
     "translate",
+    "with_dtypes",
     "without",
     "write_report",
 ]

@@ -6,6 +6,8 @@ DIR/CELL/seed-N/         an ordinary run folder for every run
 DIR/results.json         the scores of all runs
 """
 
+import contextlib
+import dataclasses
 import gc
 import itertools
 import json
@@ -16,7 +18,7 @@ from typing import Any
 
 import jax
 
-from bahdanau_jax import data, run, run_folder, training
+from bahdanau_jax import data, model, run, run_folder, training
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.cell_runs import CellRuns
@@ -65,6 +67,7 @@ def sweep(
     """
     _check(cells, seeds, vmapped, order, tests)
     workdir = Path(workdir)
+    cells = with_dtypes(cells, workdir)
     with run_folder.lock(workdir):
         groups = _define(workdir, cells, seeds, vmapped, order)
         _stored(workdir / RESULTS)
@@ -83,6 +86,24 @@ def sweep(
             _write(workdir / RESULTS, results)
             _forget_programs()
     return results
+
+
+def with_dtypes(cells: Cells, workdir: Path) -> dict[str, Config]:
+    """The cells with named compute dtypes in place of "auto".
+
+    The dtype is that of an earlier call of the sweep in this folder, or this machine's fastest.
+    """
+    path, stored = Path(workdir) / DEFINITION, {}
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        cells_before = parse_json(path.read_text(encoding="utf-8"))["cells"]
+        stored = {name: each["model"]["compute_dtype"] for name, each in cells_before.items()}
+    found = {}
+    for name, config in cells.items():
+        settings = model.with_named_dtype(config.model)
+        if config.model.compute_dtype == model.AUTO and name in stored:
+            settings = dataclasses.replace(settings, compute_dtype=stored[name])
+        found[name] = dataclasses.replace(config, model=settings)
+    return found
 
 
 def _forget_programs() -> None:

@@ -8,6 +8,9 @@ from bahdanau_jax import compiler_faults
 from bahdanau_jax.model import attention, attribution, groundhog, interventions, loss
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
+from bahdanau_jax.model.compute_dtype import AUTO
+from bahdanau_jax.model.compute_dtype import NAMED as COMPUTE_DTYPES
+from bahdanau_jax.model.compute_dtype import named as with_named_dtype
 from bahdanau_jax.model.decoder import (
     ORDERS,
     State,
@@ -20,7 +23,6 @@ from bahdanau_jax.model.decoder import (
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.initialization import count, init, shapes
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
-from bahdanau_jax.model.matrix_products import COMPUTE_DTYPES
 from bahdanau_jax.model.memory import Memory, intervene
 from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS
@@ -44,6 +46,7 @@ if fault := compiler_faults.present():
     logging.getLogger(__name__).warning(compiler_faults.advice(fault))
 
 __all__ = [
+    "AUTO",
     "CELLS",
     "COMPUTE_DTYPES",
     "DIRECTIONS",
@@ -79,4 +82,5 @@ __all__ = [
     "start",
     "step_weights",
     "teacher_forced",
+    "with_named_dtype",
 ]

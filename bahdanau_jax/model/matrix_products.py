@@ -6,20 +6,17 @@ in the backward pass. Parameters, states, softmax, loss and gradients keep their
 
 from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Values of `model.compute_dtype` -> the dtype of the factors; None leaves it unchanged.
-COMPUTE_DTYPES: Mapping[str, Any] = MappingProxyType({"float32": None, "bfloat16": jnp.bfloat16})
+from bahdanau_jax.model.compute_dtype import factor_dtype
 
 
 def einsum(compute_dtype: str, subscripts: str, a: Array, b: Array) -> Array:
     """`jnp.einsum` of two arrays of one dtype, in the compute dtype; the result has their dtype."""
-    dtype = COMPUTE_DTYPES[compute_dtype]
+    dtype = factor_dtype(compute_dtype)
     if dtype is None:
         return jnp.einsum(subscripts, a, b)
     return jnp.einsum(subscripts, a.astype(dtype), b.astype(dtype), preferred_element_type=a.dtype)
@@ -27,7 +24,7 @@ def einsum(compute_dtype: str, subscripts: str, a: Array, b: Array) -> Array:
 
 def rounded(compute_dtype: str, factors: Mapping[str, Array]) -> dict[str, Array]:
     """Round the factors to the compute dtype, once for all products of a loop."""
-    dtype = COMPUTE_DTYPES[compute_dtype]
+    dtype = factor_dtype(compute_dtype)
     return {n: x if dtype is None else x.astype(dtype) for n, x in factors.items()}
 
 
@@ -42,7 +39,7 @@ def with_bias(
     This saves the separate addition, a pass through all of the product. Rounding loses none of the
     bias: three rows of bfloat16 add up to a float32.
     """
-    dtype, rows = COMPUTE_DTYPES[compute_dtype] or bias.dtype, []
+    dtype, rows = factor_dtype(compute_dtype) or bias.dtype, []
     for _ in range(1 if dtype == bias.dtype else 3):
         rows.append(bias.astype(dtype).astype(bias.dtype))
         bias = jnp.where(jnp.isfinite(rows[-1]), bias - rows[-1], 0)
@@ -63,9 +60,7 @@ def matmul(
 
     >>> matmul(config.compute_dtype, annotations, params["U_a"])
     """
-    return (
-        x @ weight if COMPUTE_DTYPES[compute_dtype] is None else _matmul(compute_dtype, x, weight)
-    )
+    return x @ weight if factor_dtype(compute_dtype) is None else _matmul(compute_dtype, x, weight)
 
 
 def transposed(compute_dtype: str, weight: Float[Array, "I O"]) -> Float[Array, "O I"]:
@@ -74,7 +69,7 @@ def transposed(compute_dtype: str, weight: Float[Array, "I O"]) -> Float[Array, 
     Without the barrier, XLA on a CPU makes the transposition of the gradient a part of its product,
     and has no code for such a product of bfloat16.
     """
-    if COMPUTE_DTYPES[compute_dtype] is None:
+    if factor_dtype(compute_dtype) is None:
         return weight.T
     return jax.lax.optimization_barrier(weight.T)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import sweep_report
 from bahdanau_jax.experiments.results import Pairs, Results
-from bahdanau_jax.experiments.run_sweep import sweep
+from bahdanau_jax.experiments.run_sweep import sweep, with_dtypes
 from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
 from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
@@ -89,10 +89,10 @@ def reproduce(
     """
     if not suite.takes_corpora and (unread := _corpora_options(request)):
         raise ValueError(f"--{unread[0].replace('_', '-')} is an option of the suite paper only")
-    cells = suite.cells(request)
+    workdir = Path(workdir)
+    cells = with_dtypes(suite.cells(request), workdir)
     count = request.seeds or (min(QUICK_SEEDS, suite.seeds) if request.quick else suite.seeds)
     seeds = range(request.first_seed, request.first_seed + count)
-    workdir = Path(workdir)
     results = sweep(
         cells,
         workdir,

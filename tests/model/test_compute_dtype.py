@@ -1,0 +1,99 @@
+"""The compute dtype "auto": measured once, named in runs and sweeps, the same on resumption."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from bahdanau_jax import model, run
+from bahdanau_jax.config import Config, ModelConfig
+from bahdanau_jax.experiments import with_dtypes
+from bahdanau_jax.model import compute_dtype
+from tests import small
+from tests.model.worlds import CONFIGS, batch, on_device, pairs, parameters
+
+AUTO = ModelConfig(compute_dtype="auto")
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """Sets the dtype that the measurement finds."""
+
+    def choose(name):
+        monkeypatch.setattr(compute_dtype, "fastest", lambda: name)
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    "seconds, name",
+    [((1.0, 0.5), "bfloat16"), ((1.0, 2.0), "float32"), ((1.0, 0.9), "float32")],
+)
+def test_bfloat16_is_taken_where_it_is_clearly_faster(seconds, name, monkeypatch):
+    times = dict(zip(compute_dtype.NAMED.values(), seconds, strict=True))
+    monkeypatch.setattr(compute_dtype, "_seconds", times.__getitem__)
+    compute_dtype.fastest.cache_clear()
+    assert compute_dtype.named(AUTO).compute_dtype == name
+    compute_dtype.fastest.cache_clear()
+
+
+def test_the_measurement_names_a_dtype_also_while_a_program_is_traced():
+    compute_dtype.fastest.cache_clear()
+    found = []
+    jax.jit(lambda x: found.append(compute_dtype.fastest()) or x)(1.0)
+    assert found[0] in model.COMPUTE_DTYPES
+    assert compute_dtype.named(ModelConfig()) == ModelConfig()
+
+
+@pytest.mark.parametrize("name", model.COMPUTE_DTYPES)
+def test_functions_of_auto_are_those_of_the_chosen_dtype(name, chosen):
+    chosen(name)
+    config, params = CONFIGS["default"], on_device(parameters(CONFIGS["default"]))
+    b = on_device(batch(pairs(seed=5, count=3)))
+    ours, theirs = (
+        model.teacher_forced(dataclasses.replace(config, compute_dtype=each), params, b)
+        for each in ("auto", name)
+    )
+    np.testing.assert_array_equal(ours.log_p, theirs.log_p)
+    other = dataclasses.replace(config, compute_dtype=({*model.COMPUTE_DTYPES} - {name}).pop())
+    assert np.any(model.teacher_forced(other, params, b).log_p != theirs.log_p)
+
+
+def with_auto(config: Config, **training) -> Config:
+    return dataclasses.replace(
+        config,
+        model=dataclasses.replace(config.model, compute_dtype="auto"),
+        training=dataclasses.replace(config.training, **training),
+    )
+
+
+def test_a_run_keeps_the_dtype_that_it_began_with(chosen, tmp_path):
+    chosen("bfloat16")
+    run.train(with_auto(small.config, steps=2), tmp_path)
+    assert Config.load(tmp_path / "config.json").model.compute_dtype == "bfloat16"
+    chosen("float32")
+    resumed = run.train(with_auto(small.config, steps=4), tmp_path)
+    assert resumed.config.model.compute_dtype == "bfloat16"
+    for name in ("bfloat16", "float32"):
+        settings = dataclasses.replace(small.config.model, compute_dtype=name)
+        config = dataclasses.replace(with_auto(small.config, steps=4), model=settings)
+        if name == "bfloat16":
+            run.train(config, tmp_path)
+        else:
+            with pytest.raises(ValueError, match="compute_dtype is 'bfloat16', not 'float32'"):
+                run.train(config, tmp_path)
+
+
+def test_a_sweep_keeps_the_dtypes_of_its_cells(chosen, tmp_path):
+    cells = {"a": with_auto(small.config), "b": small.config}
+    chosen("bfloat16")
+    found = with_dtypes(cells, tmp_path)
+    assert [each.model.compute_dtype for each in found.values()] == ["bfloat16", "float32"]
+    text = json.dumps({"cells": {"a": json.loads(found["a"].to_json())}})
+    (tmp_path / "sweep.json").write_text(text)
+    chosen("float32")
+    assert with_dtypes(cells, tmp_path) == found
+    (tmp_path / "sweep.json").write_text("{")
+    assert with_dtypes(cells, tmp_path)["a"].model.compute_dtype == "float32"
