@@ -4,12 +4,10 @@ import dataclasses
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
-from bahdanau_jax.model import AUTO
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, STORE
 
 # Files in store/ with the digests of the pairs at the first start of the run.
@@ -51,15 +49,13 @@ def same_experiment(config: Config, workdir: Path) -> None:
     if not (Path(workdir) / CONFIG).exists():
         return
     before = Config.load(Path(workdir) / CONFIG)
-    sizes: dict[str, Any] = {
+    sizes = {
         side: getattr(before.model, side)
         for side in ("source_vocabulary", "target_vocabulary")
         if not getattr(config.model, side)
     }
     free = {name: getattr(before.data, name) for name in ("root", "processes", "test")}
     free |= {} if before.data.dev else {"dev": ""}
-    if config.model.compute_dtype == AUTO:
-        sizes["compute_dtype"] = before.model.compute_dtype
     now = dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, **sizes),

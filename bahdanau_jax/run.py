@@ -51,8 +51,9 @@ def prepare(
     called with the name of each stage.
     """
     check(config)
-    with run_folder.lock(Path(workdir)):
-        same_experiment(config, workdir)
+    workdir = Path(workdir)
+    with run_folder.lock(workdir):
+        same_experiment(with_dtype(config, workdir), workdir)
         _refuse_other_corpora(config, workdir)
         prepared = _prepared(config, workdir, stage)[1]
         _remark(config, workdir)

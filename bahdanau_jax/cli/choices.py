@@ -20,6 +20,7 @@ COMPUTE_DTYPES = {
     "float32": "factors in float32",
     "bfloat16": "factors rounded to bfloat16, sums in float32",
 }
+AUTO = {"auto": "the faster of both on this machine, measured when the run begins"}
 
 CHECKPOINTS = {
     "best": "the checkpoints with the best dev scores",
@@ -87,10 +88,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "deferred": "one product for all steps: faster, reverse mode only",
             "autodiff": "JAX's autodiff, step by step",
         },
-        "model.compute_dtype": {
-            **COMPUTE_DTYPES,
-            "auto": "the faster of both on this machine, measured when the run begins",
-        },
+        "model.compute_dtype": COMPUTE_DTYPES | AUTO,
         "data.train": {
             "text:FILE,FILE": "two files with a sentence a line, also .gz and .xz",
             "tsv:FILE": "a table: source and target are columns 1 and 2",
@@ -237,7 +235,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "alignment-precision": "precision of the links, likewise",
             "alignment-recall": "recall of the links, likewise",
         },
-        "reproduce.compute_dtype": COMPUTE_DTYPES,
+        "reproduce.compute_dtype": COMPUTE_DTYPES | AUTO,
         "evaluate.tokenize": {
             "13a": "sacreBLEU's default",
             "none": "only at spaces, for text that is tokenised",

@@ -150,8 +150,8 @@ def test_the_first_page_of_train_is_short_and_shows_the_rest_on_demand():
 
 def test_the_topic_stands_behind_help(call):
     assert call("train", "--help", "decoding")[1].startswith("settings of decoding:\n")
-    assert "(default: 192)" in call("train", "quickstart", "--help", "model")[1]
-    assert "(default: 192)" in call("train", "--help", "model", "quickstart")[1]
+    assert "(default: 128)" in call("train", "quickstart", "--help", "model")[1]
+    assert "(default: 128)" in call("train", "--help", "model", "quickstart")[1]
     assert call("train", "--help", "all")[1] == HELPS["train"]
 
 

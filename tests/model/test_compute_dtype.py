@@ -74,6 +74,7 @@ def test_a_run_keeps_the_dtype_that_it_began_with(chosen, tmp_path):
     run.train(with_auto(small.config, steps=2), tmp_path)
     assert Config.load(tmp_path / "config.json").model.compute_dtype == "bfloat16"
     chosen("float32")
+    run.prepare(with_auto(small.config, steps=4), tmp_path)
     resumed = run.train(with_auto(small.config, steps=4), tmp_path)
     assert resumed.config.model.compute_dtype == "bfloat16"
     for name in ("bfloat16", "float32"):
