@@ -13,7 +13,7 @@ export class MatrixView {
     this.drawn = [];
   }
 
-  show(analysis, chosen, { view, gradients, gold }) {
+  show(analysis, chosen, { view, gradients, obstacle, gold }) {
     const rows = chosen.steps.map((step) => step.symbol), columns = analysis.source;
     const kinds = { attention: ["attention"], gradient: ["gradient"], both: ["attention", "gradient"] }[view];
     this.element.classList.toggle("two", kinds.length > 1);
@@ -31,12 +31,12 @@ export class MatrixView {
     });
     this.at = null;
     this.element.replaceChildren(...this.drawn.map((each) => this.framed(each)), this.readout);
-    this.readout.textContent = this.hint(kinds, gradients, rows);
+    this.readout.textContent = this.hint(kinds, gradients, rows, obstacle);
   }
 
-  hint(kinds, gradients, rows) {
+  hint(kinds, gradients, rows, obstacle) {
     if (kinds.includes("gradient") && gradients?.length !== rows.length) {
-      return `Computing gradients: ${gradients?.length ?? 0} of ${rows.length} words.`;
+      return obstacle || `Computing gradients: ${gradients?.length ?? 0} of ${rows.length} words.`;
     }
     return "Point at a cell, or move with the arrow keys, to read its number.";
   }
