@@ -74,6 +74,27 @@ def test_gradients_of_long_translations_are_refused_in_one_line(tab, endless_pag
     assert "at most 10,000 pairs" in tab.page.inner_text(".matrix .readout")
 
 
+@pytest.mark.slow
+def test_a_large_matrix_is_one_image_whose_cells_are_still_read(tab, endless_page, tmp_path):
+    tab.open(endless_page)
+    tab.page.fill("#sentence", "The man saw a house . " * 5)
+    tab.page.click("#compose button")
+    settled(tab, f"{ENDED} && explorer.app.panels[0].analysis.source.length === 31")
+    assert tab.page.locator(".matrix rect[data-cell]").count() == 0
+    tab.run("document.querySelector('.matrix svg').scrollIntoView({ block: 'start' })")
+    box = tab.page.locator(".matrix image").bounding_box()
+    side = box["width"] / 31
+    tab.page.mouse.move(box["x"] + 3.5 * side, box["y"] + 2.5 * side)
+    assert tab.run("explorer.app.panels[0].matrix.at") == [2, 3]
+    tab.page.mouse.down()
+    tab.page.mouse.up()
+    assert tab.run("explorer.app.state.panels[0].selected") == 2
+    with tab.page.expect_download() as download:
+        tab.page.click(".files >> text=PNG")
+    download.value.save_as(tmp_path / "large.png")
+    assert (tmp_path / "large.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("prefix", ["999999.0", "5.999999", ".".join(["5"] * 5_000)])
 def test_words_of_a_link_that_the_vocabulary_does_not_have_are_left_out(tab, tiny_page, prefix):
     tab.open(tiny_page, f"#p0={prefix}&f0={prefix}")
