@@ -1,4 +1,4 @@
-"""Long sentences, translations that do not end, links that somebody made up, and faults of the page."""
+"""Long sentences, translations that do not end, links that somebody made up, and faults."""
 
 import json
 
@@ -43,9 +43,10 @@ def test_a_translation_that_does_not_end_is_cut_and_gives_way_to_another(tab, en
     assert len(steps(tab)) == 600
     assert "stopped at the length limit" in tab.run(FACTS)
     first = tab.run("""async () => {
-      const { app, engines: [engine] } = explorer, long = "The man saw a house . ".repeat(30).trim();
-      const asked = performance.now(), ended = engine.translate(long, { beam: 12, prefix: [], changes: {} },
-        { isWanted: () => performance.now() - asked < 200 });
+      const long = "The man saw a house . ".repeat(30).trim(), asked = performance.now();
+      const settings = { beam: 12, prefix: [], changes: {} };
+      const isWanted = () => performance.now() - asked < 200;
+      const ended = explorer.engines[0].translate(long, settings, { isWanted });
       let reacted = 0;
       const timer = setInterval(() => reacted++, 1);
       const result = await ended;
@@ -106,7 +107,8 @@ def test_words_of_a_link_that_the_vocabulary_does_not_have_are_left_out(tab, tin
 def test_a_fault_is_shown_and_the_next_sentence_is_translated(browser, tiny_page):
     tab = pages.Tab(browser)
     tab.open(tiny_page)
-    tab.run("() => { explorer.engines[0].model.encode = () => { throw new Error('out of order'); }; }")
+    fault = "() => { throw new Error('out of order'); }"
+    tab.run(f"() => {{ explorer.engines[0].model.encode = {fault}; }}")
     tab.page.fill("#sentence", "a sentence")
     tab.page.click("#compose button")
     settled(tab, f"{FACTS}.includes('failed at this sentence: out of order')")
