@@ -36,6 +36,8 @@ class Explore:
     run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     port: int = 8008  # the port of the page; 0: any free one
     host: str = "127.0.0.1"  # the address to listen on; the default is this machine alone
+    # a further name of this server in the header Host, such as that of a reverse proxy in front
+    allow_host: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     open: bool = False  # open the page in the browser
     trust_code: bool = False  # import the module that the run names (module:attribute), if it does
     settings: Annotated[page_texts.Files, tyro.conf.arg(name="")] = page_texts.Files()
@@ -63,7 +65,9 @@ def main(arguments: Sequence[str]) -> None:
             say(f"{page.recorded}: the page has recorded translations instead of the model")
         if chosen.host not in LOOPBACK:
             log.warning("--host %s: other machines can read the page and the model", chosen.host)
-        app = serving.application(dict(zip(names, runs, strict=True)), SETTINGS, pages(page))
+        served = dict(zip(names, runs, strict=True))
+        hosts = serving.answered_hosts(chosen.host, chosen.allow_host)
+        app = serving.application(served, SETTINGS, pages(page), hosts)
         address = f"{serving.url(opened)}/"
         print(address, flush=True)
         say(f"{len(page.html.encode()) / 1e6:.1f} MB; end with Ctrl-C")

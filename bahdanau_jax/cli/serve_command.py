@@ -34,6 +34,8 @@ class Serve:
     host: str = "127.0.0.1"  # the address to listen on; 0.0.0.0: every one of this machine
     port: int = 8000  # the port to listen on; 0: any free one, which a line on stderr names
     proxy: str = ""  # the address of a reverse proxy, whose X-Forwarded-For names the client
+    # a further name of this server in the header Host, such as that of a reverse proxy in front
+    allow_host: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     grace_seconds: float = 30.0  # the most time to answer requests in flight after SIGTERM
     checkpoint: str = "best"  # the checkpoints of a run
     average: int = 1  # number of checkpoints of each run, whose weights are averaged
@@ -52,7 +54,8 @@ def main(arguments: Sequence[str]) -> None:
     folders = _checked(chosen)
     with serving.bind(chosen.host, chosen.port) as opened:
         address = serving.url(opened)
-        app = serving.application(_load(chosen, folders), chosen.settings)
+        hosts = serving.answered_hosts(chosen.host, chosen.allow_host)
+        app = serving.application(_load(chosen, folders), chosen.settings, hosts=hosts)
         app.state.service.on_ready = lambda: say(f"bahdanau: ready; see {address}/openapi.json")
         say(f"bahdanau: serving {', '.join(folders)} on {address}; compiling programs")
         serving.serve(app, opened, chosen.grace_seconds, chosen.proxy)

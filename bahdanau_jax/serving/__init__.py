@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 _PUBLIC = {
     "Page": "app",
     "Settings": "serving_settings",
+    "answered_hosts": "hosts",
     "application": "app",
     "bind": "server",
     "check": "serving_settings",
@@ -20,6 +21,7 @@ __all__ = [*_PUBLIC]  # pyright: ignore[reportUnsupportedDunderAll]
 if TYPE_CHECKING:
     from bahdanau_jax.serving.app import Page as Page
     from bahdanau_jax.serving.app import application as application
+    from bahdanau_jax.serving.hosts import answered_hosts as answered_hosts
     from bahdanau_jax.serving.server import bind as bind
     from bahdanau_jax.serving.server import serve as serve
     from bahdanau_jax.serving.server import url as url

@@ -14,6 +14,7 @@ from bahdanau_jax.parsing import finite
 
 DESCRIBED = "GET /openapi.json describes every endpoint, with examples"
 SHOWN = 5  # faults of one request that its answer lists
+LONGEST = 300  # characters of a fault, which may repeat the name of a field
 RETRY_SECONDS = 1  # what Retry-After says where the wait is not known
 
 # Status -> (error, what to do), where the framework answers by itself.
@@ -71,7 +72,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = [_in_words(fault) for fault in error.errors()]
     more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-    text = "; ".join(faults[:SHOWN]) + more
+    text = "; ".join(fault[:LONGEST] for fault in faults[:SHOWN]) + more
     return response(Refused(422, text, f"correct the request; {DESCRIBED}"))
 
 

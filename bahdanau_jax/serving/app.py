@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from importlib import metadata
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from fastapi import Response as HttpResponse
 
 from bahdanau_jax.serving import api_errors, endpoints, request_models
 from bahdanau_jax.serving import response_models as answers
+from bahdanau_jax.serving.hosts import Hosts
 from bahdanau_jax.serving.limits import Limits
 from bahdanau_jax.serving.metrics import CONTENT_TYPE, Measured, Metrics
 from bahdanau_jax.serving.service import Service
@@ -23,6 +24,7 @@ WORK_ERRORS: Mapping[int, str] = MappingProxyType(
     {
         400: "The body is not JSON in UTF-8.",
         413: "The body is too large.",
+        421: "The header Host has a name that the server does not answer.",
         422: "The request has fields or values that do not fit.",
         429: "The client sends more requests than its rate allows.",
         503: "The queue is full, or the server is not ready, or it stops.",
@@ -47,12 +49,14 @@ def application(
     runs: Mapping[str, Run],
     settings: Settings = Settings(),  # noqa: B008 (it is frozen)
     pages: Mapping[str, Page] = MappingProxyType({}),
+    hosts: Collection[str] = (),
 ) -> FastAPI:
     """Return the ASGI application that serves these runs by their names, the first by default.
 
     Its programs are compiled when it starts; `app.state.service` is its `Service`. `pages` are
-    further addresses that are read by GET, such as "/". Raises ValueError for settings that do not
-    fit, and for no run.
+    further addresses that are read by GET, such as "/". `hosts` are the names that a request may
+    have in its header Host, such as those of `answered_hosts`; empty: any. Raises ValueError for
+    settings that do not fit, and for no run.
 
     >>> app = application({"quickstart": load("runs/quickstart")}, Settings(max_lines=16))
     """
@@ -88,6 +92,7 @@ def application(
         app.add_api_route(path, _shown(page), include_in_schema=False)
     paths = frozenset(app.openapi()["paths"]) | {*pages, "/openapi.json"}
     app.add_middleware(Limits, rate=settings.rate, max_body=settings.max_body)  # pyright: ignore
+    app.add_middleware(Hosts, names=hosts)  # pyright: ignore
     app.add_middleware(Measured, metrics=metrics, endpoints=paths)  # pyright: ignore
     api_errors.install(app)
     return app

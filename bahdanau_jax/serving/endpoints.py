@@ -16,7 +16,7 @@ from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 from bahdanau_jax.serving import request_models, shared_work
 from bahdanau_jax.serving.api_errors import Refused, as_json
-from bahdanau_jax.serving.metrics import GONE
+from bahdanau_jax.serving.metrics import GONE, Gone
 from bahdanau_jax.serving.service import Service, unused
 from bahdanau_jax.trained import Run
 
@@ -25,10 +25,6 @@ Answering = Callable[[Service, Any], Awaitable[Callable[[], dict[str, Any]]]]
 Result = TypeVar("Result")
 
 BYTES = 4  # the most tokens of a character: with byte_fallback one for each byte
-
-
-class Gone(Exception):
-    """The client closed its connection before it was answered."""
 
 
 def endpoint(service: Service, model: type, answering: Answering) -> Callable[..., Any]:

@@ -5,8 +5,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from starlette.responses import Response
+
 from bahdanau_jax.serving.api_errors import Refused, response
-from bahdanau_jax.serving.metrics import App, Receive, Scope, Send
+from bahdanau_jax.serving.metrics import GONE, App, Gone, Receive, Scope, Send
 
 CLIENTS = 10_000  # clients whose rate is remembered
 BURST_SECONDS = 2  # seconds of the rate that a client may use at once
@@ -52,7 +54,10 @@ class Limits:
             return await self._app(scope, receive, send)
         if refused := self._too_fast(scope):
             return await response(refused)(scope, receive, send)
-        body, is_complete = await self._body(scope, receive)
+        try:
+            body, is_complete = await self._body(scope, receive)
+        except Gone:
+            return await Response(status_code=GONE)(scope, receive, send)
         if not is_complete:
             return await response(self._too_large())(scope, receive, send)
         messages = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -76,7 +81,7 @@ class Limits:
         )
 
     async def _body(self, scope: Scope, receive: Receive) -> tuple[bytes, bool]:
-        """Read the body; (what was read, False) where it is too large.
+        """Read the body; (what was read, False) where it is too large. Raises Gone.
 
         The rest of a large body is read and dropped. Otherwise the server would close a connection
         to which the client still writes, and the client might not see the answer.
@@ -91,8 +96,8 @@ class Limits:
         pieces, size = [], 0
         while size <= MOST_DISCARDED:
             message = await receive()
-            if message["type"] != "http.request":  # the client went away
-                break
+            if message["type"] != "http.request":
+                raise Gone
             size += len(message.get("body", b""))
             if size <= self._max_body:
                 pieces.append(message.get("body", b""))

@@ -26,6 +26,10 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 CONTENT_TYPE = exposition.CONTENT_TYPE_LATEST
 
 
+class Gone(Exception):
+    """The client closed its connection before it was answered."""
+
+
 class Metrics:
     """Counters and histograms of one application, in a registry of their own.
 

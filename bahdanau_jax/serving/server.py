@@ -11,6 +11,8 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from bahdanau_jax.serving.protocol import Protocol
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STOPPING = "bahdanau: answering the requests in flight; Ctrl-C again leaves at once"
 
@@ -124,6 +126,7 @@ def serve(
     config = uvicorn.Config(
         app,
         access_log=False,
+        http=Protocol,
         loop="asyncio",  # uvloop would take the signals from the thread of cli/leaving.py
         log_config=None,
         lifespan="on",

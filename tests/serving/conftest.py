@@ -116,11 +116,11 @@ class Client(httpx.Client):
 
 
 @contextlib.contextmanager
-def started(runs, settings=None, pages=None, **options):
+def started(runs, settings=None, pages=None, hosts=(), **options):
     """A server in a thread, and a client of it."""
     from bahdanau_jax import serving
 
-    app = serving.application(runs, settings or serving.Settings(warm_tokens=0), pages or {})
+    app = serving.application(runs, settings or serving.Settings(warm_tokens=0), pages or {}, hosts)
     opened, ends = serving.bind("127.0.0.1", 0), []
     address = serving.url(opened)
     thread = threading.Thread(

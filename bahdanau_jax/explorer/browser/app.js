@@ -138,6 +138,7 @@ class App {
   begin(sentence) {
     this.state.sentence = sentence.replace(/\s+/g, " ").trim();
     reset(this.state);
+    byId("fault").textContent = "";
     this.changed();
     this.fill();
     return this.translate(true);
@@ -156,7 +157,10 @@ class App {
   }
 
   translate(isAnimated) {
-    return Promise.all(this.panels.map((panel) => panel.translate(isAnimated)));
+    return Promise.all(this.panels.map((panel) => panel.translate(isAnimated).catch((error) => {
+      panel.fail(error);
+      throw error; // is shown in the page's line for faults, and in the browser's console
+    })));
   }
 
   async refresh() {
@@ -169,9 +173,15 @@ class App {
   }
 }
 
+async function fetched(name) {
+  const answer = await fetch(name);
+  if (!answer.ok) throw new Error(`the server answers ${answer.status} for ${name}`);
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
 async function bytesOf(data, place) {
   if (data.recorded) return null;
-  if (data.weights) return new Uint8Array(await (await fetch(data.weights)).arrayBuffer());
+  if (data.weights) return fetched(data.weights);
   const element = byId(`weights-${place}`), bytes = fromBase64(element.textContent);
   element.remove();
   return bytes;
@@ -187,7 +197,10 @@ async function open() {
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 
-open().catch((error) => {
-  byId("notice").textContent = `The page could not start: ${error.message}`;
-  throw error;
-});
+function showFault({ message }) {
+  byId("fault").textContent = `The page has a fault: ${message}. Reload it to begin again.`;
+}
+
+addEventListener("error", showFault);
+addEventListener("unhandledrejection", ({ reason }) => showFault(reason instanceof Error ? reason : { message: String(reason) }));
+open();

@@ -2,45 +2,73 @@
 // its own colours, so that the page's picture is also the exported one.
 
 import { palette, weightColour, signedColour } from "./colours.js";
-import { shown, svg, textWidth } from "./elements.js";
+import { h, shown, svg, textWidth } from "./elements.js";
 
 const SIZE = 13, LEAN = 55; // of labels: pixels, and degrees of the words across
+const MOST_CELLS = 8_000; // cells that are elements of their own; more become one image
+
+// Places in pixels: of the first cell (left, top), the side of a cell, and the whole picture.
+function layout(labels, heads, width) {
+  const radians = (LEAN * Math.PI) / 180;
+  const longest = (texts) => Math.max(...texts.map((text) => textWidth(text, SIZE)));
+  const left = Math.ceil(longest(labels)) + 12, top = Math.ceil(longest(heads) * Math.sin(radians)) + 16;
+  const tail = textWidth(heads.at(-1), SIZE) * Math.cos(radians);
+  const cell = Math.max(20, Math.min(36, Math.floor((width - left - 8) / heads.length)));
+  const all = [left + cell * heads.length + Math.max(4, Math.ceil(tail - cell / 2) + 4), top + cell * labels.length + 4];
+  return { left, top, cell, all };
+}
+
+function words({ left, top, cell }, labels, heads, ink) {
+  const text = { "font-size": SIZE, "font-family": "system-ui, sans-serif", fill: ink };
+  const across = heads.map((head, j) => {
+    const x = left + cell * (j + 0.5) + 3;
+    return svg("text", { ...text, x, y: top - 7, transform: `rotate(-${LEAN} ${x} ${top - 7})`, "data-column": j }, head);
+  });
+  const down = labels.map((label, i) => svg("text", { ...text, x: left - 8, y: top + cell * (i + 0.5) + 4.5,
+    "text-anchor": "end", "data-row": i }, label));
+  return [...across, ...down];
+}
+
+const cells = ({ left, top, cell }, values, colour, stroke) =>
+  values.flatMap((row, i) => Array.from(row, (value, j) => svg("rect", { x: left + cell * j + 0.5, y: top + cell * i + 0.5,
+    width: cell - 1, height: cell - 1, rx: 2, fill: colour(value), stroke, "stroke-width": 0.5, "data-cell": `${i}.${j}` })));
+
+// One pixel for each cell, which the picture enlarges: browsers are slow with very many elements.
+function image({ left, top, cell }, values, colour) {
+  const columns = values[0].length, rows = values.length;
+  const canvas = h("canvas", { width: columns, height: rows }), pen = canvas.getContext("2d");
+  values.forEach((row, i) => row.forEach((value, j) => {
+    pen.fillStyle = colour(value);
+    pen.fillRect(j, i, 1, 1);
+  }));
+  return svg("image", { href: canvas.toDataURL(), x: left, y: top, width: cell * columns, height: cell * rows,
+    preserveAspectRatio: "none", style: { "image-rendering": "pixelated" } });
+}
+
+const goldFrame = ({ left, top, cell }, [i, j, isSure], stroke) =>
+  svg("rect", { x: left + cell * j + 3, y: top + cell * i + 3, width: cell - 6, height: cell - 6, rx: 2, fill: "none",
+    stroke, "stroke-width": isSure ? 2 : 1.5, ...(!isSure && { "stroke-dasharray": "2.5 2.5" }), "pointer-events": "none" });
 
 // `signed`: numbers of both signs, relative to the largest. `gold`: [i, j, isSure] of cells.
 export function matrixPicture({ rows, columns, values, signed = false, gold = [], width = 480, title }) {
-  const colours = palette();
-  const labels = rows.map(shown), heads = columns.map(shown);
-  const left = Math.ceil(Math.max(...labels.map((label) => textWidth(label, SIZE)))) + 12;
-  const radians = (LEAN * Math.PI) / 180;
-  const longest = Math.max(...heads.map((head) => textWidth(head, SIZE)));
-  const top = Math.ceil(longest * Math.sin(radians)) + 16;
-  const tail = textWidth(heads.at(-1), SIZE) * Math.cos(radians);
-  const cell = Math.max(20, Math.min(36, Math.floor((width - left - 8) / columns.length)));
-  const all = [left + cell * columns.length + Math.max(4, Math.ceil(tail - cell / 2) + 4), top + cell * rows.length + 4];
-  const largest = signed ? Math.max(1e-9, ...values.map((row) => Math.max(...row.map(Math.abs)))) : 1;
+  const colours = palette(), labels = rows.map(shown), heads = columns.map(shown);
+  const places = layout(labels, heads, width), { all } = places;
+  const largest = values.reduce((most, row) => row.reduce((m, value) => Math.max(m, Math.abs(value)), most), 1e-9);
   const colour = signed ? (v) => signedColour(v / largest, colours) : (v) => weightColour(v, colours);
-  const text = { "font-size": SIZE, "font-family": "system-ui, sans-serif", fill: colours.ink };
+  const isLarge = rows.length * columns.length > MOST_CELLS;
   const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${all.join(" ")}`,
-    width: all[0], height: all[1], role: "img", "aria-label": title });
-  picture.append(svg("rect", { width: all[0], height: all[1], fill: colours.card }));
-  heads.forEach((head, j) => {
-    const x = left + cell * (j + 0.5) + 3;
-    picture.append(svg("text", { ...text, x, y: top - 7, transform: `rotate(-${LEAN} ${x} ${top - 7})`,
-      "data-column": j }, head));
-  });
-  labels.forEach((label, i) => {
-    const y = top + cell * (i + 0.5);
-    picture.append(svg("text", { ...text, x: left - 8, y: y + 4.5, "text-anchor": "end", "data-row": i }, label));
-  });
-  values.forEach((row, i) => row.forEach((value, j) => {
-    picture.append(svg("rect", { x: left + cell * j + 0.5, y: top + cell * i + 0.5, width: cell - 1,
-      height: cell - 1, rx: 2, fill: colour(value), stroke: colours.line, "stroke-width": 0.5,
-      "data-cell": `${i}.${j}` }));
-  }));
-  for (const [i, j, isSure] of gold) {
-    picture.append(svg("rect", { x: left + cell * j + 3, y: top + cell * i + 3, width: cell - 6, height: cell - 6,
-      rx: 2, fill: "none", stroke: colours.changed, "stroke-width": isSure ? 2 : 1.5,
-      ...(!isSure && { "stroke-dasharray": "2.5 2.5" }), "pointer-events": "none" }));
-  }
-  return { picture, left, top, cell };
+    width: all[0], height: all[1], role: "img", "aria-label": title },
+  svg("rect", { width: all[0], height: all[1], fill: colours.card }), ...words(places, labels, heads, colours.ink));
+  if (isLarge) picture.append(image(places, values, colour));
+  else picture.append(...cells(places, values, colour, colours.line));
+  picture.append(...gold.map((link) => goldFrame(places, link, colours.changed)));
+  return { picture, ...places };
+}
+
+// [row, column] of a picture at the place of a pointer; null beside the rows, the column null beside the columns.
+export function cellAt({ picture, left, top, cell, rows, columns }, { clientX, clientY }) {
+  const box = picture.getBoundingClientRect(), scale = picture.viewBox.baseVal.width / box.width;
+  const i = Math.floor(((clientY - box.top) * scale - top) / cell), j = Math.floor(((clientX - box.left) * scale - left) / cell);
+  if (i < 0 || i >= rows.length) return null;
+  return [i, j >= 0 && j < columns.length ? j : null];
 }

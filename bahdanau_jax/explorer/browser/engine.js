@@ -26,7 +26,16 @@ export function changeOf(changes) {
   };
 }
 
+export const LONGEST = 200; // tokens of a sentence that the page translates, without its end
+export const MOST_STEPS = 600; // tokens of a translation, whatever max_ratio allows
+const MOST_PAIRS = 10_000; // pairs of a target and a source token whose gradients are computed
+const SLICE = 30; // milliseconds of work, after which the page may react
+const ANIMATED = 40; // words that come one by one; further ones come as they are computed
+
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+// An analysis without a translation; `refusal` says why there is none.
+export const untranslated = (refusal = "") => ({ source: [], written: [], nodes: [], hypotheses: [], refusal });
 
 export class Engine {
   constructor(data, bytes) {
@@ -40,27 +49,46 @@ export class Engine {
     return this.model.encode(this.model.embed(ids));
   }
 
-  // `settings`: {beam, prefix, changes}; `onStep` sees the best hypothesis after each step.
-  async translate(line, settings, onStep = null, wait = 0) {
-    const source = this.source.encode(line);
-    const options = { ...this.data.decoding, beam_size: settings.beam, prefix: settings.prefix,
-      change: changeOf(settings.changes) };
-    if (source.ids.length === 1) return { source: [], written: [], nodes: [], hypotheses: [] };
-    const memory = this.memory(source.ids);
-    let search = new Search(this.model, memory, options);
+  // `settings`: {beam, prefix, changes}. `watch`, all of it optional: `isWanted` ends the search once
+  // it is false; `onStep` sees the best hypothesis after each step and waits `wait` milliseconds;
+  // `onSlice` gets the number of finished steps from time to time. Null where the search was ended.
+  async translate(line, settings, watch = {}) {
+    const source = this.source.encode(line), tokens = source.ids.length - 1;
+    if (tokens === 0) return untranslated();
+    if (tokens > LONGEST) {
+      return untranslated(`This sentence has ${tokens} tokens, and the page translates at most ${LONGEST}: `
+        + "shorten it, or translate it with bahdanau translate.");
+    }
+    const options = { ...this.data.decoding, beam_size: settings.beam, prefix: this.known(settings.prefix),
+      change: changeOf(settings.changes), most_steps: MOST_STEPS };
+    const memory = this.memory(source.ids), search = new Search(this.model, memory, options);
+    if (!await this.finish(search, source, watch)) return null;
+    if (!options.ban_unk || search.finished.length) return analyse(search, this.target, source);
+    const free = new Search(this.model, memory, { ...options, ban_unk: false });
+    if (!await this.finish(free, source, { ...watch, onStep: null })) return null;
+    return analyse(free.finished.length ? free : search, this.target, source);
+  }
+
+  // Extend a search to its end, in slices between which the page reacts; whether it was wanted so long.
+  async finish(search, source, { isWanted = () => true, onStep = null, wait = 0, onSlice = null }) {
+    let since = performance.now();
     while (!search.done) {
+      if (!isWanted()) return false;
       search.advance();
-      if (onStep) {
-        onStep(partial(search, this.target, source));
-        await pause(wait);
-      }
+      const isShown = onStep && search.time <= ANIMATED;
+      if (!isShown && performance.now() - since < SLICE) continue;
+      onStep?.(partial(search, this.target, source));
+      onSlice?.(search.time);
+      await pause(isShown ? wait : 0);
+      since = performance.now();
     }
-    if (options.ban_unk && !search.finished.length) {
-      const free = new Search(this.model, memory, { ...options, ban_unk: false });
-      while (!free.done) free.advance();
-      if (free.finished.length) search = free;
-    }
-    return analyse(search, this.target, source);
+    return isWanted();
+  }
+
+  // The ids of a prefix up to the first one that no word has: anybody may have written the address.
+  known(ids) {
+    const end = ids.findIndex((id) => id >= this.target.vocabulary.size);
+    return ids.slice(0, Math.min(end < 0 ? ids.length : end, MOST_STEPS));
   }
 
   recordedAt(index) {
@@ -80,13 +108,21 @@ export class Engine {
     });
   }
 
-  // Rows of gradient times input; `onRow` gets the number of finished rows.
-  async attribute(line, ids, changes, onRow = () => {}) {
+  // Why the page computes no gradients of a translation; "" where it does.
+  obstacleToGradients({ source }, ids) {
+    const pairs = source.length * ids.length;
+    return pairs <= MOST_PAIRS ? "" : `Gradients of ${ids.length} × ${source.length} tokens would take too long: `
+      + `the page computes those of at most ${MOST_PAIRS.toLocaleString("en")} pairs.`;
+  }
+
+  // Rows of gradient times input; `onRow` gets the number of finished rows. Null once `isWanted` is false.
+  async attribute(line, ids, changes, { onRow = () => {}, isWanted = () => true } = {}) {
     const rows = [];
     for (const row of attribution(this.model, this.source.encode(line).ids, ids, changeOf(changes))) {
       rows.push(row);
       onRow(rows.length);
       await pause(0);
+      if (!isWanted()) return null;
     }
     return rows;
   }

@@ -3,6 +3,8 @@
 import { linksOf, pharaoh } from "./gold.js";
 import { h } from "./elements.js";
 
+const MOST_PIXELS = 30_000_000; // of a PNG: browsers refuse larger pictures
+
 export function download(name, content, type) {
   const url = URL.createObjectURL(new Blob([content], { type }));
   const link = h("a", { href: url, download: name });
@@ -31,9 +33,9 @@ export const asPharaoh = (chosen) => `${pharaoh(linksOf(chosen.steps.map((step) 
 
 export const asSvg = (picture) => new XMLSerializer().serializeToString(picture);
 
-// Twice the size of the picture on the page.
+// Twice the size of the picture on the page, or less where it is very large.
 export function asPng(picture) {
-  const { width, height } = picture.viewBox.baseVal, factor = 2;
+  const { width, height } = picture.viewBox.baseVal, factor = Math.min(2, Math.sqrt(MOST_PIXELS / (width * height)));
   const url = URL.createObjectURL(new Blob([asSvg(picture)], { type: "image/svg+xml" }));
   return new Promise((resolve, reject) => {
     const image = new Image();

@@ -1,7 +1,7 @@
 // The alignment matrix, and the matrix of gradients beside it.
 
 import { palette } from "./colours.js";
-import { matrixPicture } from "./drawing.js";
+import { cellAt, matrixPicture } from "./drawing.js";
 import { h, percent, shown, svg } from "./elements.js";
 
 export class MatrixView {
@@ -13,7 +13,7 @@ export class MatrixView {
     this.drawn = [];
   }
 
-  show(analysis, chosen, { view, gradients, gold }) {
+  show(analysis, chosen, { view, gradients, obstacle, gold }) {
     const rows = chosen.steps.map((step) => step.symbol), columns = analysis.source;
     const kinds = { attention: ["attention"], gradient: ["gradient"], both: ["attention", "gradient"] }[view];
     this.element.classList.toggle("two", kinds.length > 1);
@@ -31,43 +31,49 @@ export class MatrixView {
     });
     this.at = null;
     this.element.replaceChildren(...this.drawn.map((each) => this.framed(each)), this.readout);
-    this.readout.textContent = this.hint(kinds, gradients, rows);
+    this.readout.textContent = this.hint(kinds, gradients, rows, obstacle);
   }
 
-  hint(kinds, gradients, rows) {
+  hint(kinds, gradients, rows, obstacle) {
     if (kinds.includes("gradient") && gradients?.length !== rows.length) {
-      return `Computing gradients: ${gradients?.length ?? 0} of ${rows.length} words.`;
+      return obstacle || `Computing gradients: ${gradients?.length ?? 0} of ${rows.length} words.`;
     }
     return "Point at a cell, or move with the arrow keys, to read its number.";
   }
 
   framed(drawn) {
-    const { picture, kind, columns, rows } = drawn;
+    const { picture, kind } = drawn;
     drawn.mark = svg("g", { "pointer-events": "none" });
     picture.append(drawn.mark);
     const name = kind === "gradient" ? "Gradient × input" : "Attention α";
     const frame = h("div", { class: "scroll", role: "group", tabindex: 0,
       "aria-label": `${name}. Arrow keys move from cell to cell, Enter chooses the row.` }, picture);
-    const cellOf = (event) => event.target.dataset?.cell?.split(".").map(Number);
     picture.addEventListener("pointermove", (event) => {
-      const cell = cellOf(event);
-      if (cell) this.panel.highlight(...cell);
+      const cell = cellAt(drawn, event);
+      if (cell && cell[1] !== null) this.panel.highlight(...cell);
     });
     picture.addEventListener("pointerleave", () => this.panel.highlight(null, null));
     picture.addEventListener("click", (event) => {
-      const row = cellOf(event)?.[0] ?? event.target.dataset?.row;
-      if (row !== undefined) this.panel.select(Number(row));
+      const cell = cellAt(drawn, event);
+      if (cell) this.panel.select(cell[0]);
     });
-    frame.addEventListener("keydown", (event) => {
-      const [i, j] = this.at ?? [0, -1];
-      const to = { ArrowRight: [i, j + 1], ArrowLeft: [i, j - 1], ArrowDown: [i + 1, j], ArrowUp: [i - 1, j] }[event.key];
-      if (event.key === "Enter" && this.at) this.panel.select(i);
-      if (!to) return;
-      event.preventDefault();
-      const clamp = (value, size) => Math.max(0, Math.min(size - 1, value));
-      this.panel.highlight(clamp(to[0], rows.length), clamp(to[1], columns.length));
-    });
+    frame.addEventListener("keydown", (event) => this.move(event, frame, drawn));
     return h("figure", {}, h("figcaption", {}, kind === "gradient" ? `${name}: blue raises the probability of the word, orange lowers it` : name), frame);
+  }
+
+  move(event, frame, { rows, columns, left, top, cell }) {
+    const [i, j] = this.at ?? [0, -1];
+    const to = { ArrowRight: [i, j + 1], ArrowLeft: [i, j - 1], ArrowDown: [i + 1, j], ArrowUp: [i - 1, j] }[event.key];
+    if (event.key === "Enter" && this.at) this.panel.select(i);
+    if (!to) return;
+    event.preventDefault();
+    const clamp = (value, size) => Math.max(0, Math.min(size - 1, value));
+    const [row, column] = [clamp(to[0], rows.length), clamp(to[1], columns.length)];
+    this.panel.highlight(row, column);
+    const x = left + cell * (column + 0.5), { scrollLeft, clientWidth } = frame;
+    if (x < scrollLeft + left || x > scrollLeft + clientWidth - cell) frame.scrollLeft = x - clientWidth / 2;
+    const y = frame.getBoundingClientRect().top + top + cell * (row + 0.5);
+    if (y < cell || y > innerHeight - cell) scrollBy(0, y - innerHeight / 2);
   }
 
   // Outline the row, the column or the cell of the highlighted words.

@@ -2,6 +2,7 @@
 
 import { BeamView } from "./beam_view.js";
 import { h, isStill, percent } from "./elements.js";
+import { untranslated } from "./engine.js";
 import { asJson, asPharaoh, asPng, asSvg, download } from "./exports.js";
 import { errorRate, linksOf, mergeWeights } from "./gold.js";
 import { LinksView } from "./links_view.js";
@@ -46,13 +47,21 @@ export class Panel {
       return this.show();
     }
     const { prefix, changes } = this.state;
-    const isSlow = isAnimated && !isStill();
-    const step = (partial) => run === this.run && (this.text.textContent = partial.hypotheses[0]?.text ?? "");
-    const analysis = await this.engine.translate(sentence, { beam, prefix, changes }, isSlow ? step : null, isSlow ? 55 : 0);
-    if (run !== this.run) return;
+    const isWanted = () => run === this.run, isSlow = isAnimated && !isStill();
+    const onStep = (partial) => (this.text.textContent = partial.hypotheses[0]?.text ?? "");
+    const onSlice = (time) => (this.facts.textContent = `Translating: word ${time}.`);
+    const analysis = await this.engine.translate(sentence, { beam, prefix, changes },
+      { isWanted, onSlice, ...(isSlow && { onStep, wait: 55 }) });
+    if (!isWanted()) return;
     this.analysis = analysis;
     this.show();
     await this.attribute();
+  }
+
+  // A fault of the program: what was shown before belongs to another sentence.
+  fail(error) {
+    this.analysis = untranslated(`The page failed at this sentence: ${error.message}`);
+    this.show();
   }
 
   get chosen() {
@@ -61,12 +70,14 @@ export class Panel {
 
   async attribute() {
     if (this.app.state.view === "attention" || !this.chosen || this.engine.isRecorded || this.gradients) return;
-    const run = this.run, ids = this.chosen.steps.map((step) => step.id);
-    const report = (done) => {
-      if (run === this.run && done < ids.length) this.matrix.readout.textContent = `Computing gradients: ${done} of ${ids.length} words.`;
+    const run = this.run, ids = this.chosen.steps.map((step) => step.id), isWanted = () => run === this.run;
+    if (this.attributed === run || this.engine.obstacleToGradients(this.analysis, ids)) return;
+    this.attributed = run; // further calls while the rows are computed do nothing
+    const onRow = (done) => {
+      if (isWanted() && done < ids.length) this.matrix.readout.textContent = `Computing gradients: ${done} of ${ids.length} words.`;
     };
-    const rows = await this.engine.attribute(this.app.state.sentence, ids, this.state.changes, report);
-    if (run !== this.run) return;
+    const rows = await this.engine.attribute(this.app.state.sentence, ids, this.state.changes, { onRow, isWanted });
+    if (!isWanted()) return;
     this.gradients = rows;
     this.showMatrix();
   }
@@ -76,7 +87,8 @@ export class Panel {
     this.body.forEach((part) => (part.hidden = !chosen));
     if (!chosen) {
       this.text.textContent = "";
-      this.facts.textContent = this.engine.isRecorded ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.` : "";
+      this.facts.textContent = this.engine.isRecorded ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.`
+        : analysis?.refusal ?? "";
       this.actions.replaceChildren();
       return;
     }
@@ -96,9 +108,9 @@ export class Panel {
   }
 
   showMatrix() {
-    const { view } = this.app.state;
+    const { view } = this.app.state, obstacle = this.engine.obstacleToGradients(this.analysis, this.chosen.steps);
     this.pair.classList.toggle("broad", view === "both");
-    this.matrix.show(this.analysis, this.chosen, { view, gradients: this.gradients, gold: this.goldCells() });
+    this.matrix.show(this.analysis, this.chosen, { view, gradients: this.gradients, obstacle, gold: this.goldCells() });
     this.matrix.highlight(null, null, this.state.selected);
   }
 

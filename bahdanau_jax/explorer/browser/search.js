@@ -33,11 +33,11 @@ export function largest(values, count) {
 
 export class Search {
   // `options`: the fields of the configuration's section "decoding", `prefix` (ids of the first
-  // words), and `change` (see Model.step).
+  // words), `most_steps` (whatever max_ratio allows), and `change` (see Model.step).
   constructor(model, memory, options) {
     Object.assign(this, { model, memory, options });
-    const positions = memory.annotations.length, { prefix = [] } = options;
-    this.limit = Math.max(Math.ceil(options.max_ratio * positions), prefix.length + 1);
+    const positions = memory.annotations.length, { prefix = [], most_steps: most = Infinity } = options;
+    this.limit = Math.max(Math.min(Math.ceil(options.max_ratio * positions), most), prefix.length + 1);
     this.minimum = Math.min(Math.floor(options.min_ratio * positions), this.limit - 1);
     this.width = options.beam_size;
     this.root = { total: 0, length: 0, token: START, state: model.start(memory), parent: null,

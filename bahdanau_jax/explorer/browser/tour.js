@@ -68,6 +68,7 @@ export class Tour {
     const panel = this.app.panels[0];
     if (!panel.chosen) return this.close();
     const facts = await this.facts(panel), { title, text, target, picture } = STEPS[number - 1];
+    if (this.app.state.tour !== number) return; // the reader went on meanwhile
     const heading = h("h2", { tabindex: -1 }, title);
     const button = (name, to, kind = "") => h("button", { type: "button", class: kind, onclick: () => this.go(to) }, name);
     this.element.replaceChildren(heading, h("p", {}, text(facts)), h("div", { class: "picture" }, picture(facts)),

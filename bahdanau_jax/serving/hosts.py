@@ -1,0 +1,57 @@
+"""Middleware: which names of this server a request may have in its header Host.
+
+A page of another site can have its own name resolved to 127.0.0.1 (DNS rebinding); the browser then
+sends its requests here, and lets the page read the answers. Their Host is still the other name.
+"""
+
+from collections.abc import Collection
+
+from bahdanau_jax.serving.api_errors import Refused, response
+from bahdanau_jax.serving.metrics import App, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def answered_hosts(host: str, further: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names that a server on an address answers; an empty tuple: any name.
+
+    >>> answered_hosts("127.0.0.1", ["translate.example.org"])
+    ('127.0.0.1', 'localhost', '::1', 'translate.example.org')
+    >>> answered_hosts("0.0.0.0")
+    ()
+    """
+    if host in LOOPBACK:
+        return (*LOOPBACK, *further)
+    return (host, *further) if further else ()
+
+
+def name(header: str) -> str:
+    """Return the name in a header Host, without its port.
+
+    >>> name("localhost:8000"), name("[::1]:8000")
+    ('localhost', '::1')
+    """
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower().removesuffix(".")
+
+
+class Hosts:
+    """Middleware that refuses requests to other names with 421."""
+
+    def __init__(self, app: App, names: Collection[str]):
+        self._app, self._names = app, frozenset(each.lower() for each in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not self._names:
+            return await self._app(scope, receive, send)
+        header = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        if name(header) in self._names:
+            return await self._app(scope, receive, send)
+        refused = Refused(
+            421,
+            f"this server does not answer for the name {name(header)[:100]!r}",
+            "use the address that it printed; behind a reverse proxy, start it with --allow-host "
+            "and the proxy's name",
+        )
+        await response(refused)(scope, receive, send)
