@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -153,21 +154,24 @@ def grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
         return after.get(name, 0.0) - before.get(name, 0.0)
 
     lines = "bahdanau_batch_lines"
-    bounds = sorted(float(name.split()[1]) for name in after if name.startswith(f"{lines}_bucket "))
-    searches, least, counted = {}, 1, 0.0
-    for bound in bounds:  # a bucket counts all searches of at most this many lines
-        within = growth(f"{lines}_bucket {'+Inf' if bound == float('inf') else bound}")
-        most = "more" if bound == float("inf") else f"{bound:.0f}"
+    bounds = [name.split()[1] for name in after if name.startswith(f"{lines}_bucket ")]
+    searches, below, counted = {}, 0, 0.0
+    for bound in sorted(bounds, key=float):  # a bucket counts searches of at most this many lines
+        within = growth(f"{lines}_bucket {bound}")
         if within > counted:
-            name = most if most == str(least) else f"{least} to {most}"
-            searches[name] = round(within - counted)
-        counted = within
-        least = int(bound) + 1 if bound != float("inf") else least
+            searches[_between(below, float(bound))] = round(within - counted)
+        counted, below = within, float(bound)
     return {
         "lines_per_search": round(growth(f"{lines}_sum") / max(growth(f"{lines}_count"), 1), 2),
         "searches": searches,
         "compilations": round(growth("bahdanau_compilations_total")),
     }
+
+
+def _between(below: float, most: float) -> str:
+    if math.isinf(most):
+        return f"above {below:.0f}"
+    return f"{most:.0f}" if most == below + 1 else f"{below + 1:.0f} to {most:.0f}"
 
 
 def memory(resident: Sequence[float]) -> dict[str, Any]:
