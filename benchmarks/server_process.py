@@ -39,7 +39,7 @@ class Server:
             self._wait()
         except BaseException:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
             raise
         self.seconds_until_ready = time.perf_counter() - start
         assert self._process.stderr is not None
@@ -62,6 +62,8 @@ class Server:
         self._process.send_signal(signal.SIGTERM)
         self.exit_code = self._process.wait()
         self._rest.join()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
 
     def metrics(self) -> dict[str, float]:
         """Return the server's numbers at this moment, as `numbers` does."""
