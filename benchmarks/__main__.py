@@ -14,7 +14,7 @@ from bahdanau_jax.cli import experiment, import_from_here, manual, options
 from bahdanau_jax.cli import main as command_line
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.names import did_you_mean
-from benchmarks import accelerator_command, serve_command
+from benchmarks import accelerator_command, serve_options
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def _overhead(arguments: Sequence[str]) -> dict:
 
 
 def _serve(arguments: Sequence[str]) -> dict:
-    return serve_command.measure(arguments, numbers)
+    return serve_options.measure(arguments, numbers)
 
 
 def _accelerator(arguments: Sequence[str]) -> dict:
@@ -291,7 +291,7 @@ BENCHMARKS: Mapping[str, tuple[type, Callable[[Sequence[str]], dict]]] = Mapping
         "learning": (Learning, _learning),
         "overhead": (Overhead, _overhead),
         "scaling": (Scaling, _scaling),
-        "serve": (serve_command.Serve, _serve),
+        "serve": (serve_options.Serve, _serve),
         "train": (Train, _train),
     }
 )
