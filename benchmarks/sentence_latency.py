@@ -16,6 +16,7 @@ from typing import Any
 from bahdanau_jax import data
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.evaluation import scores
+from bahdanau_jax.reporting import say
 from bahdanau_jax.trained import Run, load
 from benchmarks import decode_benchmark, peers
 from benchmarks.decode_benchmark import ALPHA, SEARCH, Round, Settings, Side, Text, tune
@@ -50,11 +51,13 @@ def run(
     ours = load(folder, trust_code=trust_code)
     text = decode_benchmark.text_of(ours, corpus, sentences, LONGEST)
     home = (peer_folder or folder / "peer-joeynmt").absolute()
+    say(f"JoeyNMT: {peer_updates} updates, unless {home} has its model")
     with ExitStack() as stack:
         theirs = {
             name: stack.enter_context(peers.joeynmt(ours, python, home, peer_updates, keep))
             for name, keep in PEERS.items()
         }
+        say("servers: start")
         servers = {
             name: stack.enter_context(Server(folder, options, trust_code))
             for name, options in SERVED.items()
@@ -77,6 +80,7 @@ def compare(sides: Mapping[str, Side], beam: int, rounds: int, text: Text) -> di
 
     A ratio is the latency of a peer over ours, so that ours is faster above 1.
     """
+    say(f"beam {beam}: settings of each program, then {rounds} rounds")
     tuned = {name: tune(side, beam) for name, side in sides.items()}
     turns = [
         {name: side.translate(beam, tuned[name]["settings"]) for name, side in sides.items()}

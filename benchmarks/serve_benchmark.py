@@ -13,6 +13,7 @@ from typing import Any
 
 from bahdanau_jax import data, run_folder
 from bahdanau_jax.config import Config
+from bahdanau_jax.reporting import say
 from benchmarks import machine
 from benchmarks.sentence_latency import percentiles
 from benchmarks.server_process import LONGEST, Client, Server, one_by_one, request
@@ -40,13 +41,16 @@ def run(
     """
     lines, servers = lines_of(folder, corpus), {}
     for name, options in SERVERS.items():
+        say(f"server: {name}")
         with Server(folder, options, trust_code) as server:
             alone = {}
             for beam in beams:
                 search = {"beam_size": beam}
+                say(f"one client, beam {beam}")
                 _compile(server, lines, search)
                 alone[f"beam {beam}"] = load(server, lines, 1, max(seconds / 10, 1.0), search)
             _compile(server, lines, {})
+            say(f"{clients} clients for {seconds:g} s")
             loaded = load(server, lines, clients, seconds, {})
         servers[name] = {
             "seconds_until_ready": round(server.seconds_until_ready, 1),
