@@ -14,7 +14,7 @@ from bahdanau_jax.cli import experiment, import_from_here, manual, options
 from bahdanau_jax.cli import main as command_line
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.names import did_you_mean
-from benchmarks import accelerator_command
+from benchmarks import accelerator_command, serve_options
 
 
 @dataclass(frozen=True)
@@ -273,36 +273,8 @@ def _overhead(arguments: Sequence[str]) -> dict:
     return overhead_benchmark.run(config, chosen.length, chosen.steps, chosen.checkpoint_every)
 
 
-@dataclass(frozen=True)
-class Serve:
-    """Load `bahdanau serve` with clients on this machine, with and without shared searches.
-
-    Each client sends one line after the other. One client alone is measured with each beam size.
-    """
-
-    run: Path  # the folder of a trained model
-    clients: int = 50  # clients that ask at the same time
-    seconds: float = 60.0  # the duration of the load
-    corpus: str = ""  # an address, as for --data.test; default: the run's test corpus
-    beams: str = "1,5"  # beam sizes of one client alone; 1 is greedy search
-
-    EXAMPLES: ClassVar[Sequence[str]] = (
-        "python -m benchmarks serve --run runs/quickstart",
-        "python -m benchmarks serve --run runs/quickstart --clients 8 --seconds 10",
-    )
-
-
 def _serve(arguments: Sequence[str]) -> dict:
-    chosen = options.parse(Serve, arguments, "python -m benchmarks serve")
-    _at_least_one("clients", chosen.clients)
-    if not 0 < chosen.seconds < math.inf:
-        raise ValueError(f"--seconds is {chosen.seconds}, but should be a number above 0")
-    from bahdanau_jax import run_folder
-    from benchmarks import serve_benchmark
-
-    run_folder.require(chosen.run)
-    beams = numbers("beams", chosen.beams)
-    return serve_benchmark.run(chosen.run, chosen.clients, chosen.seconds, chosen.corpus, beams)
+    return serve_options.measure(arguments, numbers)
 
 
 def _accelerator(arguments: Sequence[str]) -> dict:
@@ -319,7 +291,7 @@ BENCHMARKS: Mapping[str, tuple[type, Callable[[Sequence[str]], dict]]] = Mapping
         "learning": (Learning, _learning),
         "overhead": (Overhead, _overhead),
         "scaling": (Scaling, _scaling),
-        "serve": (Serve, _serve),
+        "serve": (serve_options.Serve, _serve),
         "train": (Train, _train),
     }
 )

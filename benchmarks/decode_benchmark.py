@@ -6,6 +6,7 @@ of consecutive rounds.
 
 import dataclasses
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +51,7 @@ class Round(NamedTuple):
     cpu_seconds: float  # of all threads together
     texts: list[str]
     tokens: int  # output tokens without EOS
+    each: Sequence[float] = ()  # seconds of each sentence, where they are translated one by one
 
 
 class Side(NamedTuple):
@@ -85,7 +87,7 @@ def run(
     `peer_folder`.
     """
     ours = load(folder, trust_code=trust_code)
-    text = _text(ours, corpus, sentences)
+    text = text_of(ours, corpus, sentences)
     results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "device": machine.device()}
     results["run"] = _described(ours)
     with ExitStack() as stack:
@@ -101,7 +103,7 @@ def run(
                 sides[name] = _joeynmt(peer, ours, text, batch_sizes, keep)
                 results.setdefault("peer", peer.greeting)
             results["peer"] |= {"updates": peer_updates, **recipe.sizes(ours.config)}
-        results["text"] = _measured(ours, text)
+        results["text"] = measured(ours, text)
         results["search"] = dict(SEARCH)
         results["counted"] = {name: side.counted for name, side in sides.items()}
         results["beams"] = {str(beam): compare(sides, beam, rounds, text) for beam in beams}
@@ -259,11 +261,16 @@ def _joeynmt(
     return Side(translate, {**choices, "precision": ["float32", "bfloat16"]}, counted)
 
 
-def _text(run: Run, corpus: str, sentences: int) -> Text:
+def text_of(run: Run, corpus: str, sentences: int, longest: float = math.inf) -> Text:
+    """The first sentences of a corpus, by default the run's test corpus, and their references.
+
+    `sentences` is 0 for all; `longest` is in characters. Raises ValueError where there is none.
+    """
     spec = corpus or run.config.data.test
     if not spec:
         raise ValueError("the run has no test corpus: name one with --corpus text:F,F")
-    pairs = list(itertools.islice(_translatable(spec, run), sentences or None))
+    short = (pair for pair in _translatable(spec, run) if len(pair[0]) <= longest)
+    pairs = list(itertools.islice(short, sentences or None))
     if not pairs:
         raise ValueError(f"{spec} has no sentence to translate")
     return Text(*(list(side) for side in zip(*pairs, strict=True)))
@@ -279,7 +286,8 @@ def _described(run: Run) -> dict[str, Any]:
     return {"parameters": model.count(run.params), "model": dataclasses.asdict(run.config.model)}
 
 
-def _measured(run: Run, text: Text) -> dict[str, Any]:
+def measured(run: Run, text: Text) -> dict[str, Any]:
+    """The number of sentences, and their lengths in tokens."""
     lengths = [len(run.codecs[0].encode(line)) - 1 for line in text.sources]
     references = [len(run.codecs[1].encode(line)) - 1 for line in text.references]
     return {

@@ -2,16 +2,9 @@
 
 import asyncio
 import itertools
-import json
-import re
-import signal
-import statistics
-import subprocess
-import sys
-import threading
+import math
 import time
-import urllib.request
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,152 +13,26 @@ from typing import Any
 
 from bahdanau_jax import data, run_folder
 from bahdanau_jax.config import Config
+from bahdanau_jax.reporting import say
 from benchmarks import machine
+from benchmarks.sentence_latency import percentiles
+from benchmarks.server_process import LONGEST, Client, Server, one_by_one, request
 
 # Name -> the options of the server that it measures.
 SERVERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"requests share searches": (), "each request has its own search": ("--batch-lines", "1")}
 )
-LONGEST = 200  # characters of a line
-
-
-def lines_of(run: Path, corpus: str) -> list[str]:
-    """Return the first lines of a corpus, by default the test corpus of the run."""
-    config = Config.load(run / run_folder.CONFIG)
-    spec = corpus or config.data.test
-    if not spec:
-        raise ValueError("the run has no test corpus: name one with --corpus text:F,F")
-    sources = (pair.source.strip() for pair in data.pairs(spec, config.data))
-    lines = [*itertools.islice((line for line in sources if 0 < len(line) <= LONGEST), 2_000)]
-    if not lines:
-        raise ValueError(f"{spec} has no line of at most {LONGEST} characters")
-    return lines
-
-
-class Server:
-    """A process of `bahdanau serve` on a free port, which is ready once the context begins."""
-
-    def __init__(self, run: Path, options: Sequence[str]):
-        self._command = [sys.executable, "-m", "bahdanau_jax.cli.main", "serve", "--run", str(run)]
-        self._command += ["--port", "0", "--rate", "0", *options]
-
-    def __enter__(self) -> "Server":
-        start = time.perf_counter()
-        self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
-        assert self._process.stderr is not None
-        written = []
-        for line in self._process.stderr:
-            written.append(line)
-            if ready := re.match(r"bahdanau: ready; see http://([^:/]+):(\d+)/", line):
-                self.host, self.port = ready[1], int(ready[2])
-                self.seconds_until_ready = time.perf_counter() - start
-                self._rest = threading.Thread(target=self._process.stderr.read)
-                self._rest.start()  # a full pipe would stop the server
-                return self
-        raise ValueError(f"the server ended: {written[-1].strip() if written else 'no message'}")
-
-    def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        self.exit_code = self._process.wait()
-        self._rest.join()
-
-    def metrics(self) -> dict[str, float]:
-        """Return the server's numbers by their names; those of several labels are added up."""
-        with urllib.request.urlopen(f"http://{self.host}:{self.port}/metrics") as answer:
-            text = answer.read().decode()
-        numbers: dict[str, float] = defaultdict(float)
-        for line in text.splitlines():
-            if not line.startswith("#"):
-                name, _, value = line.rpartition(" ")
-                numbers[name.partition("{")[0]] += float(value)
-        return numbers
-
-
-@dataclass
-class Answers:
-    """The answers to all clients."""
-
-    seconds: list[float] = field(default_factory=list)  # latencies of status 200
-    statuses: Counter[str] = field(default_factory=Counter)
-
-
-async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> int:
-    """Send one request on an open connection; return the status of the answer."""
-    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
-    writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
-    answered = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-    size = re.search(r"\r\ncontent-length: (\d+)", answered)
-    await reader.readexactly(int(size[1]) if size else 0)
-    return int(answered.split(maxsplit=2)[1])
-
-
-async def _client(server: Server, bodies: Iterator[bytes], until: float, answers: Answers) -> None:
-    """Send one request after the other on one connection."""
-    reader, writer = await asyncio.open_connection(server.host, server.port)
-    try:
-        while time.perf_counter() < until:
-            start = time.perf_counter()
-            status = await _ask(reader, writer, next(bodies))
-            answers.statuses[str(status)] += 1
-            if status == 200:
-                answers.seconds.append(time.perf_counter() - start)
-    except (OSError, asyncio.IncompleteReadError) as error:
-        answers.statuses[type(error).__name__] += 1
-    finally:
-        writer.close()
-
-
-def load(
-    server: Server, lines: Sequence[str], clients: int, seconds: float, search: dict[str, Any]
-) -> dict[str, Any]:
-    """Let clients ask for translations of one line each, and describe the answers."""
-    bodies = itertools.cycle(
-        [json.dumps({"lines": [line], "search": search}).encode() for line in lines]
-    )
-    answers, before = Answers(), server.metrics()
-
-    async def every() -> None:
-        until = time.perf_counter() + seconds
-        await asyncio.gather(*(_client(server, bodies, until, answers) for _ in range(clients)))
-
-    start = time.perf_counter()
-    asyncio.run(every())
-    spent, after = time.perf_counter() - start, server.metrics()
-    return {**described(answers, spent), **_grown(before, after)}
-
-
-def described(answers: Answers, seconds: float) -> dict[str, Any]:
-    """Return the numbers of the answers: errors, rate and latencies in milliseconds."""
-    total = answers.statuses.total()
-    table: dict[str, Any] = {
-        "requests": total,
-        "errors": total - answers.statuses["200"],
-        "statuses": dict(answers.statuses),
-        "requests_per_second": round(answers.statuses["200"] / seconds, 2),
-    }
-    if len(answers.seconds) > 1:
-        percentiles = statistics.quantiles(answers.seconds, n=100, method="inclusive")
-        for percent in (50, 95, 99):
-            table[f"p{percent}_ms"] = round(1000 * percentiles[percent - 1], 2)
-    return table
-
-
-def _grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
-    def mean(name: str) -> float:
-        count = after[f"{name}_count"] - before[f"{name}_count"]
-        return round((after[f"{name}_sum"] - before[f"{name}_sum"]) / max(count, 1), 2)
-
-    memory = "process_resident_memory_bytes"
-    return {
-        "lines_per_search": mean("bahdanau_batch_lines"),
-        "compilations": after["bahdanau_compilations_total"]
-        - before["bahdanau_compilations_total"],
-        "resident_mib": [round(numbers[memory] / 2**20) for numbers in (before, after)],
-    }
+MEMORY = "process_resident_memory_bytes"
+PARTS = 4  # of the time of the load, after each of which the memory is measured
 
 
 def run(
-    folder: Path, clients: int, seconds: float, corpus: str, beams: Sequence[int]
+    folder: Path,
+    clients: int,
+    seconds: float,
+    corpus: str,
+    beams: Sequence[int],
+    trust_code: bool = False,
 ) -> dict[str, Any]:
     """Measure a run behind servers of its own, one after the other.
 
@@ -174,12 +41,16 @@ def run(
     """
     lines, servers = lines_of(folder, corpus), {}
     for name, options in SERVERS.items():
-        with Server(folder, options) as server:
+        say(f"server: {name}")
+        with Server(folder, options, trust_code) as server:
             alone = {}
             for beam in beams:
                 search = {"beam_size": beam}
+                say(f"one client, beam {beam}")
                 _compile(server, lines, search)
                 alone[f"beam {beam}"] = load(server, lines, 1, max(seconds / 10, 1.0), search)
+            _compile(server, lines, {})
+            say(f"{clients} clients for {seconds:g} s")
             loaded = load(server, lines, clients, seconds, {})
         servers[name] = {
             "seconds_until_ready": round(server.seconds_until_ready, 1),
@@ -197,14 +68,124 @@ def run(
     }
 
 
-def _compile(server: Server, lines: Sequence[str], search: dict[str, Any]) -> None:
+def lines_of(run: Path, corpus: str) -> list[str]:
+    """Return the first lines of a corpus, by default the test corpus of the run."""
+    config = Config.load(run / run_folder.CONFIG)
+    spec = corpus or config.data.test
+    if not spec:
+        raise ValueError("the run has no test corpus: name one with --corpus text:F,F")
+    sources = (pair.source.strip() for pair in data.pairs(spec, config.data))
+    lines = [*itertools.islice((line for line in sources if 0 < len(line) <= LONGEST), 2_000)]
+    if not lines:
+        raise ValueError(f"{spec} has no line of at most {LONGEST} characters")
+    return lines
+
+
+def _compile(server: Server, lines: Sequence[str], search: Mapping[str, Any]) -> None:
     """Ask once for a line of each length: the programs of this beam size may not exist yet."""
     lengths = {len(line.split()): line for line in lines}
-    for line in lengths.values():
-        body = json.dumps({"lines": [line], "search": search}).encode()
-        request = urllib.request.Request(
-            f"http://{server.host}:{server.port}/translate",
-            body,
-            {"Content-Type": "application/json"},
-        )
-        urllib.request.urlopen(request).close()
+    one_by_one(server, [*lengths.values()], search)
+
+
+@dataclass
+class Answers:
+    """The answers to all clients, and the server's memory meanwhile."""
+
+    seconds: list[float] = field(default_factory=list)  # latencies of status 200
+    statuses: Counter[str] = field(default_factory=Counter)
+    resident: list[float] = field(default_factory=list)  # bytes, from the start to the end
+
+
+def load(
+    server: Server, lines: Sequence[str], clients: int, seconds: float, search: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Let clients ask for translations of one line each, and describe the answers."""
+    bodies = itertools.cycle([request(line, search) for line in lines])
+    before = server.metrics()
+    answers = Answers(resident=[before[MEMORY]])
+
+    async def every() -> None:
+        until = time.perf_counter() + seconds
+        asking = (_ask(server, bodies, until, answers) for _ in range(clients))
+        await asyncio.gather(_watch(server, seconds, answers), *asking)
+
+    start = time.perf_counter()
+    asyncio.run(every())
+    spent, after = time.perf_counter() - start, server.metrics()
+    answers.resident.append(after[MEMORY])
+    return {**described(answers, spent), **grown(before, after), **memory(answers.resident)}
+
+
+async def _ask(server: Server, bodies: Iterator[bytes], until: float, answers: Answers) -> None:
+    """Send one request after the other on one connection."""
+    try:
+        async with Client(server) as client:
+            while time.perf_counter() < until:
+                answer = await client.translate(next(bodies))
+                answers.statuses[str(answer.status)] += 1
+                if answer.status == 200:
+                    answers.seconds.append(answer.seconds)
+    except (OSError, asyncio.IncompleteReadError) as error:
+        answers.statuses[type(error).__name__] += 1
+
+
+async def _watch(server: Server, seconds: float, answers: Answers) -> None:
+    """Measure the server's memory between the parts of the time."""
+    for _ in range(PARTS - 1):
+        await asyncio.sleep(seconds / PARTS)
+        answers.resident.append((await asyncio.to_thread(server.metrics))[MEMORY])
+
+
+def described(answers: Answers, seconds: float) -> dict[str, Any]:
+    """Return the numbers of the answers: errors, rate and latencies in milliseconds."""
+    total = answers.statuses.total()
+    table: dict[str, Any] = {
+        "requests": total,
+        "errors": total - answers.statuses["200"],
+        "statuses": dict(answers.statuses),
+        "requests_per_second": round(answers.statuses["200"] / seconds, 2),
+    }
+    return {**table, **percentiles(answers.seconds)} if answers.seconds else table
+
+
+def grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, Any]:
+    """Return what the server did between two readings of its metrics.
+
+    `searches` has the number of searches by their lines, such as {"1": 3, "3 to 4": 7}.
+    """
+
+    def growth(name: str) -> float:
+        return after.get(name, 0.0) - before.get(name, 0.0)
+
+    lines = "bahdanau_batch_lines"
+    bounds = [name.split()[1] for name in after if name.startswith(f"{lines}_bucket ")]
+    searches, below, counted = {}, 0, 0.0
+    for bound in sorted(bounds, key=float):  # a bucket counts searches of at most this many lines
+        within = growth(f"{lines}_bucket {bound}")
+        if within > counted:
+            searches[_between(below, float(bound))] = round(within - counted)
+        counted, below = within, float(bound)
+    return {
+        "lines_per_search": round(growth(f"{lines}_sum") / max(growth(f"{lines}_count"), 1), 2),
+        "searches": searches,
+        "compilations": round(growth("bahdanau_compilations_total")),
+    }
+
+
+def _between(below: float, most: float) -> str:
+    if math.isinf(most):
+        return f"above {below:.0f}"
+    return f"{most:.0f}" if most == below + 1 else f"{below + 1:.0f} to {most:.0f}"
+
+
+def memory(resident: Sequence[float]) -> dict[str, Any]:
+    """Return the server's memory from the start to the end of the load, and its growth.
+
+    The growth of the second half of the time shows whether the memory becomes constant.
+    """
+    mib = [size / 2**20 for size in resident]
+    return {
+        "resident_mib": [round(size) for size in mib],
+        "growth_mib": round(mib[-1] - mib[0], 1),
+        "growth_of_second_half_mib": round(mib[-1] - mib[len(mib) // 2], 1),
+    }
