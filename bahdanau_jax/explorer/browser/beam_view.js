@@ -4,6 +4,18 @@ import { h, percent, rove, shown, svg } from "./elements.js";
 
 const WIDTH = 118, HEIGHT = 40, GAP = 34, MOST = 10; // pixels of a node; nodes of a column at most
 
+// Up and down move in a column, left to the word before, right to a word that continues this one, or
+// else to the nearest one of the next column.
+function neighbour(node, key, all) {
+  const { index, parent } = node.dataset, column = Number(node.dataset.column);
+  const inColumn = (number) => all.filter((each) => Number(each.dataset.column) === number);
+  const own = inColumn(column), step = { ArrowUp: -1, ArrowDown: 1 }[key];
+  if (step) return own[own.indexOf(node) + step];
+  if (key === "ArrowLeft") return all.find((each) => each.dataset.index === parent);
+  const next = inColumn(column + 1), following = next.filter((each) => each.dataset.parent === index);
+  return following.find((each) => each.matches(".best")) ?? following[0] ?? next[Math.min(own.indexOf(node), next.length - 1)];
+}
+
 export class BeamView {
   constructor(panel) {
     this.panel = panel;
@@ -12,7 +24,8 @@ export class BeamView {
   }
 
   show(analysis, chosen, { isRecorded, beam }) {
-    const check = h("input", { type: "checkbox", checked: this.showsRejected, onchange: () => {
+    const { activeElement: active } = document, focused = this.element.contains(active) ? active.dataset : null;
+    const check = h("input", { type: "checkbox", "data-key": "rejected", checked: this.showsRejected, onchange: () => {
       this.showsRejected = check.checked;
       this.show(analysis, chosen, { isRecorded, beam });
     } });
@@ -30,7 +43,7 @@ export class BeamView {
       if (places.has(node.parent)) edges.append(this.edge(places.get(node.parent), at, best.has(index), node.state));
       tree.append(this.node(analysis.nodes, node, index, at, best.has(index), isRecorded));
     }));
-    rove(tree, "button");
+    rove(tree, "button", neighbour);
     const lists = analysis.hypotheses.slice(0, beam).map((each) => h("li", {}, h("div", {},
       h("span", { dir: "auto" }, each.text || "(nothing)"), h("span", { class: "number" }, each.score.toFixed(2)))));
     this.element.replaceChildren(
@@ -40,6 +53,14 @@ export class BeamView {
         + (isRecorded ? "" : "Choose a word to make the model go on from there.")),
       h("div", { class: "scroll" }, tree),
       h("ol", { class: "ranking", "aria-label": "Finished translations and their scores" }, lists));
+    if (focused) this.focus(focused, check);
+  }
+
+  // After a change the focus stays in its column, on the path of the translation.
+  focus({ key, column }, check) {
+    const path = [...this.element.querySelectorAll(".node.best")];
+    const node = path.find((each) => each.dataset.column === column) ?? path.at(-1);
+    (key ? check : node)?.focus();
   }
 
   columns(nodes, best) {
@@ -59,10 +80,10 @@ export class BeamView {
   }
 
   node(nodes, node, index, [left, top], isBest, isRecorded) {
-    const label = `${shown(node.symbol)}, probability ${percent(Math.exp(node.logP))}, total ${node.total.toFixed(2)}, ${node.state}`;
+    const label = `${shown(node.symbol)}, probability ${percent(Math.exp(node.logP))}, total ${node.total.toFixed(2)}, ${node.state}, step ${node.step + 1}`;
     return h("button", { type: "button", class: `node ${node.state}${isBest ? " best" : ""}`, "aria-label": label,
-      disabled: isRecorded, style: { left: `${left}px`, top: `${top}px`, width: `${WIDTH}px` },
-      onclick: () => this.panel.forcePath(this.path(nodes, index)) },
+      "aria-disabled": isRecorded ? "true" : null, "data-index": index, "data-parent": node.parent, "data-column": node.step, style: { left: `${left}px`, top: `${top}px`, width: `${WIDTH}px` },
+      onclick: () => isRecorded || this.panel.forcePath(this.path(nodes, index)) },
     h("span", { class: "name", dir: "auto" }, shown(node.symbol)),
     h("span", { class: "number" }, `${percent(Math.exp(node.logP))} · ${node.total.toFixed(2)}`));
   }

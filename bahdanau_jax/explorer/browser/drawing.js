@@ -5,27 +5,33 @@ import { palette, weightColour, signedColour } from "./colours.js";
 import { h, shown, svg, textWidth } from "./elements.js";
 
 const SIZE = 13, LEAN = 55; // of labels: pixels, and degrees of the words across
+const LONGEST = 24; // characters of a label
 const MOST_CELLS = 8_000; // cells that are elements of their own; more become one image
+
+const label = (symbol) => {
+  const letters = [...shown(symbol)];
+  return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : letters.join("");
+};
 
 // Places in pixels: of the first cell (left, top), the side of a cell, and the whole picture.
 function layout(labels, heads, width) {
   const radians = (LEAN * Math.PI) / 180;
   const longest = (texts) => Math.max(...texts.map((text) => textWidth(text, SIZE)));
   const left = Math.ceil(longest(labels)) + 12, top = Math.ceil(longest(heads) * Math.sin(radians)) + 16;
-  const tail = textWidth(heads.at(-1), SIZE) * Math.cos(radians);
   const cell = Math.max(20, Math.min(36, Math.floor((width - left - 8) / heads.length)));
-  const all = [left + cell * heads.length + Math.max(4, Math.ceil(tail - cell / 2) + 4), top + cell * labels.length + 4];
+  const ends = heads.map((head, j) => cell * (j + 0.5) + textWidth(head, SIZE) * Math.cos(radians));
+  const all = [left + Math.ceil(Math.max(cell * heads.length, ...ends)) + 8, top + cell * labels.length + 4];
   return { left, top, cell, all };
 }
 
 function words({ left, top, cell }, labels, heads, ink) {
-  const text = { "font-size": SIZE, "font-family": "system-ui, sans-serif", fill: ink };
+  const style = { "font-size": SIZE, "font-family": "system-ui, sans-serif", fill: ink };
   const across = heads.map((head, j) => {
     const x = left + cell * (j + 0.5) + 3;
-    return svg("text", { ...text, x, y: top - 7, transform: `rotate(-${LEAN} ${x} ${top - 7})`, "data-column": j }, head);
+    return svg("text", { ...style, x, y: top - 7, transform: `rotate(-${LEAN} ${x} ${top - 7})`, "data-column": j }, head);
   });
-  const down = labels.map((label, i) => svg("text", { ...text, x: left - 8, y: top + cell * (i + 0.5) + 4.5,
-    "text-anchor": "end", "data-row": i }, label));
+  const down = labels.map((text, i) => svg("text", { ...style, x: left - 8, y: top + cell * (i + 0.5) + 4.5,
+    "text-anchor": "end", "data-row": i }, text));
   return [...across, ...down];
 }
 
@@ -51,7 +57,7 @@ const goldFrame = ({ left, top, cell }, [i, j, isSure], stroke) =>
 
 // `signed`: numbers of both signs, relative to the largest. `gold`: [i, j, isSure] of cells.
 export function matrixPicture({ rows, columns, values, signed = false, gold = [], width = 480, title }) {
-  const colours = palette(), labels = rows.map(shown), heads = columns.map(shown);
+  const colours = palette(), labels = rows.map(label), heads = columns.map(label);
   const places = layout(labels, heads, width), { all } = places;
   const largest = values.reduce((most, row) => row.reduce((m, value) => Math.max(m, Math.abs(value)), most), 1e-9);
   const colour = signed ? (v) => signedColour(v / largest, colours) : (v) => weightColour(v, colours);

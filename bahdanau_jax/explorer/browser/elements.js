@@ -37,24 +37,27 @@ export function textWidth(text, size = 14) {
   return pen.measureText(text).width;
 }
 
+// The next or the previous one of a list, by an arrow key.
+function beside(item, key, items) {
+  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 };
+  return items[items.indexOf(item) + steps[key]];
+}
+
 // Arrow keys move between the elements of a group, of which one is in the order of tabs.
-export function rove(group, selector, columns = () => 1) {
+// `neighbour` maps an element, an arrow key and all elements to the element that gets the focus.
+export function rove(group, selector, neighbour = beside) {
   const items = () => [...group.querySelectorAll(selector)];
-  const focus = (item) => {
-    items().forEach((each) => (each.tabIndex = each === item ? 0 : -1));
-    item.focus();
-  };
-  items().forEach((each, i) => (each.tabIndex = i ? -1 : 0));
+  const enter = (item) => items().forEach((each) => (each.tabIndex = each === item ? 0 : -1));
+  enter(items()[0]);
   group.addEventListener("focusin", ({ target }) => {
     const item = target.closest(selector);
-    if (item) items().forEach((each) => (each.tabIndex = each === item ? 0 : -1));
+    if (item) enter(item);
   });
   group.addEventListener("keydown", (event) => {
-    const all = items(), at = all.indexOf(document.activeElement);
-    const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns(), ArrowUp: -columns() };
-    const to = event.key === "Home" ? 0 : event.key === "End" ? all.length - 1 : at + moves[event.key];
-    if (at < 0 || Number.isNaN(to) || !all[to]) return;
+    const all = items(), { key, target } = event;
+    if (!all.includes(target) || !/^(Arrow|Home$|End$)/.test(key)) return;
     event.preventDefault();
-    focus(all[to]);
+    const to = key === "Home" ? all[0] : key === "End" ? all.at(-1) : neighbour(target, key, all);
+    to?.focus();
   });
 }

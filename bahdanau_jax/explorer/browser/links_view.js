@@ -1,6 +1,6 @@
 // Two lines of words with links between them; two columns where the lines would be too long.
 
-import { h, percent, shown, svg, textWidth } from "./elements.js";
+import { h, percent, rove, shown, svg, textWidth } from "./elements.js";
 
 const FAINTEST = 0.03; // weights below it get no link
 
@@ -28,16 +28,15 @@ export class LinksView {
       return word;
     });
     this.lines = svg("svg", { "aria-hidden": "true" });
+    const group = (label, words) => h("div", { class: "words", role: "group", "aria-label": label }, words);
+    const groups = [group("Source words", this.source), group("Target words, with probabilities", this.target)];
+    groups.forEach((each) => rove(each, ".word"));
     const widths = [analysis.source, chosen.steps.map((step) => step.symbol)].map((line) =>
       line.reduce((sum, symbol) => sum + textWidth(shown(symbol), 16) + 22, 0));
     this.isWide = Math.max(...widths) <= this.element.clientWidth - 8;
     this.element.className = `links ${this.isWide ? "wide" : "tall"}`;
     this.element.onpointerleave = () => this.panel.highlight(null, null);
-    this.element.replaceChildren(
-      this.lines,
-      h("div", { class: "words", role: "group", "aria-label": "Source words" }, this.source),
-      h("div", { class: "words", role: "group", "aria-label": "Target words, with probabilities" }, this.target),
-    );
+    this.element.replaceChildren(this.lines, ...groups);
     this.draw();
   }
 

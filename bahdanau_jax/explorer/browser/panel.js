@@ -20,7 +20,7 @@ export class Panel {
     this.links = new LinksView(this);
     this.step = new StepView(this);
     this.beam = new BeamView(this);
-    this.text = h("p", { class: "translation", "aria-live": "polite", dir: "auto" });
+    this.text = h("p", { class: "translation", tabindex: -1, "aria-live": "polite", dir: "auto" });
     this.facts = h("p", { class: "quiet facts" });
     this.actions = h("div", { class: "actions" });
     this.golden = h("p", { class: "golden" });
@@ -87,18 +87,22 @@ export class Panel {
     this.body.forEach((part) => (part.hidden = !chosen));
     if (!chosen) {
       this.text.textContent = "";
+      this.facts.classList.toggle("refusal", Boolean(analysis?.refusal));
       this.facts.textContent = this.engine.isRecorded ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.`
         : analysis?.refusal ?? "";
       this.actions.replaceChildren();
       return;
     }
+    this.facts.classList.remove("refusal");
     const { unknown, beam } = this.app.state, { isRecorded } = this.engine;
     this.text.textContent = (unknown ? this.engine.replaced(chosen, analysis) : chosen.text) || "(nothing)";
     const total = chosen.steps.reduce((sum, step) => sum + step.logP, 0);
     this.facts.textContent = `score ${chosen.score.toFixed(3)} · ${chosen.steps.length} words with the end · `
       + `${percent(Math.exp(total / chosen.steps.length))} a word${chosen.finished ? "" : " · stopped at the length limit"}`
       + (analysis.source.length > this.engine.data.decoding.max_source + 1 ? " · Python translates a line of this length in parts" : "");
+    const isLost = this.actions.contains(document.activeElement);
     this.actions.replaceChildren(...this.buttons());
+    if (isLost) (this.actions.firstElementChild ?? this.text).focus();
     if (this.state.selected === null || this.state.selected >= chosen.steps.length) this.state.selected = Math.min(2, chosen.steps.length - 1);
     this.links.show(analysis, chosen, this.state);
     this.showMatrix();

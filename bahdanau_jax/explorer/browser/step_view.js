@@ -28,8 +28,13 @@ export class StepView {
           this.alternatives(step, i, isRecorded),
           isRecorded ? null : this.anyWord(i))),
     );
-    const again = focused && this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`);
-    again?.focus();
+    if (focused) this.refocus(focused);
+  }
+
+  // The same control as before, or the first one where it is gone.
+  refocus(key) {
+    const same = this.element.querySelector(`[data-key="${CSS.escape(key)}"]:not(:disabled)`);
+    (same ?? this.element.querySelector("button:not(:disabled)"))?.focus();
   }
 
   row(symbol, share, properties, isRecorded) {

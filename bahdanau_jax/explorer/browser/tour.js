@@ -1,7 +1,7 @@
 // The guided tour: six short steps on the sentence of the page.
 
 import { palette, signedColour } from "./colours.js";
-import { h, isStill, percent, shown, svg } from "./elements.js";
+import { byId, h, isStill, percent, shown, svg } from "./elements.js";
 import { START } from "./model.js";
 
 const CELLS = 48; // numbers of a state that are drawn
@@ -58,7 +58,12 @@ const STEPS = [
 export class Tour {
   constructor(app, element) {
     Object.assign(this, { app, element });
-    element.addEventListener("keydown", ({ key }) => key === "Escape" && this.go(0));
+    element.addEventListener("keydown", ({ key }) => key === "Escape" && this.leave());
+  }
+
+  leave() {
+    this.go(0);
+    byId("tour-open").focus();
   }
 
   async go(number) {
@@ -70,7 +75,7 @@ export class Tour {
     const facts = await this.facts(panel), { title, text, target, picture } = STEPS[number - 1];
     if (this.app.state.tour !== number) return; // the reader went on meanwhile
     const heading = h("h2", { tabindex: -1 }, title);
-    const button = (name, to, kind = "") => h("button", { type: "button", class: kind, onclick: () => this.go(to) }, name);
+    const button = (name, to, kind = "") => h("button", { type: "button", class: kind, onclick: () => (to ? this.go(to) : this.leave()) }, name);
     this.element.replaceChildren(heading, h("p", {}, text(facts)), h("div", { class: "picture" }, picture(facts)),
       h("div", { class: "turn" }, number > 1 ? button("Back", number - 1) : h("span"),
         button("Leave", 0), number < STEPS.length ? button("Next", number + 1, "primary") : button("Done", 0, "primary")));
