@@ -58,6 +58,30 @@ def test_modules_are_short_and_never_parse_html():
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
 
 
+# The first line of a function, and statements that look like one.
+FUNCTION = re.compile(r"^( *)(.*)(?:\) \{|=> \{|=> \()$")
+STATEMENT = re.compile(r"(\} )?(if|else|for|while|switch|catch)\b")
+
+
+def functions(text):
+    """(number of the first line, lines) of each function; its end has the same indentation."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        first = FUNCTION.match(line)
+        if first and not STATEMENT.match(first[2]):
+            end = re.compile(rf"^{first[1]}[}})]")
+            last = next(i for i in range(number + 1, len(lines)) if end.match(lines[i]))
+            yield number + 1, last - number + 1
+
+
+def test_functions_of_the_page_fit_a_screen():
+    scripts = {name: text for name, text in SOURCES.items() if name.endswith(".js")}
+    sizes = {(name, at): size for name, text in scripts.items() for at, size in functions(text)}
+    assert len(sizes) > 100
+    assert {place: size for place, size in sizes.items() if size > 40} == {}
+    assert [n for n, text in scripts.items() if max(map(len, text.split("\n"))) > 150] == []
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 def test_the_script_is_valid(tiny_page, tmp_path):
     page = tiny_page.read_text(encoding="utf-8")

@@ -80,12 +80,14 @@ export class BeamView {
   }
 
   node(nodes, node, index, [left, top], isBest, isRecorded) {
-    const label = `${shown(node.symbol)}, probability ${percent(Math.exp(node.logP))}, total ${node.total.toFixed(2)}, ${node.state}, step ${node.step + 1}`;
+    const probability = percent(Math.exp(node.logP)), total = node.total.toFixed(2);
+    const label = `${shown(node.symbol)}, probability ${probability}, total ${total}, ${node.state}, step ${node.step + 1}`;
     return h("button", { type: "button", class: `node ${node.state}${isBest ? " best" : ""}`, "aria-label": label,
-      "aria-disabled": isRecorded ? "true" : null, "data-index": index, "data-parent": node.parent, "data-column": node.step, style: { left: `${left}px`, top: `${top}px`, width: `${WIDTH}px` },
+      "aria-disabled": isRecorded ? "true" : null, "data-index": index, "data-parent": node.parent, "data-column": node.step,
+      style: { left: `${left}px`, top: `${top}px`, width: `${WIDTH}px` },
       onclick: () => isRecorded || this.panel.forcePath(this.path(nodes, index)) },
     h("span", { class: "name", dir: "auto" }, shown(node.symbol)),
-    h("span", { class: "number" }, `${percent(Math.exp(node.logP))} · ${node.total.toFixed(2)}`));
+    h("span", { class: "number" }, `${probability} · ${total}`));
   }
 
   path(nodes, index) {

@@ -58,7 +58,8 @@ export class MatrixView {
       if (cell) this.panel.select(cell[0]);
     });
     frame.addEventListener("keydown", (event) => this.move(event, frame, drawn));
-    return h("figure", {}, h("figcaption", {}, kind === "gradient" ? `${name}: blue raises the probability of the word, orange lowers it` : name), frame);
+    const meaning = kind === "gradient" ? ": blue raises the probability of the word, orange lowers it" : "";
+    return h("figure", {}, h("figcaption", {}, name + meaning), frame);
   }
 
   move(event, frame, { rows, columns, left, top, cell }) {

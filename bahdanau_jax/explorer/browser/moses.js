@@ -26,24 +26,14 @@ const APOSTROPHES = {
 };
 const FAMILY = { en: "english", fr: "french", it: "french" };
 
-export function mosesTokenizer(rules) {
-  const { alnum, alpha, lower, number } = rules.classes;
-  const compile = ([pattern, to]) => [new RegExp(pattern, "gu"), to];
-  const before = [
-    [`([^${alnum}${SPACE}.'\`,\\-])`, " $1 "],
-  ].map(compile);
-  const after = [
-    [`([^${number}]),`, "$1 , "],
-    [`,([^${number}])`, " , $1"],
-    [`([${number}]),$`, "$1 , "],
-    ...APOSTROPHES[FAMILY[rules.language] ?? "other"](rules.classes),
-  ].map(compile);
-  const isAlpha = new RegExp(`[${alpha}]`, "u"), isLower = new RegExp(`^[${lower}]`, "u");
-  const prefixes = new Set(rules.prefixes), numeric = new Set(rules.numericPrefixes);
-  const replace = (text, list) => list.reduce((t, [pattern, to]) => t.replace(pattern, to), text);
+const compile = ([pattern, to]) => [new RegExp(pattern, "gu"), to];
+const replace = (text, list) => list.reduce((t, [pattern, to]) => t.replace(pattern, to), text);
 
-  // A full stop belongs to an abbreviation, or is a token of its own.
-  const fullStops = (text) => {
+// A full stop belongs to an abbreviation, or is a token of its own.
+function fullStopsOf({ classes: { alpha, lower }, prefixes: known, numericPrefixes }) {
+  const isAlpha = new RegExp(`[${alpha}]`, "u"), isLower = new RegExp(`^[${lower}]`, "u");
+  const prefixes = new Set(known), numeric = new Set(numericPrefixes);
+  return (text) => {
     const tokens = words(text);
     return tokens.map((token, i) => {
       const prefix = token.slice(0, -1), next = tokens[i + 1];
@@ -55,6 +45,19 @@ export function mosesTokenizer(rules) {
       return `${prefix} .`;
     }).join(" ");
   };
+}
+
+export function mosesTokenizer(rules) {
+  const { alnum, number } = rules.classes, fullStops = fullStopsOf(rules);
+  const before = [
+    [`([^${alnum}${SPACE}.'\`,\\-])`, " $1 "],
+  ].map(compile);
+  const after = [
+    [`([^${number}]),`, "$1 , "],
+    [`,([^${number}])`, " , $1"],
+    [`([${number}]),$`, "$1 , "],
+    ...APOSTROPHES[FAMILY[rules.language] ?? "other"](rules.classes),
+  ].map(compile);
 
   return (line) => {
     let text = line.replace(SPACES, " ").replace(/[\0-\x1f]/g, "");
@@ -87,16 +90,25 @@ function protect(text) {
   };
 }
 
-export function mosesDetokenizer(rules) {
-  const { language, cjk } = rules, { letter: alpha, currency } = rules.classes;
-  const isCjk = (character) => {
-    const code = character.codePointAt(0);
-    return cjk.some(([start, end]) => start <= code && code <= end);
-  };
+// What a token is, for the spaces around it.
+function kindsOfTokens({ language, cjk, classes: { letter: alpha, currency } }) {
   const isCurrency = new RegExp(`^[${currency}(\\[{¿¡]+$`, "u");
   const isContraction = new RegExp(`^'[${alpha}]`, "u");
   const endsElided = new RegExp(`[${alpha}]'$`, "u"), startsAlpha = new RegExp(`^[${alpha}]`, "u");
   const elides = ["fr", "it", "ga"].includes(language);
+  return {
+    isCjk: (character) => {
+      const code = character.codePointAt(0);
+      return cjk.some(([start, end]) => start <= code && code <= end);
+    },
+    isCurrency: (token) => isCurrency.test(token),
+    isContraction: (token, i) => language === "en" && i > 0 && isContraction.test(token),
+    isElided: (token, next) => elides && next !== undefined && endsElided.test(token) && startsAlpha.test(next),
+  };
+}
+
+export function mosesDetokenizer(rules) {
+  const { language } = rules, { isCjk, isCurrency, isContraction, isElided } = kindsOfTokens(rules);
 
   return (tokenised) => {
     const tokens = words(` ${words(tokenised).join(" ")} `.replaceAll(" @-@ ", "-"));
@@ -106,26 +118,25 @@ export function mosesDetokenizer(rules) {
       text += before + token;
       space = after;
     };
+    // An opening quotation mark joins the word after it, a closing one the word before it.
+    const putQuote = (token, i) => {
+      const kind = /^[„“”]+$/.test(token) ? '"' : token;
+      const opens = (quotes[kind] ?? 0) % 2 === 0;
+      if (opens && language === "en" && token === "'" && i > 0 && tokens[i - 1].endsWith("s")) return put("", token, " ");
+      put(opens ? space : "", token, opens ? "" : " ");
+      quotes[kind] = (quotes[kind] ?? 0) + 1;
+    };
     tokens.forEach((token, i) => {
       if (isCjk(token) && language !== "ko") {
         const joined = i > 0 && isCjk([...tokens[i - 1]].at(-1));
         put(joined ? "" : space, token, " ");
-      } else if (isCurrency.test(token)) put(space, token, "");
+      } else if (isCurrency(token)) put(space, token, "");
       else if (/^[,.?!:;\\%}\])]+$/.test(token)) {
         put(language === "fr" && /^[?!:;\\%]$/.test(token) ? " " : "", token, " ");
-      } else if (language === "en" && i > 0 && isContraction.test(token)) put("", token, " ");
-      else if (elides && i + 1 < tokens.length && endsElided.test(token) && startsAlpha.test(tokens[i + 1])) {
-        put(space, token, "");
-      } else if (/^['"„“`]+$/.test(token)) {
-        const kind = /^[„“”]+$/.test(token) ? '"' : token;
-        const opens = (quotes[kind] ?? 0) % 2 === 0;
-        if (opens && language === "en" && token === "'" && i > 0 && tokens[i - 1].endsWith("s")) {
-          put("", token, " ");
-        } else {
-          put(opens ? space : "", token, opens ? "" : " ");
-          quotes[kind] = (quotes[kind] ?? 0) + 1;
-        }
-      } else put(space, token, " ");
+      } else if (isContraction(token, i)) put("", token, " ");
+      else if (isElided(token, tokens[i + 1])) put(space, token, "");
+      else if (/^['"„“`]+$/.test(token)) putQuote(token, i);
+      else put(space, token, " ");
     });
     return stripped(text.replace(/ {2,}/g, " "));
   };

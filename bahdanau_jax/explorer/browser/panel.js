@@ -121,7 +121,8 @@ export class Panel {
   buttons() {
     const { prefix, changes } = this.state, list = [];
     const button = (name, action) => h("button", { type: "button", onclick: action }, name);
-    if (prefix.length || Object.keys(changes).length) list.push(button("Undo my changes", () => this.update({ prefix: [], forced: [], changes: {} })));
+    const isChanged = prefix.length || Object.keys(changes).length, plain = { prefix: [], forced: [], changes: {} };
+    if (isChanged) list.push(button("Undo my changes", () => this.update(plain)));
     if (!this.engine.isRecorded && this.reference() && !this.isReference()) list.push(button("Show the reference", () => this.showReference()));
     return list;
   }
@@ -216,7 +217,8 @@ export class Panel {
     const kinds = {
       SVG: () => download(`${name()}.svg`, asSvg(picture()), "image/svg+xml"),
       PNG: async () => download(`${name()}.png`, await asPng(this.matrix.drawn[0].picture), "image/png"),
-      JSON: () => download(`${name()}.json`, asJson(this.analysis, { ...this.chosen, text: this.text.textContent }, this.chosen.text), "application/json"),
+      JSON: () => download(`${name()}.json`,
+        asJson(this.analysis, { ...this.chosen, text: this.text.textContent }, this.chosen.text), "application/json"),
       Pharaoh: () => download(`${name()}.pharaoh`, asPharaoh(this.chosen), "text/plain"),
     };
     return h("div", { class: "files", role: "group", "aria-label": "Download" },

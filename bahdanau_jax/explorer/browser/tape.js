@@ -39,15 +39,19 @@ function give(node, gradient) {
 
 const times = (a, b) => plain.product(a, b);
 
-function operations(tape) {
-  // An operation on one vector, with its derivative from (input, output).
-  const each = (name, derivative) => (x) => {
-    const y = plain[name](x.value);
-    return tape.record(y, [x], (g) => give(x, g.map((d, i) => d * derivative(x.value[i], y[i]))));
-  };
+const operations = (tape) => ({
+  constant: (value) => ({ value, needed: false }),
+  value: (node) => node.value,
+  ...arithmetic(tape),
+  ...activations(tape),
+  ...shapes(tape),
+  ...scores(tape),
+  ...distributions(tape),
+  ...sums(tape),
+});
+
+function arithmetic(tape) {
   return {
-    constant: (value) => ({ value, needed: false }),
-    value: (node) => node.value,
     multiply: (x, W) =>
       tape.record(plain.multiply(x.value, W), [x], (g) => give(x, multiplyBack(g, W))),
     add: (a, b) =>
@@ -67,9 +71,34 @@ function operations(tape) {
         give(b, g.map((d, i) => d * z.value[i]));
         give(z, g.map((d, i) => d * (b.value[i] - a.value[i])));
       }),
+  };
+}
+
+function activations(tape) {
+  // An operation on one vector, with its derivative from (input, output).
+  const each = (name, derivative) => (x) => {
+    const y = plain[name](x.value);
+    return tape.record(y, [x], (g) => give(x, g.map((d, i) => d * derivative(x.value[i], y[i]))));
+  };
+  return {
     tanh: each("tanh", (x, y) => 1 - y * y),
     relu: each("relu", (x) => (x > 0 ? 1 : 0)),
     sigmoid: each("sigmoid", (x, y) => y * (1 - y)),
+    maxout: (x) =>
+      tape.record(plain.maxout(x.value), [x], (g) => {
+        const whole = new Float32Array(x.value.length);
+        for (let i = 0; i < g.length; i++) {
+          const first = (Math.sign(x.value[2 * i] - x.value[2 * i + 1]) + 1) / 2;
+          whole[2 * i] = first * g[i];
+          whole[2 * i + 1] = (1 - first) * g[i];
+        }
+        give(x, whole);
+      }),
+  };
+}
+
+function shapes(tape) {
+  return {
     slice: (x, start, end) =>
       tape.record(plain.slice(x.value, start, end), [x], (g) => {
         const whole = new Float32Array(x.value.length);
@@ -81,30 +110,13 @@ function operations(tape) {
         let at = 0;
         for (const part of parts) give(part, g.subarray(at, (at += part.value.length)));
       }),
-    maxout: (x) =>
-      tape.record(plain.maxout(x.value), [x], (g) => {
-        const whole = new Float32Array(x.value.length);
-        for (let i = 0; i < g.length; i++) {
-          const first = (Math.sign(x.value[2 * i] - x.value[2 * i + 1]) + 1) / 2;
-          whole[2 * i] = first * g[i];
-          whole[2 * i + 1] = (1 - first) * g[i];
-        }
-        give(x, whole);
-      }),
-    ...attention(tape),
-    // log p of one word, from the logits of all
-    logProbability: (logits, id) => {
-      const logP = logSoftmax(logits.value);
-      return tape.record(logP.subarray(id, id + 1), [logits], (g) =>
-        give(logits, logP.map((l, i) => g[0] * ((i === id ? 1 : 0) - Math.exp(l)))));
-    },
   };
 }
 
 const SLOPES = { tanh: (x) => 1 - Math.tanh(x) ** 2, relu: (x) => (x > 0 ? 1 : 0) };
+const values = (nodes) => nodes.map((node) => node.value);
 
-function attention(tape) {
-  const values = (nodes) => nodes.map((node) => node.value);
+function scores(tape) {
   return {
     additive: (query, keys, v, activation) =>
       tape.record(
@@ -123,6 +135,12 @@ function attention(tape) {
         give(query, plain.weighted(g, values(keys)));
         keys.forEach((key, j) => give(key, plain.scale(query.value, g[j])));
       }),
+  };
+}
+
+// Weights of positions, and the log-probability of a word.
+function distributions(tape) {
+  return {
     softmax: (e, inside) => {
       const alpha = plain.softmax(e.value, inside);
       return tape.record(alpha, [e], (g) => {
@@ -139,6 +157,17 @@ function attention(tape) {
         give(p, new Float32Array([g.reduce(slope, 0)]));
       });
     },
+    // log p of one word, from the logits of all
+    logProbability: (logits, id) => {
+      const logP = logSoftmax(logits.value);
+      return tape.record(logP.subarray(id, id + 1), [logits], (g) =>
+        give(logits, logP.map((l, i) => g[0] * ((i === id ? 1 : 0) - Math.exp(l)))));
+    },
+  };
+}
+
+function sums(tape) {
+  return {
     weighted: (alpha, vectors) =>
       tape.record(plain.weighted(alpha.value, values(vectors)), [alpha, ...vectors], (g) => {
         give(alpha, plain.dots(g, values(vectors)));

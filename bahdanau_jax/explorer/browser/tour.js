@@ -23,34 +23,43 @@ const bars = (pairs) => h("ul", { class: "rows" }, pairs.map(([name, p]) => h("l
 const STEPS = [
   {
     title: "1. The encoder's states",
-    text: ({ size, directions }) => `The encoder has read the sentence ${directions === 2 ? "in both directions" : "from left to right"}. Each word now has `
-      + `a state h of ${directions} × ${size} numbers, which knows the word and its neighbours. Here are the first ones: blue is positive, orange negative.`,
+    text: ({ size, directions }) => `The encoder has read the sentence ${directions === 2 ? "in both directions" : "from left to right"}. `
+      + `Each word now has a state h of ${directions} × ${size} numbers, which knows the word and its neighbours. `
+      + "Here are the first ones: blue is positive, orange negative.",
     target: ".links", picture: ({ source, memory, value }) => source.map((word, j) => strip(word, value(memory.annotations[j]))),
   },
   {
     title: "2. One look",
-    text: ({ word, i, isFixed }) => (isFixed ? "This model has no attention: before each word it reads the last state alone, here the end of the sentence."
-      : `Before it writes word ${i + 1}, “${word}”, the decoder compares its state s with every h. A softmax turns the scores into weights α, which add up to 1.`),
+    text: ({ word, i, isFixed }) => (isFixed
+      ? "This model has no attention: before each word it reads the last state alone, here the end of the sentence."
+      : `Before it writes word ${i + 1}, “${word}”, the decoder compares its state s with every h. `
+        + "A softmax turns the scores into weights α, which add up to 1."),
     target: ".step", picture: ({ source, step }) => [bars(source.map((word, j) => [word, step.alpha[j]]))],
   },
   {
     title: "3. One update",
     text: () => "The weighted sum of the states is the context c. From c, the word before and its old state, the decoder computes its new state s.",
-    target: ".links", picture: ({ forced }) => [strip("s before", forced.before.s), strip("context c", forced.after.c), strip("s after", forced.after.s)],
+    target: ".links", picture: ({ forced: { before, after } }) =>
+      [strip("s before", before.s), strip("context c", after.c), strip("s after", after.s)],
   },
   {
     title: "4. One word",
-    text: ({ vocabulary }) => `The state, the context and the word before give a probability to each of the ${vocabulary.toLocaleString("en")} words. These are the likeliest. Click another one in the list of the page, and the model goes on from there.`,
+    text: ({ vocabulary }) => `The state, the context and the word before give a probability to each of the `
+      + `${vocabulary.toLocaleString("en")} words. These are the likeliest. Click another one in the list of the page, `
+      + "and the model goes on from there.",
     target: ".step", picture: ({ step }) => [bars(step.likeliest.slice(0, 5).map(({ symbol, logP }) => [shown(symbol), Math.exp(logP)]))],
   },
   {
     title: "5. The whole matrix",
-    text: () => "The same look before every word gives one row each. Nobody told the model which words belong together: it learned that from translations alone.",
+    text: () => "The same look before every word gives one row each. "
+      + "Nobody told the model which words belong together: it learned that from translations alone.",
     target: ".matrix", picture: () => [],
   },
   {
     title: "6. Without attention",
-    text: ({ without }) => `If the decoder may look at nothing, its state alone has to remember the sentence. It then writes: “${without}”. Models that read one vector for the whole sentence fail in this way when sentences get long.`,
+    text: ({ without }) => `If the decoder may look at nothing, its state alone has to remember the sentence. `
+      + `It then writes: “${without}”. Models that read one vector for the whole sentence fail in this way when `
+      + "sentences get long.",
     target: ".translation", picture: () => [],
   },
 ];

@@ -49,6 +49,20 @@ function likeliest(word, scores, longest, least) {
   return parts;
 }
 
+// The text of pieces. `ofByte` maps pieces that stand for a byte to the byte.
+function joined(symbols, ofByte) {
+  const runs = []; // text, or a list of bytes
+  for (const symbol of symbols) {
+    const byte = ofByte.get(symbol);
+    if (byte === undefined) runs.push(symbol.replaceAll(MARK, " "));
+    else if (Array.isArray(runs.at(-1))) runs.at(-1).push(byte);
+    else runs.push([byte]);
+  }
+  const decode = (run) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(run));
+  const text = runs.map((run) => (Array.isArray(run) ? decode(run) : run)).join("");
+  return text.startsWith(" ") ? text.slice(1) : text;
+}
+
 function pieces({ entries, scores: values, bytes, kind }) {
   const byteIds = new Set(bytes);
   const scores = new Map(), index = new Map();
@@ -57,6 +71,7 @@ function pieces({ entries, scores: values, bytes, kind }) {
     scores.set(entry, values[id]);
     index.set(entry, id);
   });
+  const ofByte = new Map(bytes.map((id, byte) => [entries[id], byte]));
   const longest = Math.max(...entries.map((entry) => [...entry].length));
   const least = Math.min(...scores.values()) - 10;
   const cut = kind === "bpe" ? (word) => merged(word, scores)
@@ -77,25 +92,13 @@ function pieces({ entries, scores: values, bytes, kind }) {
     }
     return found;
   };
-  const ofByte = new Map(bytes.map((id, byte) => [entries[id], byte]));
   return {
     size: entries.length,
     symbol: (id) => entries[id],
     units: (tokenised) => encode(tokenised).map(([piece]) => piece),
     ids: (tokenised) => encode(tokenised).map(([, id]) => id),
     id: (symbol) => index.get(symbol) ?? UNK,
-    write: (symbols) => {
-      const runs = []; // text, or a list of bytes
-      for (const symbol of symbols) {
-        const byte = ofByte.get(symbol);
-        if (byte === undefined) runs.push(symbol.replaceAll(MARK, " "));
-        else if (Array.isArray(runs.at(-1))) runs.at(-1).push(byte);
-        else runs.push([byte]);
-      }
-      const text = runs.map((run) =>
-        Array.isArray(run) ? new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(run)) : run).join("");
-      return text.startsWith(" ") ? text.slice(1) : text;
-    },
+    write: (symbols) => joined(symbols, ofByte),
   };
 }
 
