@@ -14,7 +14,7 @@ from bahdanau_jax.serving import api_errors, endpoints, request_models
 from bahdanau_jax.serving import response_models as answers
 from bahdanau_jax.serving.hosts import Hosts
 from bahdanau_jax.serving.limits import Limits
-from bahdanau_jax.serving.metrics import CONTENT_TYPE, Measured, Metrics
+from bahdanau_jax.serving.metrics import CONTENT_TYPE, App, Measured, Metrics, Receive, Scope, Send
 from bahdanau_jax.serving.service import Service
 from bahdanau_jax.serving.serving_settings import Settings, check
 from bahdanau_jax.trained import Run
@@ -91,11 +91,24 @@ def application(
     for path, page in pages.items():
         app.add_api_route(path, _shown(page), include_in_schema=False)
     paths = frozenset(app.openapi()["paths"]) | {*pages, "/openapi.json"}
+    app.add_middleware(Heads)  # pyright: ignore
     app.add_middleware(Limits, rate=settings.rate, max_body=settings.max_body)  # pyright: ignore
     app.add_middleware(Hosts, names=hosts)  # pyright: ignore
     app.add_middleware(Measured, metrics=metrics, endpoints=paths)  # pyright: ignore
     api_errors.install(app)
     return app
+
+
+class Heads:
+    """Middleware that answers HEAD as GET without its body, which the server leaves out."""
+
+    def __init__(self, app: App):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)
 
 
 def _version() -> str:

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import json
 import logging
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +124,41 @@ def test_errors_of_the_program_take_one_line(exported, libraries):
     missing = isolated("-c", "import runpy, sys; runpy.run_path(sys.argv[1])", program)
     assert missing.returncode == 1
     assert missing.stderr.startswith(b"no module jax: python -m pip install -r ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("max-ratio", "nan"), ("max-ratio", "inf"), ("alpha", "nan"), ("shrink", "maybe")],
+)
+def test_settings_that_no_search_has_are_refused(exported, libraries, option, value):
+    program = exported[0] / "translate.py"
+    done = run_program(libraries, program, f"--{option}", value, text=b"We sleep .")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"argument --{option}: invalid" in done.stderr.decode().splitlines()[-1]
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-1_000])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("config.json", lambda path: path.write_text("{")),
+        ("model.safetensors", truncate),
+        ("step.jaxexport", lambda path: path.unlink()),
+    ],
+    ids=["config.json", "model.safetensors", "step.jaxexport"],
+)
+def test_a_damaged_folder_is_one_line(exported, libraries, tmp_path, file, damage):
+    folder = tmp_path / "model"
+    shutil.copytree(exported[0], folder)
+    damage(folder / file)
+    done = run_program(libraries, folder / "translate.py", text=b"We sleep .")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert len(done.stderr.splitlines()) == 1 and b"export it again" in done.stderr
 
 
 def test_what_is_in_the_folder(run, exported):

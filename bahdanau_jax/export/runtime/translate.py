@@ -8,6 +8,7 @@ In Python: `Translator(folder).translate(["The man sleeps ."])`.
 import argparse
 import itertools
 import json
+import math
 import os
 import sys
 from importlib import metadata
@@ -27,10 +28,25 @@ except ModuleNotFoundError as error:
 
 WINDOW = 1024  # lines that are read at once
 
+
+def boolean(text):
+    """True or False of an option."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError
+    return text.lower() == "true"
+
+
+def number(text):
+    """A finite number of an option."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError
+    return value
+
+
 # Settings of the search, which are also options; their defaults are in config.json.
-OPTIONS = {"beam_size": int, "length_normalization": str, "alpha": float, "coverage": float}
-OPTIONS |= {"min_ratio": float, "max_ratio": float, "max_source": int, "batch_size": int}
-OPTIONS |= {name: lambda text: text.lower() == "true" for name in ("shrink", "ban_unk")}
+OPTIONS = {"beam_size": int, "length_normalization": str, "alpha": number, "coverage": number}
+OPTIONS |= {"min_ratio": number, "max_ratio": number, "max_source": int, "batch_size": int}
+OPTIONS |= {"shrink": boolean, "ban_unk": boolean}
 
 
 def read_safetensors(path):
@@ -95,8 +111,12 @@ def options():
         option, default = "--" + name.replace("_", "-"), defaults[name]
         parser.add_argument(option, type=kind, default=default, help=f"default: {default}")
     chosen = parser.parse_args()
-    if min(chosen.beam_size, chosen.batch_size, chosen.max_source) < 1 or chosen.max_ratio <= 0:
-        parser.error("--beam-size, --batch-size, --max-source and --max-ratio should be above 0")
+    if min(chosen.beam_size, chosen.batch_size, chosen.max_source) < 1:
+        parser.error("--beam-size, --batch-size and --max-source should be above 0")
+    if not 0 < chosen.max_ratio <= 100 or min(chosen.min_ratio, chosen.coverage) < 0:
+        parser.error(
+            "--max-ratio should be above 0 and at most 100, --min-ratio and --coverage at least 0"
+        )
     if chosen.length_normalization not in NORMALIZATIONS:
         parser.error(f"--length-normalization should be one of {', '.join(NORMALIZATIONS)}")
     return vars(chosen)
@@ -104,7 +124,11 @@ def options():
 
 def main():
     """Read lines from stdin, and write a line for each to stdout: its translation."""
-    translator = Translator(FOLDER, **options())
+    try:
+        settings = options()
+        translator = Translator(FOLDER, **settings)
+    except (OSError, ValueError, KeyError) as error:
+        sys.exit(f"translate.py: {FOLDER} lacks a file or is damaged ({error}): export it again")
     while lines := list(itertools.islice(sys.stdin.buffer, WINDOW)):
         lines = [line.removesuffix(b"\n").decode("utf-8", "replace") for line in lines]
         texts = [" ".join(text.splitlines()) + "\n" for text in translator.translate(lines)]
