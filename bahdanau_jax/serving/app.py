@@ -23,6 +23,7 @@ from bahdanau_jax.trained import Run
 WORK_ERRORS: Mapping[int, str] = MappingProxyType(
     {
         400: "The body is not JSON in UTF-8.",
+        408: "The body does not arrive in time.",
         413: "The body is too large.",
         421: "The header Host has a name that the server does not answer.",
         422: "The request has fields or values that do not fit.",

@@ -1,5 +1,6 @@
 """Middleware: the limits of a request that hold before its body is read as JSON."""
 
+import asyncio
 import math
 import time
 from collections import OrderedDict
@@ -12,6 +13,7 @@ from bahdanau_jax.serving.metrics import GONE, App, Gone, Receive, Scope, Send
 
 CLIENTS = 10_000  # clients whose rate is remembered
 BURST_SECONDS = 2  # seconds of the rate that a client may use at once
+BODY_SECONDS = 30.0  # a body should arrive within this time
 MOST_DISCARDED = 64 << 20  # bytes of a body that is too large which are read before the answer
 
 
@@ -40,13 +42,13 @@ class Rates:
 
 
 class Limits:
-    """Middleware that refuses requests above the rate (429) and large bodies (413).
+    """Middleware that refuses requests above the rate (429), and large (413) or slow bodies (408).
 
     GET requests, such as those for health and metrics, have no rate.
     """
 
-    def __init__(self, app: App, rate: float, max_body: int):
-        self._app, self._max_body = app, max_body
+    def __init__(self, app: App, rate: float, max_body: int, body_seconds: float = BODY_SECONDS):
+        self._app, self._max_body, self._body_seconds = app, max_body, body_seconds
         self._rates = Rates(rate) if rate else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +57,10 @@ class Limits:
         if refused := self._too_fast(scope):
             return await response(refused)(scope, receive, send)
         try:
-            body, is_complete = await self._body(scope, receive)
+            async with asyncio.timeout(self._body_seconds):
+                body, is_complete = await self._body(scope, receive)
+        except TimeoutError:
+            return await response(self._too_slow())(scope, receive, send)
         except Gone:
             return await Response(status_code=GONE)(scope, receive, send)
         if not is_complete:
@@ -104,6 +109,13 @@ class Limits:
             if not message.get("more_body", False):
                 break
         return b"".join(pieces), size <= self._max_body
+
+    def _too_slow(self) -> Refused:
+        return Refused(
+            408,
+            f"the body did not arrive within {self._body_seconds:g} seconds",
+            "send fewer lines in one request, or use a faster connection",
+        )
 
     def _too_large(self) -> Refused:
         return Refused(

@@ -1,11 +1,13 @@
 """The limits of rate and queue, clients that go away, and requests that share a search."""
 
+import asyncio
+import json
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from bahdanau_jax.serving.limits import CLIENTS, Rates
+from bahdanau_jax.serving.limits import CLIENTS, Limits, Rates
 from tests.serving.conftest import searched
 
 
@@ -36,6 +38,29 @@ def test_a_client_above_its_rate_is_refused(server):
     assert answer.status_code == 429 and answer.headers["retry-after"] == "2"
     assert set(answer.json()) == {"error", "what_to_do"}
     assert client.get("/health/ready").status_code == 200  # has no rate
+
+
+def test_a_body_that_does_not_arrive_is_refused():
+    arrived = asyncio.Event()
+    parts = [{"type": "http.request", "body": b"{", "more_body": True}]
+    answers = []
+
+    async def receive():
+        if parts:
+            return parts.pop()
+        await arrived.wait()  # for ever
+        raise AssertionError
+
+    async def send(message):
+        answers.append(message)
+
+    async def app(scope, receive, send):
+        raise AssertionError("the request is incomplete")
+
+    limits = Limits(app, rate=0.0, max_body=100, body_seconds=0.01)
+    asyncio.run(limits({"type": "http", "method": "POST", "headers": []}, receive, send))
+    assert answers[0]["status"] == 408
+    assert "did not arrive within 0.01 seconds" in json.loads(answers[1]["body"])["error"]
 
 
 def until(holds):
