@@ -23,10 +23,7 @@ from benchmarks.decode_benchmark import ALPHA, SEARCH, Round, Settings, Side, Te
 from benchmarks.peers import recipe
 from benchmarks.server_process import LONGEST, Server, one_by_one
 
-# Name -> the options of its server.
-SERVED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"ours served": (), "ours served without waiting": ("--batch-wait-ms", "0")}
-)
+SERVED = "ours served"  # the name of the server in the results
 # Name -> whether the process reuses freed memory, as ours does.
 PEERS: Mapping[str, bool] = MappingProxyType({"joeynmt": True, "joeynmt as it comes": False})
 PRECISIONS = ("float32", "bfloat16")
@@ -57,13 +54,9 @@ def run(
             name: stack.enter_context(peers.joeynmt(ours, python, home, peer_updates, keep))
             for name, keep in PEERS.items()
         }
-        say("servers: start")
-        servers = {
-            name: stack.enter_context(Server(folder, options, trust_code))
-            for name, options in SERVED.items()
-        }
-        sides = {name: _served(server, SERVED[name], text) for name, server in servers.items()}
-        sides["ours"] = _ours(ours, text)
+        say("the server starts")
+        server = stack.enter_context(Server(folder, (), trust_code))
+        sides = {SERVED: _served(server, text), "ours": _ours(ours, text)}
         sides |= {name: _joeynmt(peer, ours, text, PEERS[name]) for name, peer in theirs.items()}
         greeting = theirs["joeynmt"].greeting
         return {
@@ -141,7 +134,7 @@ def _per_token(turn: Round) -> float:
     return turn.seconds / (turn.tokens + len(turn.texts))
 
 
-def _served(server: Server, options: Sequence[str], text: Text) -> Side:
+def _served(server: Server, text: Text) -> Side:
     """Requests of one line each, of one client with one connection."""
 
     def translate(beam: int, settings: Settings) -> Round:
@@ -152,9 +145,8 @@ def _served(server: Server, options: Sequence[str], text: Text) -> Side:
         tokens = sum(len(line["tokens"]) - line["finished"] for line in best)
         return Round(sum(each), cpu, [line["text"] for line in best], tokens, each)
 
-    started = " ".join(["bahdanau serve", *options])
     counted = (
-        f"{started}: POST /translate from the first byte sent to the last byte received, with "
+        "bahdanau serve: POST /translate from the first byte sent to the last byte received, with "
         "tokenising, detokenising and the probability of every token"
     )
     return Side(translate, {"compute_dtype": PRECISIONS}, counted)

@@ -24,20 +24,22 @@ class _Waiting:
     options: Hashable
     items: list[Any]
     answer: asyncio.Future[list[Any]]
-    arrived: float
+    deadline: float  # its batch begins at this time of the loop at the latest
 
 
 class Batcher:
     """Computes the items of requests in batches, the oldest request first.
 
     All methods belong to one event loop; `compute` runs in a thread, one batch at a time. While a
-    batch is computed, further requests collect, and the next batch takes them without waiting.
+    batch is computed, further requests collect, and the next batch takes them without waiting. A
+    request waits for others only if one arrived shortly before it: a lone client does not wait.
 
     >>> batcher = Batcher(compute, wait=0.005, most=32, capacity=512)
     >>> await batcher.submit("upper", ["a", "b"])
 
     Args:
-        wait: seconds that a request waits for others at most.
+        wait: seconds that a request waits for others at most. It does not wait where no other
+            request arrived within this time before it.
         most: items of a batch; a request with more items has a batch of its own.
         capacity: items that may wait.
         observe: is called for each batch.
@@ -55,6 +57,7 @@ class Batcher:
         self._wait, self._most, self._capacity = wait, most, capacity
         self._waiting: dict[_Waiting, None] = {}  # in the order of arrival
         self._changed = asyncio.Event()
+        self._arrival = float("-inf")  # the time of the loop when the last request arrived
         self._thread = ThreadPoolExecutor(1, "bahdanau worker")
         self._worker: asyncio.Task[None] | None = None
         self._last: Future[Any] | None = None  # what the thread was given last
@@ -79,7 +82,10 @@ class Batcher:
         if self.queued + len(items) > self._capacity:
             raise Full
         loop = asyncio.get_running_loop()
-        request = _Waiting(options, [*items], loop.create_future(), loop.time())
+        now = loop.time()
+        wait = self._wait if now - self._arrival < self._wait else 0.0
+        self._arrival = now
+        request = _Waiting(options, [*items], loop.create_future(), now + wait)
         self._waiting[request] = None
         self._changed.set()
         if self._worker is None:
@@ -115,10 +121,9 @@ class Batcher:
 
     async def _collect(self, oldest: _Waiting) -> None:
         """Wait until the batch of the oldest request is full, or until its time is over."""
-        deadline = oldest.arrived + self._wait
         while oldest in self._waiting:
             shared = [r for r in self._waiting if r.options == oldest.options]
-            remaining = deadline - asyncio.get_running_loop().time()
+            remaining = oldest.deadline - asyncio.get_running_loop().time()
             if remaining <= 0 or sum(len(request.items) for request in shared) >= self._most:
                 return
             self._changed.clear()

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -54,6 +55,26 @@ def test_requests_with_other_options_have_a_batch_of_their_own():
 
     answers, batches, _ = run(scenario, wait=0.01)
     assert answers == [[2], [4], [6]] and batches == [("a", [1, 3]), ("b", [2])]
+
+
+def test_a_lone_request_does_not_wait():
+    async def scenario(batcher, work):
+        return await batcher.submit("a", [1])
+
+    began = time.monotonic()
+    answer, _, _ = run(scenario, wait=200.0)
+    assert answer == [2] and time.monotonic() - began < 100
+
+
+def test_a_request_shortly_after_another_waits_for_the_next():
+    async def scenario(batcher, work):
+        await batcher.submit("a", [1])
+        second = asyncio.create_task(batcher.submit("a", [2]))
+        await asyncio.sleep(0.05)
+        return await asyncio.gather(second, batcher.submit("a", [3]))
+
+    _, batches, _ = run(scenario, wait=5.0, most=2)
+    assert batches == [("a", [1]), ("a", [2, 3])]
 
 
 def test_a_full_batch_does_not_wait():
