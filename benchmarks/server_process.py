@@ -116,7 +116,8 @@ class Client:
         Raises OSError or asyncio.IncompleteReadError where the connection breaks.
         """
         start = time.perf_counter()
-        head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        host = self._server.host
+        head = f"POST /translate HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n"
         self._writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
         answered = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         size = re.search(r"\r\ncontent-length: (\d+)", answered)

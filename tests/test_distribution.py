@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from bahdanau_jax import distribution
+from bahdanau_jax import distribution, model
 from bahdanau_jax.decoding.candidates import best
 from bahdanau_jax.distribution import WINDOW, Distribution
 from bahdanau_jax.model import matrix_products
@@ -109,7 +109,7 @@ def test_rounded_rows_add_up_to_the_bias(values):
     np.testing.assert_allclose(rows.sum(0), bias.astype(np.float64), rtol=0, atol=2.0**-125)
 
 
-@pytest.mark.parametrize("name", list(matrix_products.COMPUTE_DTYPES))
+@pytest.mark.parametrize("name", list(model.COMPUTE_DTYPES))
 def test_a_product_with_its_bias_is_the_product_and_the_bias(name):
     x, weight = (jnp.asarray(_logits(*shape), jnp.float32) for shape in ((2, 6, 50), (50, 33)))
     bias = jnp.asarray(_logits(33, seed=3), jnp.float32).at[4].set(-jnp.inf)

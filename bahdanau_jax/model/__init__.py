@@ -8,8 +8,7 @@ from bahdanau_jax import compiler_faults
 from bahdanau_jax.model import attention, attribution, groundhog, interventions, loss
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
-from bahdanau_jax.model.compute_dtype import AUTO
-from bahdanau_jax.model.compute_dtype import NAMED as COMPUTE_DTYPES
+from bahdanau_jax.model.compute_dtype import AUTO, COMPUTE_DTYPES
 from bahdanau_jax.model.compute_dtype import named as with_named_dtype
 from bahdanau_jax.model.decoder import (
     ORDERS,

@@ -19,9 +19,9 @@ import numpy as np
 
 from bahdanau_jax.config import ModelConfig
 
-AUTO = "auto"
+AUTO = "auto"  # the value of `model.compute_dtype` that stands for the fastest of the dtypes
 # Names of compute dtypes -> the dtype of the factors; None leaves it unchanged.
-NAMED: Mapping[str, Any] = MappingProxyType({"float32": None, "bfloat16": jnp.bfloat16})
+COMPUTE_DTYPES: Mapping[str, Any] = MappingProxyType({"float32": None, "bfloat16": jnp.bfloat16})
 # bfloat16 should be faster by this factor, since its rounding costs some digits of each product.
 GAIN = 1.15
 # The measured product is [ROWS, TERMS] x [TERMS, COLUMNS]: that of the words of a batch.
@@ -31,7 +31,7 @@ REPEATS = 7
 
 def factor_dtype(name: str) -> Any:
     """The dtype of the factors of a product; None leaves it unchanged."""
-    return NAMED[fastest() if name == AUTO else name]
+    return COMPUTE_DTYPES[fastest() if name == AUTO else name]
 
 
 def named(config: ModelConfig) -> ModelConfig:
@@ -52,7 +52,7 @@ def fastest() -> str:
     It is measured once in a process, in about half a second with compilation.
     """
     with jax.ensure_compile_time_eval():  # it may be asked while a program is traced
-        seconds = {name: _seconds(dtype) for name, dtype in NAMED.items()}
+        seconds = {name: _seconds(dtype) for name, dtype in COMPUTE_DTYPES.items()}
     return "bfloat16" if seconds["float32"] > GAIN * seconds["bfloat16"] else "float32"
 
 

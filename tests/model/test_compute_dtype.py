@@ -32,7 +32,7 @@ def chosen(monkeypatch):
     [((1.0, 0.5), "bfloat16"), ((1.0, 2.0), "float32"), ((1.0, 0.9), "float32")],
 )
 def test_bfloat16_is_taken_where_it_is_clearly_faster(seconds, name, monkeypatch):
-    times = dict(zip(compute_dtype.NAMED.values(), seconds, strict=True))
+    times = dict(zip(compute_dtype.COMPUTE_DTYPES.values(), seconds, strict=True))
     monkeypatch.setattr(compute_dtype, "_seconds", times.__getitem__)
     compute_dtype.fastest.cache_clear()
     assert compute_dtype.named(AUTO).compute_dtype == name
