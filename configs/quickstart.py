@@ -1,7 +1,7 @@
 """The built-in English-French corpus, for a first look.
 
 bahdanau train configs/quickstart.py --workdir runs/quickstart
-Two CPU cores: TIMES of training; BLEU 98.0, AER 0.104 on 500 unseen sentences.
+Two CPU cores: 216 s of training in float32; BLEU 98.0, AER 0.104 on 500 unseen sentences.
 """
 
 from bahdanau_jax.config import (
