@@ -21,7 +21,7 @@ from bahdanau_jax.resuming import same_data, same_experiment, updates_made
 from bahdanau_jax.run_folder import CONFIG
 from bahdanau_jax.trained import Run, ensemble, load
 
-__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_vmapped", "with_dtype"]
+__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_vmapped"]
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def prepare(
     check(config)
     workdir = Path(workdir)
     with run_folder.lock(workdir):
-        same_experiment(with_dtype(config, workdir), workdir)
+        same_experiment(_with_dtype(config, workdir), workdir)
         _refuse_other_corpora(config, workdir)
         prepared = _prepared(config, workdir, stage)[1]
         _remark(config, workdir)
@@ -85,7 +85,7 @@ def train(
     began = time.perf_counter() if began is None else began
     check(config)
     workdir = Path(workdir)
-    config = with_dtype(config, workdir)
+    config = _with_dtype(config, workdir)
     steps = config.training.steps
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with run_folder.lock(workdir) if distributed.is_main_process() else contextlib.nullcontext():
@@ -135,7 +135,7 @@ def train_vmapped(
     if first.training.patience:
         raise ValueError("runs that train vmapped cannot stop early: set training.patience to 0")
     workdirs = [Path(workdir) for workdir in workdirs]
-    configs = [with_dtype(config, workdirs[0]) for config in configs]
+    configs = [_with_dtype(config, workdirs[0]) for config in configs]
     with contextlib.ExitStack() as stack:
         for workdir in workdirs:
             stack.enter_context(run_folder.lock(workdir))
@@ -159,7 +159,7 @@ def train_vmapped(
     return dict(failed)
 
 
-def with_dtype(config: Config, workdir: Path) -> Config:
+def _with_dtype(config: Config, workdir: Path) -> Config:
     """The configuration with a named compute dtype in place of "auto".
 
     It is that of the folder's run; in a new folder, the fastest one on the machine of process 0.
