@@ -40,19 +40,20 @@ config = Config(
         source_vocabulary_size=8000,
         target_vocabulary_size=8000,
         joint_vocabulary=True,
-        max_tokens=40,
+        max_tokens=50,
         batch_size=80,
         plan="buckets",
         shapes=12,
     ),
     optimizer=OptimizerConfig(
         name="adam",
-        learning_rate=2e-3,
+        learning_rate=3e-3,
         schedule="cosine",
         warmup_steps=200,
         epsilon=1e-8,
         loss_normalization="token",
         ema=0.999,
+        coverage=0.1,
     ),
     training=TrainingConfig(
         steps=3_000, log_every=50, evaluate_every=1_000, checkpoint_every=500, dev_metric="loss"

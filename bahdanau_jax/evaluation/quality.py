@@ -1,6 +1,7 @@
 """Quality estimation: which number that needs no reference predicts a translation's quality.
 
-The quality of a sentence is its chrF. N sentences; T tokens of a translation, S of its source.
+The quality of a sentence is its chrF. N sentences, R resamples of them; T tokens of a translation,
+S of its source.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,8 +9,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
+from bahdanau_jax.evaluation import significance
 from bahdanau_jax.evaluation.tally import Tally
 from bahdanau_jax.hypothesis import Hypothesis
 
@@ -20,9 +22,9 @@ def _certainty_of_attention(
     log_p: Float[np.ndarray, " T"], alpha: Float[np.ndarray, "T S"]
 ) -> float:
     """Minus the mean entropy of the attention weights, in nats."""
-    from scipy import stats  # here, since it takes longer to import than most of this program
+    from scipy import special  # here, since it takes longer to import than most of this program
 
-    return -float(np.mean(stats.entropy(np.asarray(alpha, np.float64) + 1e-12, axis=1)))
+    return -float(special.entr(np.asarray(alpha, np.float64)).sum(axis=1).mean())
 
 
 # Name -> function of a translation's log-probabilities and attention weights; more is better.
@@ -49,28 +51,70 @@ class Correlation(NamedTuple):
 def correlation(
     measure: Float[np.ndarray, " N"],
     quality: Float[np.ndarray, " N"],
-    resamples: int = 1000,
-    seed: int = 1,
+    resamples: int = significance.RESAMPLES,
+    seed: int = significance.SEED,
 ) -> Correlation:
     """Correlate a measure with the quality of N sentences.
 
     >>> correlation(np.array([1.0, 2.0, 4.0]), np.array([10.0, 30.0, 31.0])).spearman
     1.0
     """
-    from scipy import stats
+    return correlations({"measure": measure}, quality, resamples, seed)["measure"]
 
-    sides = np.stack([np.asarray(measure, np.float64), np.asarray(quality, np.float64)])
-    ranks = stats.rankdata(sides, axis=1)
-    rows = np.random.default_rng(seed).integers(0, sides.shape[1], (resamples, sides.shape[1]))
-    # The ranks within a sample are those of its ranks within all sentences.
-    sampled = [_pearson(*stats.rankdata(ranks[:, own], axis=1)) for own in rows]
-    known = [value for value in sampled if not np.isnan(value)]
-    low, high = np.percentile(known, [2.5, 97.5]).tolist() if known else (np.nan, np.nan)
-    return Correlation(_pearson(*sides), _pearson(*ranks), (low, high))
+
+def correlations(
+    measures: Mapping[str, Float[np.ndarray, " N"]],
+    quality: Float[np.ndarray, " N"],
+    resamples: int = significance.RESAMPLES,
+    seed: int = significance.SEED,
+) -> dict[str, Correlation]:
+    """Correlate several measures with the quality of the same N sentences, on the same resamples.
+
+    >>> correlations({"words": np.array([3.0, 2.0])}, np.array([9.0, 8.0]))["words"].pearson
+    1.0
+    """
+    values = {name: np.asarray(each, np.float64) for name, each in measures.items()}
+    quality = np.asarray(quality, np.float64)
+    if not len(quality):
+        return dict.fromkeys(values, Correlation(np.nan, np.nan, (np.nan, np.nan)))
+    orders = {name: _Order.of(each) for name, each in values.items()}
+    of_quality = _Order.of(quality)
+
+    def spearman(times: Float[np.ndarray, " N"]) -> list[float]:
+        theirs = of_quality.ranks(times)
+        return [_correlation(each.ranks(times), theirs, times) for each in orders.values()]
+
+    blocks = significance.multiplicities(len(quality), resamples, seed)
+    sampled = np.array([spearman(times) for block in blocks for times in block])
+    every = np.ones(len(quality))
+    pearson = [_correlation(each, quality, every) for each in values.values()]
+    columns = zip(pearson, spearman(every), map(_middle, sampled.T), strict=True)
+    return {name: Correlation(*column) for name, column in zip(values, columns, strict=True)}
+
+
+class _Order(NamedTuple):
+    """The order of N values, sorted once. Ranks within a resample are sums of multiplicities."""
+
+    value_of: Shaped[np.ndarray, " N"]  # the place of each sentence's value among the unique ones
+    sentences: Shaped[np.ndarray, " N"]  # in the order of their values
+    starts: Shaped[np.ndarray, " U"]  # where each unique value begins in that order
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, " N"]) -> "_Order":
+        _, value_of, members = np.unique(values, return_inverse=True, return_counts=True)
+        return cls(value_of, np.argsort(value_of, kind="stable"), np.cumsum(members) - members)
+
+    def ranks(self, times: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
+        """Each sentence's rank within a resample; equal values have the mean of their ranks."""
+        counts = np.add.reduceat(times[self.sentences], self.starts)
+        return (np.cumsum(counts) - (counts - 1) / 2)[self.value_of]
 
 
 def table(
-    hypotheses: Sequence[Hypothesis], chrf: Tally, resamples: int = 1000, seed: int = 1
+    hypotheses: Sequence[Hypothesis],
+    chrf: Tally,
+    resamples: int = significance.RESAMPLES,
+    seed: int = significance.SEED,
 ) -> dict[str, Any]:
     """Correlate the score of the search and MEASURES with the chrF of each sentence.
 
@@ -80,24 +124,32 @@ def table(
     """
     rows = [row for row, best in enumerate(hypotheses) if best.tokens]
     reached = chrf.formula(chrf.counts[rows])
-    measured = {"score": [hypotheses[row].score for row in rows]}
+    measured = {"score": np.array([hypotheses[row].score for row in rows])}
     for name, measure in MEASURES.items():
         each = (hypotheses[row] for row in rows)
-        measured[name] = [measure(np.array(best.log_probabilities), best.alpha) for best in each]
-    correlations = {
-        name: correlation(np.array(values), reached, resamples, seed)
-        for name, values in measured.items()
-    }
+        values = [measure(np.array(best.log_probabilities), best.alpha) for best in each]
+        measured[name] = np.array(values)
     return {
         "sentences": len(rows),
         "measures": {
             name: found._asdict() | {"interval": list(found.interval)}
-            for name, found in correlations.items()
+            for name, found in correlations(measured, reached, resamples, seed).items()
         },
     }
 
 
-def _pearson(a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"]) -> float:
-    x, y = a - a.mean(), b - b.mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    return float(np.clip(x @ y / size, -1, 1)) if size else np.nan
+def _correlation(
+    a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"], times: Float[np.ndarray, " N"]
+) -> float:
+    """Pearson's correlation, with each sentence so many times; NaN where a side is constant."""
+    a, b = a - a[0], b - b[0]  # exact zeros where a side is constant
+    a, b = (each - times @ each / times.sum() for each in (a, b))
+    size = float(np.sqrt((times @ a**2) * (times @ b**2)))
+    return float(np.clip((times * a) @ b / size, -1, 1)) if size else np.nan
+
+
+def _middle(values: Float[np.ndarray, " R"]) -> tuple[float, float]:
+    """The middle 95 % of the values that are numbers."""
+    known = values[~np.isnan(values)]
+    low, high = np.percentile(known, [2.5, 97.5]).tolist() if len(known) else (np.nan, np.nan)
+    return low, high

@@ -56,16 +56,26 @@ def resampled(
 ) -> dict[str, Float[np.ndarray, " R"]]:
     """Return each metric's score on every resample of the sentences, drawn with replacement."""
     sentences = _sentences(tallies, resamples)
-    rng = np.random.default_rng(seed)
+    blocks = [_scores(tallies, times) for times in multiplicities(sentences, resamples, seed)]
+    return {name: np.concatenate([block[name] for block in blocks]) for name in tallies}
 
-    def draw(rows: int) -> np.ndarray:
+
+def multiplicities(
+    sentences: int, resamples: int = RESAMPLES, seed: int = SEED
+) -> Iterator[Float[np.ndarray, "R N"]]:
+    """Yield how often each of N sentences is in each resample, in blocks of R resamples.
+
+    Sentences are drawn with replacement. The same arguments give the same numbers.
+
+    >>> [times.sum(axis=1).tolist() for times in multiplicities(4, resamples=2)]
+    [[4.0, 4.0]]
+    """
+    rng = np.random.default_rng(seed)
+    for rows in _blocks(resamples, sentences):
         chosen = rng.choice(sentences, size=(rows, sentences))
         chosen += sentences * np.arange(rows)[:, None]  # each row has its own range of bins
         times = np.bincount(chosen.ravel(), minlength=rows * sentences)
-        return times.reshape(rows, sentences).astype(np.float64)
-
-    blocks = [_scores(tallies, draw(rows)) for rows in _blocks(resamples, sentences)]
-    return {name: np.concatenate([block[name] for block in blocks]) for name in tallies}
+        yield times.reshape(rows, sentences).astype(np.float64)
 
 
 def compare(

@@ -24,6 +24,26 @@ def test_correlations_are_those_of_scipy(pairs):
     assert found.spearman == pytest.approx(stats.spearmanr(a, b).statistic, abs=1e-9)
 
 
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=3, max_size=12))
+def test_the_interval_is_that_of_resamples_ranked_one_by_one(pairs):
+    a, b = np.array(pairs, np.float64).T
+    rows = np.random.default_rng(5).choice(len(a), size=(7, len(a)))
+    each = [
+        stats.spearmanr(a[row], b[row]).statistic
+        for row in rows
+        if len({*a[row]}) > 1 < len({*b[row]})
+    ]
+    expected = np.percentile(each, [2.5, 97.5]) if each else [np.nan, np.nan]
+    found = quality.correlation(a, b, resamples=7, seed=5).interval
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("values", [[], [0.1], [0.1, 0.1, 0.1]])
+def test_no_sentence_and_equal_ones_have_no_correlation(values):
+    found = quality.correlation(np.array(values), np.arange(len(values)), resamples=3)
+    assert np.isnan([found.pearson, found.spearman, *found.interval]).all()
+
+
 def test_the_interval_is_a_bootstrap_over_sentences_and_always_the_same():
     rng = np.random.default_rng(0)
     a = rng.normal(size=300)
