@@ -14,6 +14,7 @@ class Request:
     seeds: int = 0  # seeds of each cell; 0: as many as the suite has by default
     first_seed: int = 1  # the first of these seeds
     steps: int = 0  # updates of each run; 0: as many as the suite has by default
+    compute_dtype: str = ""  # precision of matrix products; by default that of the suite
     # Only for the suite "paper":
     train: str = ""  # paper: the address of the training pairs
     dev: str = ""  # paper: dev pairs, which choose checkpoints and are scored
@@ -26,5 +27,3 @@ class Request:
     # paper: its sizes, its recipe and, without --steps, its updates (288,000 to 846,000 a model),
     # for an accelerator
     paper_size: bool = False
-    # paper: precision of matrix products of the smaller models; default: bfloat16
-    compute_dtype: str = ""

@@ -34,17 +34,9 @@ def test_the_function_returns_the_failures(failing, tmp_path):
     assert text.startswith("| cell | seeds |") and failed == {"RNNsearch-15/seed-1": "no luck"}
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        ({"longer_train": "text:a,b"}, "--longer-train .* set --longer-steps"),
-        ({"paper_size": True, "compute_dtype": "float32"}, "--compute-dtype .* --paper-size"),
-        ({"paper_size": True, "compute_dtype": "bfloat16"}, "--compute-dtype .* --paper-size"),
-    ],
-)
-def test_options_without_effect_are_refused_in_one_line(options, said):
-    with pytest.raises(ValueError, match=f"^[^\n]*{said}[^\n]*$"):
-        paper.cells(Request(**CORPUS, **options))
+def test_longer_text_without_updates_is_refused_in_one_line():
+    with pytest.raises(ValueError, match="^--longer-train [^\n]* set --longer-steps[^\n]*$"):
+        paper.cells(Request(**CORPUS, longer_train="text:a,b"))
 
 
 def test_an_unknown_dtype_is_refused_before_training(command_line, tmp_path):
@@ -55,10 +47,22 @@ def test_an_unknown_dtype_is_refused_before_training(command_line, tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize("name", SUITES)
+def test_every_suite_has_the_requested_dtype(name):
+    corpus = CORPUS if SUITES[name].takes_corpora else {}
+    for size in [{}, {"paper_size": True}] if corpus else [{}]:
+        before = suite.requested_cells(SUITES[name], Request(**corpus, **size))
+        for dtype in ("float32", "bfloat16"):
+            cells = suite.requested_cells(
+                SUITES[name], Request(**corpus, **size, compute_dtype=dtype)
+            )
+            assert {config.model.compute_dtype for config in cells.values()} == {dtype}
+            assert cells.keys() == before.keys()
+
+
 def test_the_smaller_models_have_bfloat16_products_by_default():
-    for given, expected in (("", "bfloat16"), ("float32", "float32")):
-        cells = paper.cells(Request(**CORPUS, compute_dtype=given))
-        assert {config.model.compute_dtype for config in cells.values()} == {expected}
+    cells = paper.cells(Request(**CORPUS))
+    assert {config.model.compute_dtype for config in cells.values()} == {"bfloat16"}
 
 
 def test_paper_size_has_the_printed_updates_of_each_model():

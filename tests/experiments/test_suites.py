@@ -22,7 +22,7 @@ from bahdanau_jax.experiments.suites import (
     paper_training,
     score_functions,
 )
-from bahdanau_jax.experiments.suites.suite import Outcome, folder
+from bahdanau_jax.experiments.suites.suite import Outcome, folder, requested_cells
 
 CORPUS = {"train": "builtin:en-fr/train?pairs=200&max=8", "dev": "builtin:en-fr/dev?pairs=8"}
 
@@ -141,7 +141,10 @@ def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
     names = [folder(name) for name in ablations.CELLS]
     results = Results({name: {1: scores, 2: scores} for name in names}, {})
     cells = ablations.cells(Request(steps=70, quick=True))
-    first, table, _ = ablations.sections(Outcome(tmp_path, cells, results))
+    first, table, differences = ablations.sections(Outcome(tmp_path, cells, results))
+    assert differences.text.endswith("Its products are float32, and ours are bfloat16.")
+    exact = requested_cells(SUITES["ablations"], Request(compute_dtype="float32"))
+    assert "products" not in ablations.sections(Outcome(tmp_path, exact, results))[-1].text
     assert "2 rounds" in first.text and "70 updates of 32 lists" in first.text
     assert "same 2,000 training lists and the same 100 test lists" in first.text
     printed = {row[0]: row[1:] for row in table.tables[0].rows}

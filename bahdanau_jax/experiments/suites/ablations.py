@@ -113,8 +113,14 @@ def sections(outcome: Outcome) -> list[Section]:
     return [
         Section("Task and training", _training(outcome)),
         Section("Beside the printed numbers", text, (Table(("cell", *names), rows),), (picture,)),
-        Section("What differs from the author's model", DIFFERENCES),
+        Section("What differs from the author's model", DIFFERENCES + _products(outcome)),
     ]
+
+
+def _products(outcome: Outcome) -> str:
+    """What differs in the precision of the products; "" where it is the author's."""
+    dtype = next(iter(outcome.cells.values())).model.compute_dtype
+    return "" if dtype == "float32" else f" Its products are float32, and ours are {dtype}."
 
 
 def _training(outcome: Outcome) -> str:
@@ -145,7 +151,7 @@ DIFFERENCES = (
     "without tanh; ours is tanh(M_x(x) + M_h(s)), as in the encoder. Its score function has biases "
     "and gives weight to padding; ours has no biases and a mask. Its readout is a network with a "
     "ReLU, and ours has a maxout layer. Its weights begin at PyTorch's defaults, and ours at "
-    "Glorot's. Its products are float32, and ours are bfloat16."
+    "Glorot's."
 )
 
 

@@ -11,7 +11,7 @@ from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.evaluation import scores, significance
 from bahdanau_jax.experiments.cell_runs import TRANSLATIONS
-from bahdanau_jax.experiments.suites import paper_training
+from bahdanau_jax.experiments.suites import paper_training, smaller_paper
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
 from bahdanau_jax.experiments.suites.paper_printed import LONGER, PRINTED
 from bahdanau_jax.experiments.suites.suite import (
@@ -68,24 +68,10 @@ def cells(request: Request) -> Cells:
 def _base(request: Request) -> Config:
     """The settings that all models share: the paper's, or those of smaller models."""
     if request.paper_size:
-        if request.compute_dtype:
-            raise ValueError(
-                "--compute-dtype is of the smaller models: leave it out with --paper-size True"
-            )
         config = configuration("rnnsearch50")
         config = _with_data(config, limit_words=0)
     else:
-        config = configuration("europarl")
-        config = with_model(config, compute_dtype=request.compute_dtype or "bfloat16")
-        config = _with_data(
-            config,
-            vocabulary="words",
-            joint_vocabulary=False,
-            source_vocabulary_size=10_000,
-            target_vocabulary_size=10_000,
-            lowercase=False,
-            shapes=8,
-        )
+        config = smaller_paper.config
     if request.quick:
         config = with_model(config, hidden_size=32, alignment_size=32, embedding_size=32)
         config = _with_data(config, batch_size=16, shapes=2)

@@ -72,9 +72,19 @@ DEFAULT_REQUEST = Request()
 
 def _corpora_options(request: Request) -> list[str]:
     """The options of a suite with corpora of the user's own that are set."""
-    common = ("quick", "seeds", "first_seed", "steps")
+    common = ("quick", "seeds", "first_seed", "steps", "compute_dtype")
     fields = [field for field in dataclasses.fields(request) if field.name not in common]
     return [field.name for field in fields if getattr(request, field.name) != field.default]
+
+
+def requested_cells(suite: Suite, request: Request) -> Cells:
+    """The cells of a suite, with the requested compute dtype in place of its own.
+
+    >>> requested_cells(SUITES["ablations"], Request(compute_dtype="float32"))["attention"].model
+    """
+    cells = suite.cells(request)
+    dtype = {"compute_dtype": request.compute_dtype} if request.compute_dtype else {}
+    return {name: with_model(config, **dtype) for name, config in cells.items()}
 
 
 def reproduce(
@@ -90,7 +100,7 @@ def reproduce(
     if not suite.takes_corpora and (unread := _corpora_options(request)):
         raise ValueError(f"--{unread[0].replace('_', '-')} is an option of the suite paper only")
     workdir = Path(workdir)
-    cells = with_dtypes(suite.cells(request), workdir)
+    cells = with_dtypes(requested_cells(suite, request), workdir)
     count = request.seeds or (min(QUICK_SEEDS, suite.seeds) if request.quick else suite.seeds)
     seeds = range(request.first_seed, request.first_seed + count)
     results = sweep(
