@@ -10,9 +10,10 @@ INSTALLED := $(VENV)/.installed
 # cores busy. In the order of their names, the last files are short, so neither process waits long.
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo docs notebooks test test-slow test-all accelerator faults release-check lint format clean
+.PHONY: help install demo docs notebooks test test-slow test-all accelerator faults release-check lint format clean
 
 help:
+	@echo "make install make .venv with the pinned versions of everything"
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
 	@echo "make docs    build the documentation site in build/site; NOTEBOOKS=no does not run the notebooks"
 	@echo "make notebooks  run docs/notebooks, and write their pages and .ipynb files to build/notebooks"
@@ -25,6 +26,8 @@ help:
 	@echo "make lint    run ruff and pyright"
 	@echo "make format  let ruff rewrite the code"
 	@echo "make clean   remove the virtual environment"
+
+install: $(INSTALLED)
 
 demo: $(INSTALLED)
 	$(VENV)/bin/bahdanau train configs/quickstart.py --workdir runs/quickstart

@@ -95,28 +95,36 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def export(config: DataConfig, folder: Path) -> list[Path]:
     """Write train, dev and test as a text file for each language: FOLDER/train.en, train.fr, ...
 
-    Corpora with gold alignments are written as tokens with single spaces, and their links in
-    FOLDER/train.pharaoh, a line for each sentence: `i-j` is a sure link, `i?j` a possible one, and
-    words count from 0. Returns the paths.
+    A corpus with gold alignments also has its tokens, with single spaces, in train.tokens.en and
+    train.tokens.fr, and its links in train.pharaoh, a line for each sentence: `i-j` is a sure link,
+    `i?j` a possible one, and tokens count from 0. Returns the paths.
 
     Raises ValueError and OSError for a faulty corpus or folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    languages = config.source_language, config.target_language
     written = []
     for split in ("train", "dev", "test"):
         if spec := getattr(config, split):
             corpora = [corpus.address for corpus in data.corpora(spec)]
-            aligned = all(data.is_aligned(address) for address in corpora)
-            columns = _aligned_lines(corpora, config) if aligned else data.pairs(spec, config)
-            suffixes = [config.source_language, config.target_language]
-            paths = [folder / f"{split}.{name}" for name in suffixes + ["pharaoh"] * aligned]
-            (folder / f"{split}.pharaoh").unlink(missing_ok=True)  # of an earlier export
-            _write_columns(paths, columns)
+            rows: Iterable[Sequence[str]] = data.pairs(spec, config)
+            paths = [folder / f"{split}.{language}" for language in languages]
+            gold = [folder / f"{split}.tokens.{language}" for language in languages]
+            gold.append(folder / f"{split}.pharaoh")
+            if all(map(data.is_aligned, corpora)):
+                aligned = _aligned_lines(corpora, config)
+                rows = (pair + links for pair, links in zip(rows, aligned, strict=True))
+                paths += gold
+            else:
+                for path in gold:  # of an earlier export
+                    path.unlink(missing_ok=True)
+            _write_columns(paths, rows)
             written += paths
     return written
 
 
-def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple[str, ...]]:
+def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple[str, str, str]]:
+    """The tokens of both sides and the gold links of each pair."""
     for address in corpora:
         for pair in data.aligned_pairs(address, config):
             links = format_pharaoh(pair.sure, pair.possible)

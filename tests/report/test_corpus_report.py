@@ -63,10 +63,14 @@ def test_export_of_a_corpus_with_gold_alignments(tmp_path):
     train = "builtin:en-fr/train?pairs=40; builtin:copy/train?pairs=3"
     config = DataConfig(train=train, dev="builtin:reverse/dev?pairs=5", test="")
     written = corpus_report.export(config, tmp_path / "new")
-    names = [f"{split}.{side}" for split in ("train", "dev") for side in ("en", "fr", "pharaoh")]
+    kinds = ("en", "fr", "tokens.en", "tokens.fr", "pharaoh")
+    names = [f"{split}.{kind}" for split in ("train", "dev") for kind in kinds]
     assert [path.name for path in written] == names
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(names)
-    english, french, links = (path.read_text("utf-8").splitlines() for path in written[:3])
+    lines = [path.read_text("utf-8").splitlines() for path in written[:5]]
+    assert [*zip(*lines[:2], strict=True)] == [*data.pairs(train, config)]  # ordinary text
+    assert lines[1] != lines[3]  # such as "l'arbre" and "l' arbre"
+    english, french, links = lines[2:]
     pairs = [pair for address in train.split("; ") for pair in data.aligned_pairs(address, config)]
     assert len(english) == len(french) == len(links) == len(pairs) == 43
     file = gold.read(links, "train.pharaoh")
@@ -102,4 +106,4 @@ def test_links_of_other_text_do_not_stay(tmp_path):
     (tmp_path / "a.tsv").write_text("one\tun\n")
     config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
     corpus_report.export(config, tmp_path)
-    assert not (tmp_path / "train.pharaoh").exists()
+    assert sorted(path.name for path in tmp_path.glob("train.*")) == ["train.en", "train.fr"]

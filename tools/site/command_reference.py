@@ -64,7 +64,7 @@ def _table(listed: list[Option]) -> Iterator[str]:
             f"`{name}`: {escaped(words)}" for name, words in option.choices.items()
         )
         meaning = "<br>".join(filter(None, [escaped(option.words), values]))
-        name = f"{option.name} {option.value}".strip().replace("|", "\\|")
+        name = f"{option.name} {option.value}".strip().replace("|", "/")
         yield f"| `{name}` | {meaning} | {_default(option.default)} |"
 
 
