@@ -38,6 +38,7 @@ _PUBLIC = {
     "init": "model",
     "Evaluator": "training",
     "check": "run",
+    "prepare": "run",
     "schedule": "training",
     "train": "run",
     "load": "trained",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from bahdanau_jax.model import init as init
     from bahdanau_jax.model.loss import loss as loss
     from bahdanau_jax.run import check as check
+    from bahdanau_jax.run import prepare as prepare
     from bahdanau_jax.run import train as train
     from bahdanau_jax.trained import Run as Run
     from bahdanau_jax.trained import ensemble as ensemble

@@ -72,6 +72,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
 
     >>> estimate(config, Path("runs/plan")).training_seconds / 3600
     """
+    config = run.with_named_dtype(config, workdir)
     run.prepare(config, workdir, reporter.stage)
     prepared = data.prepare(config.data, workdir)
     config = config.with_vocabularies(*(len(codec.vocabulary) for codec in prepared.codecs))

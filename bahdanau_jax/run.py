@@ -49,11 +49,15 @@ def prepare(
     These are `data.Prepared.statistics`, and for an epoch the number of `steps`, their padded
     `shapes` (S, T), and the `padding`: the share of padded positions of both sides. `stage` is
     called with the name of each stage.
+
+    Raises ValueError or OSError for faults of the settings, the text or the folder.
+
+    >>> prepare(bj.configuration("quickstart"), Path("runs/quickstart"))["padding"]
     """
     check(config)
     workdir = Path(workdir)
     with run_folder.lock(workdir):
-        same_experiment(_with_dtype(config, workdir), workdir)
+        same_experiment(with_named_dtype(config, workdir), workdir)
         _refuse_other_corpora(config, workdir)
         prepared = _prepared(config, workdir, stage)[1]
         _remark(config, workdir)
@@ -85,7 +89,7 @@ def train(
     began = time.perf_counter() if began is None else began
     check(config)
     workdir = Path(workdir)
-    config = _with_dtype(config, workdir)
+    config = with_named_dtype(config, workdir)
     steps = config.training.steps
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with run_folder.lock(workdir) if distributed.is_main_process() else contextlib.nullcontext():
@@ -135,7 +139,7 @@ def train_vmapped(
     if first.training.patience:
         raise ValueError("runs that train vmapped cannot stop early: set training.patience to 0")
     workdirs = [Path(workdir) for workdir in workdirs]
-    configs = [_with_dtype(config, workdirs[0]) for config in configs]
+    configs = [with_named_dtype(config, workdirs[0]) for config in configs]
     with contextlib.ExitStack() as stack:
         for workdir in workdirs:
             stack.enter_context(run_folder.lock(workdir))
@@ -159,7 +163,7 @@ def train_vmapped(
     return dict(failed)
 
 
-def _with_dtype(config: Config, workdir: Path) -> Config:
+def with_named_dtype(config: Config, workdir: Path) -> Config:
     """The configuration with a named compute dtype in place of "auto".
 
     It is that of the folder's run; in a new folder, the fastest one on the machine of process 0.

@@ -1,6 +1,7 @@
 """The predicted cost of a training: its parts add up, and nothing is trained."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -58,9 +59,12 @@ def test_other_shapes_lie_between_the_measured_ones():
 
 def test_a_dry_run_writes_nothing(command_line, tmp_path):
     folder = tmp_path / "run"
-    code, out, err = command_line("train", small.FILE, "--workdir", folder, "--dry-run", "True")
+    dtype = ["--model.compute-dtype", "auto"]
+    arguments = ["train", small.FILE, "--workdir", folder, *dtype, "--dry-run", "True"]
+    code, out, err = command_line(*arguments)
     assert code == 0, err
     assert not folder.exists()
+    assert re.search(r'"compute_dtype": "(float32|bfloat16)"', out)  # the one it measured with
     assert "| all |" in out and "padded shape" in out and '"hidden_size"' in out
     missing = ["--data.train", "text:no.en,no.fr", "--dry-run", "True"]
     code, _, err = command_line("train", small.FILE, "--workdir", folder, *missing)

@@ -1,5 +1,6 @@
 """Experiments: changes of a part of a trained model, sweeps over settings, and suites."""
 
+from bahdanau_jax.experiments import statistics
 from bahdanau_jax.experiments.inspection import (
     HiddenStates,
     as_batch,
@@ -34,6 +35,7 @@ __all__ = [
     "product",
     "reproduce",
     "score",
+    "statistics",
     "sweep",
     "translate",
     "with_dtypes",

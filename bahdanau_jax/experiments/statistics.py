@@ -23,21 +23,21 @@ DRAWS = 1 << 14  # combinations of signs that are drawn where there are more see
 class Summary(NamedTuple):
     """A score over seeds; the interval is that of the mean, by Student's t."""
 
-    mean: float
+    mean: float  # of the seeds
     spread: float  # the standard deviation of the seeds, with R - 1; NaN for one seed
-    low: float
-    high: float
-    seeds: int
+    low: float  # the lower end of the 95 % interval; NaN for one seed
+    high: float  # its upper end
+    seeds: int  # R, the number of seeds
 
 
 class Paired(NamedTuple):
     """The differences of two cells, seed by seed."""
 
     difference: float  # the mean of first - second
-    low: float
-    high: float
+    low: float  # the lower end of its 95 % interval, by Student's t; NaN for one seed
+    high: float  # its upper end
     p: float  # two-sided, by the permutation of signs
-    seeds: int
+    seeds: int  # R, the number of pairs
 
 
 def summarize(scores: Sequence[float]) -> Summary:

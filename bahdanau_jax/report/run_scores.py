@@ -35,8 +35,8 @@ class Settings:
     tokenize: str = "13a"  # sacreBLEU's tokeniser for BLEU: a key of `tally.TOKENIZERS`
     resamples: int = significance.RESAMPLES  # of the bootstrap
     shuffles: int = significance.SHUFFLES  # of approximate randomisation
-    seed: int = significance.SEED
-    length_bins: tuple[int, ...] = EDGES
+    seed: int = significance.SEED  # of the resamples and shuffles
+    length_bins: tuple[int, ...] = EDGES  # source words of the longest sentence of each bin
     beam_size: int | None = None  # None: that of the run's configuration
     max_ratio: float | None = None  # None: that of the run's configuration
 

@@ -41,14 +41,14 @@ drawing
 # little. The interval of the difference contains zero, if the rounds are compared one by one.
 
 # %%
-from bahdanau_jax.experiments.statistics import compare, summarize
+from bahdanau_jax.experiments import statistics
 
 for cell, name in names.items():
     for measure, rounds in zip(("PSA", "LCSR", "GeoMean"), PRINTED[cell], strict=True):
-        each = summarize(rounds)
+        each = statistics.summarize(rounds)
         print(f"{name:17} {measure:8} {each.mean:.3f} ± {each.spread:.3f}")
 whole, cut = (PRINTED[cell][2] for cell in names)
-test = compare(cut, whole)
+test = statistics.compare(cut, whole)
 print(
     f"difference of GeoMean {test.difference:+.3f} "
     f"(95% interval {test.low:+.3f} to {test.high:+.3f}, p = {test.p:.2f})"

@@ -2,10 +2,10 @@
 # # Fixed context and attention
 #
 # Before attention, the encoder gave the decoder one vector, whatever the length of the sentence.
-# All that the decoder knew of the source had to fit into it. A tutorial on the paper, number 14 of a
-# series in NumPy (in Chinese), draws the two kinds of models beside each other, with an untrained
-# network and weights that are set by hand. This notebook trains both, and draws the weights that
-# they learned.
+# All that the decoder knew of the source had to fit into it. A tutorial on the paper, number 14
+# of a series in NumPy (in Chinese), draws the two kinds of models beside each other, with an
+# untrained network and weights that are set by hand. This notebook trains both, and draws the
+# weights that they learned.
 #
 # The task is that of the tutorial: write a list of integers backwards.
 

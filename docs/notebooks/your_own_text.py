@@ -72,9 +72,7 @@ config.save(Path("mine.json"))
 # `data.max_tokens` would be dropped and counted here.
 
 # %%
-from bahdanau_jax.run import prepare
-
-statistics = prepare(config, Path("runs/mine"))
+statistics = bj.prepare(config, Path("runs/mine"))
 for name, value in statistics.items():
     shown = str(value)
     print(f"{name}: {shown if len(shown) < 80 else shown[:76] + ' ...'}")

@@ -85,6 +85,12 @@ def test_every_option_of_every_command_is_in_the_reference():
     assert "| 141 |" in text
 
 
+def test_code_in_the_tables_of_options_has_no_escaped_bar():
+    rows = [line for line in command_reference.markdown().splitlines() if line.startswith("| `")]
+    assert any(row.startswith("| `--dry-run True/False` |") for row in rows)
+    assert not any("\\|" in code for row in rows for code in re.findall("`[^`]*`", row))
+
+
 def test_an_option_without_a_comment_is_found(monkeypatch):
     @dataclass(frozen=True)
     class Silent:

@@ -1,9 +1,9 @@
 """The public names of the package, and which of them have no documentation.
 
 A name is public if it is in `__all__` of `bahdanau_jax`, or of one of the folders in FOLDERS. Of
-training, only the names in CHOSEN are public. If the name is a module, its functions and classes
-are public. If it is a class, its methods and fields are public. A leading _ makes a name private.
-The other folders serve the package itself.
+training and report, only the names in CHOSEN are public. If the name is a module, its functions and
+classes are public. If it is a class, its methods and fields are public. A leading _ makes a name
+private. The other folders serve the package itself.
 """
 
 import importlib
@@ -29,6 +29,7 @@ FOLDERS: Mapping[str, str] = MappingProxyType(
         "evaluation": "Evaluation",
         "alignment": "Alignment",
         "figures": "Figures",
+        "report": "Reports",
         "experiments": "Experiments",
         "export": "Exported model",
         "explorer": "Explorer",
@@ -36,9 +37,12 @@ FOLDERS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# The names of training that users reach. Its other names are parts of the loop.
+# The names of a folder that users reach. Its other names serve the package itself.
 CHOSEN: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"training": ("Evaluator", "schedule", "load_batch", "read_metrics", "read_record")}
+    {
+        "training": ("Evaluator", "schedule", "load_batch", "read_metrics", "read_record"),
+        "report": ("Settings", "report"),
+    }
 )
 
 
