@@ -202,6 +202,9 @@ class Run:
             first: the number of the first line, where the lines are a part of a longer text, or the
                 number of each. A sample depends on the seed and on the number of its line.
             advance: is called after each batch with the number of lines that it finished.
+
+        Raises TypeError for one text in place of a list, and ValueError for an unknown or wrong
+        setting, for unequal numbers of prefixes and lines, and for more hypotheses than the beam.
         """
         if beam_size is not None:
             settings["beam_size"] = beam_size

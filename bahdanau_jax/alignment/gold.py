@@ -74,7 +74,13 @@ class GoldFile(NamedTuple):
 
 
 def read(lines: Sequence[str], name: str, transpose: bool = False) -> GoldFile:
-    """Read links in the format of the first one. `transpose`: the file has the target first."""
+    """Read links in the format of the first one. `transpose`: the file has the target first.
+
+    Raises ValueError, with `name` and the line, for text that is no link, and where there is none.
+
+    >>> read(["0-0 1?1"], "test.pharaoh").links(0, 2, 2).sure
+    frozenset({(0, 0)})
+    """
     first = next((words for line in lines if (words := line.split())), [])
     if not first:
         raise ValueError(f"{name} has no link")

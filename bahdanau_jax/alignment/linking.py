@@ -57,7 +57,9 @@ def links(alpha: Float[np.ndarray, "T S"], *, eos: str = "next") -> Links:
 
 
 def links_above(alpha: Float[np.ndarray, "T S"], threshold: float) -> Links:
-    """Link every pair of words whose weight is at least `threshold`, which is above 0.
+    """Link every pair of words whose weight is at least `threshold`.
+
+    Raises ValueError for a threshold that is not above 0.
 
     >>> sorted(links_above(np.array([[0.5, 0.4, 0.1], [0.0, 0.1, 0.9]]), 0.3))
     [(0, 0), (1, 0)]

@@ -87,7 +87,9 @@ def build_page(
 ) -> Page:
     """Return the page of one run or two; `served`: a server also has its `files`.
 
-    A served page fetches the weights of large models, so these run too.
+    A served page fetches the weights of large models, so these run too. Raises ValueError for an
+    ensemble, for unequal numbers of lines and references, and for a model that cannot run in the
+    page where there are no sentences to record.
     """
     for run in runs:
         if run.others:

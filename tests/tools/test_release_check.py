@@ -102,6 +102,10 @@ def failing(release):
     raise Failed("it is wrong")
 
 
+def unexpected(release):
+    return str([][0])
+
+
 def impossible(release):
     raise LeftOut("no data")
 
@@ -111,6 +115,7 @@ CHECKS = {
     "two": Check(impossible, "one"),
     "three": Check(failing, "one"),
     "four": Check(lambda release: "never", "three"),
+    "five": Check(unexpected),
 }
 
 
@@ -121,7 +126,25 @@ def test_each_check_has_a_line_and_a_failed_one_is_exit_code_1(release, capsys):
         "left out  two                  no data",
         "failed    three                it is wrong",
         "left out  four                 needs the check 'three'",
+        "failed    five                 IndexError: list index out of range",
     ]
+
+
+@pytest.mark.parametrize(("bleu", "fault"), [(97.5, None), (12.0, "BLEU 12.0, below 90")])
+def test_the_quickstart_has_to_translate_well(release, monkeypatch, bleu, fault):
+    """A program stands in for the installed one: it writes a report, and translates."""
+    program = release.folder / "newest/bin/bahdanau"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f'#!/bin/sh\nif [ $1 = train ]; then mkdir -p "$4/report"\n'
+        f'echo \'{{"BLEU": {bleu}}}\' > "$4/report/scores.json"; else cat; fi\n'
+    )
+    program.chmod(0o755)
+    if fault is None:
+        assert release_check.quickstart(release, "newest").startswith("BLEU 97.5 and a translation")
+    else:
+        with pytest.raises(Failed, match=fault):
+            release_check.quickstart(release, "newest")
 
 
 def test_checks_that_are_left_out_are_no_failure(release):

@@ -93,7 +93,8 @@ def train_batches(
 
     The batch of a step depends neither on `start_step` nor on the number of processes. Filler rows
     make the height of every batch a multiple of `multiple`, so that devices can share it. Several
-    plans give the batches of all of them, stacked along a new first axis.
+    plans give the batches of all of them, stacked along a new first axis. Raises ValueError for a
+    store without pairs.
 
     >>> batches = train_batches(store, Plan(store.lengths, config, seed=1), start_step=300)
     >>> next(batches).source.shape
