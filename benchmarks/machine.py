@@ -3,21 +3,18 @@
 import importlib.metadata
 import os
 import platform
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.data import cores
+from bahdanau_jax.training import machine
 
 
 def describe(packages: Sequence[str]) -> dict[str, Any]:
     """Cores, memory, processor, Python, and the versions of some packages."""
     return {
-        "cores": cores(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "processor": _processor(),
+        **machine(),
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in packages},
     }
@@ -29,15 +26,6 @@ def device() -> str:
 
     first = jax.local_devices()[0]
     return first.platform if first.platform == "cpu" else first.device_kind
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.partition(":")[2].strip() for line in file if "model name" in line]
-        return names[0]
-    except (OSError, IndexError):
-        return platform.processor() or sys.platform
 
 
 class PeakMemory:

@@ -55,12 +55,12 @@ def main(arguments: Sequence[str]) -> int | None:
     for name in metrics:
         choose(CHOICES["sweep.metrics"], name, "score")
     with progress.reporter() as reporter:
-        from bahdanau_jax.experiments import product, sweep, with_dtypes, write_report
+        from bahdanau_jax.experiments import product, seed_range, sweep, with_dtypes, write_report
 
         first = chosen.settings.training.seed
         varied = product(chosen.settings, varied_fields(chosen.vary))
         varied = with_dtypes(varied, chosen.workdir)
-        seeds = range(first, first + chosen.seeds)
+        seeds = seed_range(first, chosen.seeds)
         vmapped = VMAPPED[chosen.vmapped]
         results = sweep(varied, chosen.workdir, seeds, vmapped, chosen.order, reporter=reporter)
         runs = [run for seeds in results.scores.values() for run in seeds.values()]

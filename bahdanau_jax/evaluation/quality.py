@@ -14,6 +14,7 @@ from jaxtyping import Float, Shaped
 from bahdanau_jax.evaluation import significance
 from bahdanau_jax.evaluation.tally import Tally
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.pairing import check_equal_counts
 
 Measure = Callable[[Float[np.ndarray, " T"], Float[np.ndarray, "T S"]], float]
 
@@ -70,13 +71,20 @@ def correlations(
 ) -> dict[str, Correlation]:
     """Correlate several measures with the quality of the same N sentences, on the same resamples.
 
+    The result is NaN for a measure or a quality that has NaN. Raises ValueError for unequal numbers
+    and for fewer than one resample.
+
     >>> correlations({"words": np.array([3.0, 2.0])}, np.array([9.0, 8.0]))["words"].pearson
     1.0
     """
     values = {name: np.asarray(each, np.float64) for name, each in measures.items()}
     quality = np.asarray(quality, np.float64)
-    if not len(quality):
-        return dict.fromkeys(values, Correlation(np.nan, np.nan, (np.nan, np.nan)))
+    for name, each in values.items():
+        check_equal_counts(name, each, "sentences", quality)
+    known = {n: x for n, x in values.items() if len(x) and not np.isnan([x, quality]).any()}
+    if len(known) < len(values):
+        nothing = dict.fromkeys(values, Correlation(np.nan, np.nan, (np.nan, np.nan)))
+        return nothing | (correlations(known, quality, resamples, seed) if known else {})
     orders = {name: _Order.of(each) for name, each in values.items()}
     of_quality = _Order.of(quality)
 

@@ -55,7 +55,7 @@ def resampled(
     tallies: Mapping[str, Tally], resamples: int = RESAMPLES, seed: int = SEED
 ) -> dict[str, Float[np.ndarray, " R"]]:
     """Return each metric's score on every resample of the sentences, drawn with replacement."""
-    sentences = _sentences(tallies, resamples)
+    sentences = _sentences(tallies)
     blocks = [_scores(tallies, times) for times in multiplicities(sentences, resamples, seed)]
     return {name: np.concatenate([block[name] for block in blocks]) for name in tallies}
 
@@ -65,7 +65,8 @@ def multiplicities(
 ) -> Iterator[Float[np.ndarray, "R N"]]:
     """Yield how often each of N sentences is in each resample, in blocks of R resamples.
 
-    Sentences are drawn with replacement. The same arguments give the same numbers.
+    Sentences are drawn with replacement. The same arguments give the same numbers. Raises
+    ValueError for fewer than one resample.
 
     >>> [times.sum(axis=1).tolist() for times in multiplicities(4, resamples=2)]
     [[4.0, 4.0]]
@@ -125,7 +126,7 @@ def _shuffled(
     ours: Mapping[str, Tally], theirs: Mapping[str, Tally], shuffles: int, seed: int
 ) -> dict[str, Float[np.ndarray, " R"]]:
     """Return differences of scores after a swap of each sentence's outputs with probability 1/2."""
-    sentences = _sentences({**ours, **{f"{name} ": t for name, t in theirs.items()}}, shuffles)
+    sentences = _sentences({**ours, **{f"{name} ": t for name, t in theirs.items()}})
     rng = np.random.default_rng(seed)
     blocks = []
     for rows in _blocks(shuffles, sentences):
@@ -144,18 +145,18 @@ def _scores(tallies: Mapping[str, Tally], times: Float[np.ndarray, "R N"]) -> di
     return {name: tally.formula(times @ tally.counts) for name, tally in tallies.items()}
 
 
-def _sentences(tallies: Mapping[str, Tally], resamples: int) -> int:
+def _sentences(tallies: Mapping[str, Tally]) -> int:
     sizes = {len(tally.counts) for tally in tallies.values()}
     if len(sizes) != 1 or 0 in sizes:
         shown = ", ".join(map(str, sorted(sizes))) or "none"
         raise ValueError(f"expected scores of the same sentences (at least one), not of {shown}")
-    if resamples < 1:
-        raise ValueError(f"{resamples} resamples: there should be at least one")
     return sizes.pop()
 
 
 def _blocks(resamples: int, sentences: int) -> Iterator[int]:
     """Yield the number of resamples of each block, whose matrix has at most BLOCK entries."""
+    if resamples < 1:
+        raise ValueError(f"{resamples} resamples: there should be at least one")
     most = max(1, BLOCK // sentences)
     while resamples > 0:
         yield min(most, resamples)

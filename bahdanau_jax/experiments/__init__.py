@@ -14,7 +14,7 @@ from bahdanau_jax.experiments.masking import MaskingStudy, masking_study
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.run_sweep import sweep, with_dtypes
 from bahdanau_jax.experiments.suites import SUITES, Request, reproduce
-from bahdanau_jax.experiments.sweep_cells import Cells, product
+from bahdanau_jax.experiments.sweep_cells import Cells, product, seed_range
 from bahdanau_jax.experiments.sweep_report import write as write_report
 from bahdanau_jax.model import attribution, interventions
 
@@ -35,6 +35,7 @@ __all__ = [
     "product",
     "reproduce",
     "score",
+    "seed_range",
     "statistics",
     "sweep",
     "translate",

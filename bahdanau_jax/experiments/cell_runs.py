@@ -83,6 +83,7 @@ class CellRuns:
         """Train the runs that have not ended. `vmapped`: see `sweep`."""
         for group, missing in self._missing().items():
             try:
+                self._forget_scores(missing)
                 vocabulary = self._vocabulary or self._share_data(group)
                 in_one = self._is_small(vocabulary) if vmapped is None else vmapped
             except Exception as error:
@@ -94,6 +95,12 @@ class CellRuns:
             else:
                 for seed in missing:
                     self._train(seed)
+
+    def _forget_scores(self, seeds: Sequence[int]) -> None:
+        """Remove the scores of an earlier training of these runs."""
+        for seed in seeds:
+            for name in (SCORES, TRANSLATIONS):
+                (self.folder(seed) / name).unlink(missing_ok=True)
 
     def _missing(self) -> dict[tuple[int, ...], list[int]]:
         """The seeds that have not ended, by their group."""
@@ -187,17 +194,7 @@ class CellRuns:
         return self._digests
 
     def _scored(self, folder: Path) -> dict[str, Any]:
-        path = folder / SCORES
-        settings = json.loads(
-            json.dumps(
-                {
-                    "steps": self.config.training.steps,
-                    "tests": [self.config.data.test, dict(self.tests)],
-                    "digests": self._texts(),
-                    **dataclasses.asdict(self.settings),
-                }
-            )
-        )
+        path, settings = folder / SCORES, self._settings(folder)
         try:
             before = parse_json(path.read_text(encoding="utf-8"))
             if before["settings"] == settings:
@@ -212,6 +209,17 @@ class CellRuns:
             scores |= {"tests": {n: self._further(trained, at) for n, at in self.tests.items()}}
         write_text(path, as_json({"settings": settings, "scores": scores}))
         return parse_json(path.read_text(encoding="utf-8"))["scores"]
+
+    def _settings(self, folder: Path) -> dict[str, Any]:
+        """All that the scores of a run depend on."""
+        settings = {
+            "steps": self.config.training.steps,
+            "updates": updates_made(folder),
+            "tests": [self.config.data.test, dict(self.tests)],
+            "digests": self._texts(),
+            **dataclasses.asdict(self.settings),
+        }
+        return json.loads(json.dumps(settings))
 
     def _load(self, folder: Path) -> run.Run:
         """Load a run, which should have the model and the optimiser of this cell."""

@@ -105,7 +105,9 @@ def table(results: Results, metrics: dict[str, int]) -> Table:
     """A row for each cell, and a column for each score."""
     rows = []
     for cell, runs in results.scores.items():
-        columns = (summary(results.summary(cell, name), form) for name, form in metrics.items())
+        columns = (
+            summary(results.summary(cell, name), form, len(runs)) for name, form in metrics.items()
+        )
         rows.append((cell, str(len(runs)), *columns))
     return Table(("cell", "seeds", *metrics), rows)
 
@@ -114,32 +116,43 @@ def comparisons(results: Results, pairs: Pairs, metrics: dict[str, int]) -> Tabl
     """A row for each pair of cells, with its differences and their p-values."""
     rows = []
     for first, second in pairs:
+        seeds = len({*results.scores[first]} & {*results.scores[second]})
         columns = (
-            paired(results.compare(first, second, name), form) for name, form in metrics.items()
+            paired(results.compare(first, second, name), form, seeds)
+            for name, form in metrics.items()
         )
         rows.append((f"{first} minus {second}", *columns))
     return Table(("cells", *metrics), rows)
 
 
-def summary(scores: statistics.Summary | None, decimals: int) -> str:
-    """A mean with its spread and interval, as text."""
+def summary(scores: statistics.Summary | None, decimals: int, seeds: int = 0) -> str:
+    """A mean with its spread and interval, as text; it says if some of the `seeds` have no score.
+
+    >>> summary(statistics.summarize([1.0]), 1, seeds=2)
+    '1.0 (1 of 2 seeds)'
+    """
     if scores is None:
         return NOTHING
     form = f".{decimals}f"
+    part = f" ({scores.seeds} of {seeds} seeds)" if scores.seeds < seeds else ""
     if scores.seeds == 1:
-        return number(scores.mean, form)
+        return f"{number(scores.mean, form)}{part}"
     low, high = number(scores.low, form), number(scores.high, form)
-    return f"{scores.mean:{form}} ± {scores.spread:{form}} ({low} to {high})"
+    return f"{scores.mean:{form}} ± {scores.spread:{form}} ({low} to {high}){part}"
 
 
-def paired(compared: statistics.Paired | None, decimals: int) -> str:
-    """A difference with its interval and, where the seeds are enough for one, its p-value."""
+def paired(compared: statistics.Paired | None, decimals: int, seeds: int = 0) -> str:
+    """A difference with its interval and, where the seeds are enough for one, its p-value.
+
+    It says if some of the `seeds` of both cells have no score.
+    """
     if compared is None:
         return NOTHING
     form = f"+.{decimals}f"
+    part = f" ({compared.seeds} of {seeds} seeds)" if compared.seeds < seeds else ""
     if compared.seeds == 1:
-        return number(compared.difference, form)
+        return f"{number(compared.difference, form)}{part}"
     low, high = number(compared.low, form), number(compared.high, form)
     text = f"{compared.difference:{form}} ({low} to {high})"
     says = statistics.smallest_p(compared.seeds) <= statistics.LARGEST_P
-    return f"{text}, p = {compared.p:.2g}" if says else text
+    return f"{text}, p = {compared.p:.2g}{part}" if says else f"{text}{part}"

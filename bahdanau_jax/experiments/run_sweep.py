@@ -23,7 +23,7 @@ from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.sweep_cells import Cells, check_name
+from bahdanau_jax.experiments.sweep_cells import MOST_SEEDS, Cells, check_name
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json
@@ -122,7 +122,7 @@ def _check(
     order: str,
     tests: Mapping[str, str],
 ) -> None:
-    if not cells or not seeds:
+    if not len(cells) or not len(seeds):
         raise ValueError("a sweep needs at least one cell and one seed")
     _check_seeds(seeds)
     for name in cells:
@@ -137,6 +137,8 @@ def _check(
         try:
             _check_settings(config, vmapped)
             settings = config.data
+            if "" in tests.values():
+                raise ValueError("the address of further test pairs is empty")
             for address in (settings.train, settings.dev, settings.test, *tests.values()):
                 if address and (address, settings.root) not in opened:
                     _read(address, settings, 1 if address == settings.train else None)
@@ -146,6 +148,8 @@ def _check(
 
 
 def _check_seeds(seeds: Sequence[int]) -> None:
+    if len(seeds) > MOST_SEEDS:
+        raise ValueError(f"{len(seeds):,} seeds: a sweep has at most {MOST_SEEDS:,}")
     for seed in seeds:
         if type(seed) is not int or not 0 <= seed < 1 << 63:
             raise ValueError(f"the seed {seed!r} should be an integer of at least 0, below 2^63")
@@ -206,9 +210,7 @@ def _define(
         "vmapped": vmapped,
     }
     if path.exists():
-        before = parse_json(path.read_text(encoding="utf-8"))
-        if not isinstance(before, dict) or not now.keys() <= before.keys():
-            raise ValueError(f"{path} is damaged: restore it, or choose another folder")
+        before = _definition(path)
         if fault := _difference(before, now):
             raise ValueError(f"{workdir} holds another sweep: {fault}; choose another folder")
         known = {seed for group in before["seeds"] for seed in group}
@@ -219,6 +221,21 @@ def _define(
         raise ValueError(f"{workdir} holds other folders: choose an empty one for a sweep")
     write_text(path, json.dumps(now, indent=2, ensure_ascii=False) + "\n")
     return now["seeds"]
+
+
+def _definition(path: Path) -> dict[str, Any]:
+    """The definition of an earlier call. Raises ValueError for a damaged file."""
+    try:
+        before = parse_json(path.read_text(encoding="utf-8"))
+        cells, seeds = before["cells"].values(), [*before["seeds"]]
+        sound = all(isinstance(part, dict) for cell in cells for part in cell.values())
+        sound &= all(isinstance(seed, int) for group in seeds for seed in group)
+        sound &= {"order", "vmapped"} <= before.keys()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        raise ValueError(f"{path} is damaged: restore it, or choose another folder")
+    return before
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:

@@ -50,7 +50,8 @@ def summarize(scores: Sequence[float]) -> Summary:
     if not values.size:
         raise ValueError("there are no scores to summarise")
     mean, count = float(values.mean()), len(values)
-    spread = float(values.std(ddof=1)) if count > 1 else math.nan
+    with np.errstate(invalid="ignore"):  # the spread of an infinite score is NaN
+        spread = float(values.std(ddof=1)) if count > 1 else math.nan
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread / math.sqrt(count)
     reach = reach if count > 1 else math.nan
     return Summary(mean, spread, mean - reach, mean + reach, count)
@@ -60,8 +61,8 @@ def compare(first: Sequence[float], second: Sequence[float]) -> Paired:
     """Compare two cells by the scores of the same seeds, in the same order.
 
     The p-value is the share of sign permutations of the differences whose mean is at least as far
-    from 0 (Fisher 1935). With R seeds it is at least 2^(1 - R). Raises ValueError for different
-    numbers of scores.
+    from 0 (Fisher 1935). With R seeds it is at least 2^(1 - R). It is NaN where a score is not
+    finite. Raises ValueError for different numbers of scores.
 
     >>> compare([3.0, 4.0, 5.0], [1.0, 2.0, 2.0])[0::3]
     (2.3333333333333335, 0.25)
@@ -95,6 +96,8 @@ def smallest_p(seeds: int) -> float:
 
 def _p_value(differences: Float[np.ndarray, " R"]) -> float:
     count = len(differences)
+    if not np.isfinite(differences).all():
+        return math.nan
     if count <= EXACT:
         signs = np.array(list(itertools.product((1, -1), repeat=count)), np.float64)
     else:

@@ -15,14 +15,16 @@ Cells = Mapping[str, Config]  # by the name of the cell's folder
 DATA = "data"  # the folder of prepared data, beside those of the cells
 LONGEST_FOLDER = 255  # bytes of a folder's name; file systems refuse longer ones
 LONGEST_NAME = 100  # bytes of a name that `name` makes
+MOST_SEEDS = 10_000  # of a cell
 
 
-def product(config: Config, vary: Mapping[str, Sequence[Any]]) -> dict[str, Config]:
+def product(config: Config, vary: Mapping[str, Iterable[Any]]) -> dict[str, Config]:
     """Every combination of the values of the fields in `vary`, the last field varying fastest.
 
     A field is a dotted name such as "model.order". Its values are of the field's type, or text of
     one; the name may have - in place of _. Without fields, there is one cell. Raises ValueError for
-    an unknown field, for a value of another type, and for a field or a value that is given twice.
+    an unknown field, for a value of another type, for a field or a value that is given twice, and
+    for one text in place of a list of values.
 
     >>> list(product(config, {"model.order": ["paper", "luong"], "model.hidden_size": ["64"]}))
     ['order=paper,hidden_size=64', 'order=luong,hidden_size=64']
@@ -32,8 +34,10 @@ def product(config: Config, vary: Mapping[str, Sequence[Any]]) -> dict[str, Conf
         field = written.replace("-", "_")
         if field in fields:
             raise ValueError(f"the field {field} is given twice, also as {_other(field, vary)}")
-        _check_values(config, field, values)
-        fields[field] = values
+        if isinstance(values, str):
+            raise ValueError(f"the values of {field} should be a list, not the text {values!r}")
+        fields[field] = list(values)
+        _check_values(config, field, fields[field])
     cells = {}
     for values in itertools.product(*fields.values()):
         settings = dict(zip(fields, values, strict=True))
@@ -96,6 +100,17 @@ def check_name(name: str) -> None:
         raise ValueError(f"the cell name {name[:20]!r}... has more than {LONGEST_FOLDER} bytes")
 
 
+def seed_range(first: int, count: int) -> range:
+    """The seeds of a sweep, as many as `count`. Raises ValueError for too many or none.
+
+    >>> seed_range(1, 3)
+    range(1, 4)
+    """
+    if not 1 <= count <= MOST_SEEDS:
+        raise ValueError(f"{count} seeds: a sweep has at least 1 and at most {MOST_SEEDS:,}")
+    return range(first, first + count)
+
+
 def seed_folder(workdir: Path, cell: str, seed: int) -> Path:
     """The folder of a run in that of its sweep."""
     return workdir / cell / f"seed-{seed}"
@@ -127,6 +142,8 @@ def _typed(field: str, value: Any, default: Any) -> Any:
             return {"true": True, "false": False}[str(value).lower()]
         if kind is int and isinstance(value, float):
             raise ValueError
+        if value is None:
+            raise TypeError
         return kind(value)
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{field} should be {kind.__name__}, not {value!r}") from None

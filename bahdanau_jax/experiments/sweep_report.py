@@ -10,7 +10,7 @@ from bahdanau_jax.experiments.results import Pairs, Results, sections, table, us
 from bahdanau_jax.experiments.run_sweep import DEFINITION
 from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
 from bahdanau_jax.names import choose
-from bahdanau_jax.report import Section, Table, commit, duration, publish
+from bahdanau_jax.report import Section, Table, commit, duration, hardware, publish
 from bahdanau_jax.resuming import TRAINED_ON
 from bahdanau_jax.run_folder import STORE
 from bahdanau_jax.training import SHARED, read_metrics, read_record
@@ -132,7 +132,7 @@ def made(workdir: Path, results: Results) -> Section:
     if starts:
         rows += [
             *(("versions", each) for each in _distinct(map(_versions, starts))),
-            *(("hardware", each) for each in _distinct(map(_hardware, starts))),
+            *(("hardware", each) for each in _distinct(map(hardware, starts))),
             ("commit", ", ".join(_distinct(map(commit, starts)))),
         ]
     rows.append(("training data", ", ".join(_distinct(map(_digest, folders)))))
@@ -148,11 +148,6 @@ def _distinct(values: Iterable[str]) -> list[str]:
 
 def _versions(start: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in start.get("versions", {}).items())
-
-
-def _hardware(start: Mapping[str, Any]) -> str:
-    devices = start.get("devices", {})
-    return f"{devices.get('count')} x {devices.get('kind')}, {start.get('platform')}"
 
 
 def _seconds(workdir: Path, cell: str, seeds: Iterable[int]) -> float:

@@ -10,7 +10,7 @@ from bahdanau_jax.report import (
     run_scores,
 )
 from bahdanau_jax.report.document import NOTHING, Picture, Section, Table, number, span
-from bahdanau_jax.report.provenance import commit, duration, made
+from bahdanau_jax.report.provenance import commit, duration, hardware, made
 from bahdanau_jax.report.publish import as_json
 from bahdanau_jax.report.report import evaluate_test_pairs
 from bahdanau_jax.report.run_scores import DEFAULTS, Settings
@@ -29,6 +29,7 @@ __all__ = [
     "cost_report",
     "duration",
     "evaluate_test_pairs",
+    "hardware",
     "learning_curves",
     "made",
     "number",

@@ -57,14 +57,27 @@ def _starts(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     for start in record[1:]:
         yield "resumed", f"{_time(start)}, from step {start.get('step', NOTHING)}"
     yield "seed", str(first.get("seed", NOTHING))
-    devices = first.get("devices") or {}
-    kind, count = devices.get("kind", NOTHING), devices.get("count", NOTHING)
-    yield "devices", f"{count} x {kind}, {devices.get('processes', 1)} process(es)"
-    yield "platform", str(first.get("platform", NOTHING))
+    yield "hardware", hardware(first)
     versions = first.get("versions") or {}
     yield "versions", ", ".join(f"{name} {versions.get(name, NOTHING)}" for name in PACKAGES)
     if first.get("git"):
         yield "commit", commit(first)
+
+
+def hardware(start: Mapping[str, Any]) -> str:
+    """The devices, the machine and the platform of a start of a run.
+
+    >>> hardware({"devices": {"count": 1, "kind": "cpu"}, "platform": "Linux"})
+    '1 x cpu, Linux'
+    """
+    devices, machine = start.get("devices") or {}, start.get("machine") or {}
+    parts = [f"{devices.get('count', NOTHING)} x {devices.get('kind', NOTHING)}"]
+    if machine:  # records of earlier versions have none
+        parts += [str(machine.get("processor")), f"{machine.get('cores')} cores"]
+        parts += [f"{machine.get('memory_gib')} GiB"]
+    if devices.get("processes", 1) > 1:
+        parts.append(f"{devices['processes']} processes")
+    return ", ".join([*parts, str(start.get("platform", NOTHING))])
 
 
 def commit(start: Mapping[str, Any]) -> str:

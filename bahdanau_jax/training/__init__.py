@@ -8,7 +8,7 @@ from bahdanau_jax.training.optimizer import check_optimizer, schedule
 from bahdanau_jax.training.phases import Diverged, Interrupted, OneRun, Outcome
 from bahdanau_jax.training.precompilation import Ahead
 from bahdanau_jax.training.profiling import Profile
-from bahdanau_jax.training.run_record import read_record
+from bahdanau_jax.training.run_record import machine, read_record
 from bahdanau_jax.training.settings import DEV_METRICS, faults
 from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.telemetry import Telemetry
@@ -34,6 +34,7 @@ __all__ = [
     "check_optimizer",
     "faults",
     "load_batch",
+    "machine",
     "phases_of",
     "read_metrics",
     "read_record",

@@ -14,6 +14,7 @@ import jax
 
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
+from bahdanau_jax.data import cores
 from bahdanau_jax.distributed import is_main_process, process_count
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import RECORD
@@ -69,6 +70,7 @@ def describe(config: Config, step: int) -> dict[str, Any]:
         "seed": config.training.seed,
         "versions": {"python": platform.python_version(), **_versions()},
         "platform": platform.platform(),
+        "machine": machine(),
         "devices": {
             "backend": jax.default_backend(),
             "kind": devices[0].device_kind,
@@ -83,6 +85,24 @@ def describe(config: Config, step: int) -> dict[str, Any]:
         },
         "config": json.loads(config.to_json()),
     }
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores that this process may use, and memory."""
+    return {
+        "processor": _processor(),
+        "cores": cores(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if "model name" in line]
+        return names[0]
+    except (OSError, IndexError):
+        return platform.processor() or sys.platform
 
 
 def _versions() -> dict[str, str]:

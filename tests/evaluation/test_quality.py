@@ -44,6 +44,23 @@ def test_no_sentence_and_equal_ones_have_no_correlation(values):
     assert np.isnan([found.pearson, found.spearman, *found.interval]).all()
 
 
+def test_a_measure_with_nan_has_no_correlation_and_the_others_have():
+    quality_of = np.array([1.0, 2.0, 3.0])
+    measures = {"nan": np.array([1.0, np.nan, 2.0]), "all": np.array([1.0, 2.0, 4.0])}
+    found = quality.correlations(measures, quality_of, resamples=3)
+    assert np.isnan([found["nan"].pearson, found["nan"].spearman, *found["nan"].interval]).all()
+    assert found["all"] == quality.correlation(measures["all"], quality_of, resamples=3)
+
+
+@pytest.mark.parametrize(
+    "measure, resamples, said",
+    [([1.0], 3, "1 measure but 2 sentences"), ([1.0, 2.0], 0, "0 resamples")],
+)
+def test_faults_of_arguments_are_clear(measure, resamples, said):
+    with pytest.raises(ValueError, match=said):
+        quality.correlation(np.array(measure), np.array([1.0, 2.0]), resamples)
+
+
 def test_the_interval_is_a_bootstrap_over_sentences_and_always_the_same():
     rng = np.random.default_rng(0)
     a = rng.normal(size=300)

@@ -107,6 +107,7 @@ def test_fields_that_a_later_version_added_have_their_defaults(without_training,
         ({}, [1], "at least one cell"),
         (CELLS, [], "at least one cell and one seed"),
         (CELLS, [1, 1], "all be different"),
+        (CELLS, range(10_001), "10,001 seeds: a sweep has at most 10,000"),
         (CELLS, [-1], "the seed -1 should be an integer of at least 0, below"),
         (CELLS, [True], "the seed True should be an integer"),
         (CELLS, [1.5], "the seed 1.5 should be an integer"),
@@ -266,10 +267,47 @@ def test_all_groups_have_the_batches_of_the_first_seed(monkeypatch, tmp_path):
 
 def test_a_run_whose_checkpoints_are_gone_is_trained_again(without_training, tmp_path):
     cells = {"a": CELLS["order=paper"]}
+    old = [tmp_path / "a/seed-1" / name for name in (cell_runs.SCORES, cell_runs.TRANSLATIONS)]
     for _ in range(2):
         sweep(cells, tmp_path, [1], vmapped=False)
+        assert not any(path.exists() for path in old)  # scores of another training
+        for path in old:
+            path.write_text("old")
         shutil.rmtree(tmp_path / "a/seed-1/checkpoints")
     assert without_training == [("paper", 1)] * 2
+
+
+def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
+    """`bahdanau train` may continue a run of a sweep."""
+    runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1]])
+    folder, stored = runs.folder(1), {"BLEU": 7.0}
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(cell_runs, "updates_made", lambda _: 4)
+    monkeypatch.setattr(runs, "_load", lambda _: pytest.fail("it is scored again"))
+    with pytest.raises(pytest.fail.Exception, match="scored again"):
+        runs._scored(folder)
+    settings = runs._settings(folder)
+    (folder / cell_runs.SCORES).write_text(json.dumps({"settings": settings, "scores": stored}))
+    assert runs._scored(folder) == stored
+    monkeypatch.setattr(cell_runs, "updates_made", lambda _: 8)
+    with pytest.raises(pytest.fail.Exception, match="scored again"):
+        runs._scored(folder)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"cells": 3, "seeds": [[1]], "order": "shared", "vmapped": null}']
+)
+def test_a_damaged_definition_is_named(text, without_training, tmp_path):
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(ValueError, match=r"sweep\.json is damaged: restore it"):
+        sweep(CELLS, tmp_path, [1], vmapped=False)
+    assert not without_training
+
+
+def test_an_empty_address_of_further_pairs_is_refused(without_training, tmp_path):
+    with pytest.raises(ValueError, match="further test pairs is empty"):
+        sweep(CELLS, tmp_path, [1], vmapped=False, tests={"more": ""})
+    assert not without_training
 
 
 def test_training_text_of_a_later_cell_is_checked_before_any_training(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bahdanau_jax.experiments import statistics
+from bahdanau_jax.experiments import results, statistics
 
 SCORES = st.floats(-100, 100).map(lambda x: round(x, 3))
 
@@ -73,3 +73,18 @@ def test_the_interval_covers_the_mean_as_often_as_it_says():
     drawn = (statistics.summarize(rng.normal(3, 2, 5)) for _ in range(2000))
     covered = np.mean([each.low <= 3 <= each.high for each in drawn])
     assert 0.935 < covered < 0.965
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_a_score_that_is_not_finite_has_no_p_value(score):
+    assert math.isnan(statistics.compare([score, 1.0], [1.0, 2.0]).p)
+
+
+def test_a_table_says_how_many_seeds_have_a_score():
+    scores = {"a": {1: {"BLEU": 1.0}, 2: {"BLEU": None}}, "b": {1: {"BLEU": 2.0}, 2: {"BLEU": 4.0}}}
+    found = results.Results(scores, {})
+    rows = dict((cell, text) for cell, _, text in results.table(found, {"BLEU": 1}).rows)
+    assert rows["a"] == "1.0 (1 of 2 seeds)" and rows["b"].startswith("3.0 ± ")
+    assert "of 2 seeds" not in rows["b"]
+    compared = results.comparisons(found, [("b", "a")], {"BLEU": 1}).rows
+    assert compared == [("b minus a", "+1.0 (1 of 2 seeds)")]

@@ -1,5 +1,6 @@
 """Combinations of settings, and their errors before any work."""
 
+import numpy as np
 import pytest
 
 from bahdanau_jax.config import Config
@@ -45,12 +46,25 @@ def test_values_have_the_type_of_the_field():
             "the field model.hidden_size is given twice, also as model.hidden-size",
         ),
         ({"training.seed": ["1"]}, "training.seed varies in every sweep"),
+        ({"model.hidden_size": "64"}, "should be a list, not the text '64'"),
+        ({"data.dev": [None]}, "data.dev should be str, not None"),
     ],
 )
 def test_faults_in_one_line(vary, said):
     with pytest.raises(ValueError, match="^[^\n]+$") as fault:
         sweep_cells.product(Config(), vary)
     assert said in str(fault.value)
+
+
+def test_values_may_be_of_any_iterable():
+    for values in ((size for size in (8, 9)), np.arange(8, 10).tolist(), range(8, 10)):
+        assert len(sweep_cells.product(Config(), {"model.hidden_size": values})) == 2
+
+
+@pytest.mark.parametrize("count", [0, -1, 1 << 63])
+def test_a_number_of_seeds_has_bounds(count):
+    with pytest.raises(ValueError, match="a sweep has at least 1 and at most 10,000"):
+        sweep_cells.seed_range(1, count)
 
 
 def test_folders_of_cells_are_different():

@@ -221,6 +221,7 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
         "versions": {"python": "3.11.7", "jax": "0.9", "bahdanau-jax": "0.1"},
         "platform": "Linux",
         "devices": {"kind": "cpu", "count": 2, "processes": 1},
+        "machine": {"processor": "Z80", "cores": 4, "memory_gib": 0.1},
         "git": {"commit": "0123456789abcdef", "changed": True},
     }
     again = {"time": "2025-03-02T08:00:00+00:00", "step": 550}
@@ -238,8 +239,7 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
         ("started", "2025-03-01 12:30 UTC"),
         ("resumed", "2025-03-02 08:00 UTC, from step 550"),
         ("seed", "7"),
-        ("devices", "2 x cpu, 1 process(es)"),
-        ("platform", "Linux"),
+        ("hardware", "2 x cpu, Z80, 4 cores, 0.1 GiB, Linux"),
         ("versions", "bahdanau-jax 0.1, jax 0.9, python 3.11.7"),
         ("commit", "0123456789ab, with changes"),
     ]

@@ -153,10 +153,11 @@ def _figure(curves: Mapping[str, Sequence[Range]]) -> figures.Drawing:
     points = {cell: [(each.words, each.summary()) for each in own] for cell, own in curves.items()}
     lines = {cell: {x: each.mean for x, each in own} for cell, own in points.items()}
     bands = {
-        cell: {x: (max(0.0, each.low), each.high) for x, each in own if each.seeds > 1}
+        cell: {x: (max(0.0, each.low), min(each.high, 100.0)) for x, each in own}
         for cell, own in points.items()
+        if all(each.seeds > 1 for _, each in own)
     }
-    return figures.bleu_by_length(lines, bands if all(bands.values()) else None)
+    return figures.bleu_by_length(lines, bands)
 
 
 def _table(ours: str, theirs: str, curves: Mapping[str, Sequence[Range]]) -> Table:

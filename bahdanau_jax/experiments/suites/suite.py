@@ -10,7 +10,7 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import sweep_report
 from bahdanau_jax.experiments.results import Pairs, Results
 from bahdanau_jax.experiments.run_sweep import sweep, with_dtypes
-from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
+from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder, seed_range
 from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.suite_request import Request
@@ -99,10 +99,13 @@ def reproduce(
     """
     if not suite.takes_corpora and (unread := _corpora_options(request)):
         raise ValueError(f"--{unread[0].replace('_', '-')} is an option of the suite paper only")
+    for name in ("steps", "longer_steps", "seeds"):
+        if getattr(request, name) < 0:
+            raise ValueError(f"--{name.replace('_', '-')} should be at least 0")
     workdir = Path(workdir)
     cells = with_dtypes(requested_cells(suite, request), workdir)
     count = request.seeds or (min(QUICK_SEEDS, suite.seeds) if request.quick else suite.seeds)
-    seeds = range(request.first_seed, request.first_seed + count)
+    seeds = seed_range(request.first_seed, count)
     results = sweep(
         cells,
         workdir,
