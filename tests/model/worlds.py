@@ -73,6 +73,11 @@ CONFIGS = {
         feed_previous=False,
         readout_inputs="s",
     ),
+    # The output matrix is the transposed target embedding, so its inputs have the embedding's size.
+    "tied": dataclasses.replace(
+        PRESETS["groundhog"], **SIZES | {"output_size": 3}, tied_embeddings=True
+    ),
+    "tied_readout": ModelConfig(**SIZES | {"readout_size": 3}, tied_embeddings=True),
 }
 
 
