@@ -15,21 +15,11 @@ from bahdanau_jax.model.loss import sums
 from bahdanau_jax.model.readout import init_output, tie_faults
 from bahdanau_jax.variants import check
 from tests.model import worlds
-from tests.model.worlds import CONFIGS, compiled, on_device, parameters, relative
+from tests.model.worlds import CONFIGS, compiled, on_device, parameters, relative, twin, untied
 
 TIED = [name for name, config in CONFIGS.items() if config.tied_embeddings]
 each_model = pytest.mark.parametrize("name", TIED)
 WAYS = ("deferred", "autodiff")
-
-
-def untied(config: ModelConfig) -> ModelConfig:
-    return dataclasses.replace(config, tied_embeddings=False)
-
-
-def twin(params):
-    """The parameters of the untied model with W_o = E_yᵀ."""
-    W_o = params["target_embedding"]["E"].T
-    return {**params, "output": {**params["output"], "W_o": W_o}}
 
 
 def joined(gradient):

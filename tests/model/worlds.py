@@ -125,6 +125,17 @@ def parameters(config: ModelConfig, dtype=np.float32, seed: int = 0, scale: floa
     return jax.tree.map(draw, _shapes(config))
 
 
+def untied(config: ModelConfig) -> ModelConfig:
+    """The same model with an output matrix of its own."""
+    return dataclasses.replace(config, tied_embeddings=False)
+
+
+def twin(params):
+    """The parameters of the untied model with W_o = E_yᵀ."""
+    W_o = params["target_embedding"]["E"].T
+    return {**params, "output": {**params["output"], "W_o": W_o}}
+
+
 class Everything(NamedTuple):
     """All results of the model for a batch."""
 
