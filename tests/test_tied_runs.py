@@ -10,7 +10,7 @@ import pytest
 from safetensors import numpy as tensors
 
 import bahdanau_jax as bj
-from bahdanau_jax import cost, exchange, explorer, export, model, report, training
+from bahdanau_jax import cost, exchange, explorer, export, model, training
 from bahdanau_jax.explorer import packed_weights
 from bahdanau_jax.run import train_vmapped
 from tests import small
@@ -171,8 +171,3 @@ def test_bfloat16_products_train_and_translate(tmp_path):
     rounded = bj.train(config(compute_dtype="bfloat16"), tmp_path / "run")
     assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(rounded.params))
     assert len(rounded.translate(LINES)) == len(LINES)
-
-
-def test_the_report_and_the_card_of_a_run(tied):
-    made = str(report.made(tied, {}))
-    assert "tied" in made or tied.config.model.tied_embeddings

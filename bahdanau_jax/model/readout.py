@@ -124,7 +124,7 @@ def output_weights(config: ModelConfig, params: Params) -> Float[Array, "M V"]:
     of an embedding, which is that of W_o: every initialisation draws both alike where M = E. The
     bias of the embedding is no part of W_o. Source: Press and Wolf 2017, arXiv 1608.05859.
 
-    >>> logits = project(config, params, t) @ output_weights(config, params) + params["output"]["b_w"]
+    >>> softmax(t @ output_weights(config, params) + params["output"]["b_w"]).log_p
     """
     if config.tied_embeddings:
         return transposed(config.compute_dtype, params["target_embedding"]["E"])
