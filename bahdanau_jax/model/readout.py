@@ -142,7 +142,8 @@ def tie_faults(config: ModelConfig) -> Iterator[str]:
             f"model.embedding_size is {config.embedding_size}: set both to one size, or "
             f"model.output_size to {config.embedding_size}"
         )
-    if not config.feed_previous and "V_o" not in READOUT_INPUTS.get(config.readout_inputs, "V_o"):
+    inputs = READOUT_INPUTS.get(config.readout_inputs, ("V_o",))  # unknown names: another fault
+    if not config.feed_previous and "V_o" not in inputs:
         yield (
             "model.tied_embeddings is True, but model.feed_previous is False and "
             f"model.readout_inputs is {config.readout_inputs}, so no part reads target words: set "
