@@ -40,6 +40,7 @@ class ModelConfig:
     readout_inputs: str = "syc"  # what the readout reads: state s, previous word y, context c
     feed_previous: bool = True  # the previous word enters the update of the decoder's state
     embedding_bias: bool = False  # a bias added to every embedded word
+    tied_embeddings: bool = False  # the output matrix is the transposed target embedding
     gate_bias: bool = True  # biases of the update and reset gates
     init: str = "scaled"  # the distributions of the initial weights
     gradients: str = "deferred"  # the computation of the gradients of recurrent weights

@@ -170,6 +170,7 @@ def _model_contradictions(settings: ModelConfig) -> Iterator[str]:
             "model.hidden_size is 1, but the layers of model.cell mlp have half as many units: set "
             "it to 2 or more"
         )
+    yield from model.tie_faults(settings)
 
 
 # Settings that only sampling reads.

@@ -121,7 +121,8 @@ def word_log_probabilities(config, params, s, y, c):
         t = np.tanh(t)
     if "W_1" in out:
         t = t @ out["W_1"]
-    return np.log(softmax(t @ out["W_o"] + out["b_w"]))
+    W_o = params["target_embedding"]["E"].T if config.tied_embeddings else out["W_o"]
+    return np.log(softmax(t @ W_o + out["b_w"]))
 
 
 def decode(config, params, annotations, s, target):

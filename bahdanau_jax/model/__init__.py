@@ -24,7 +24,7 @@ from bahdanau_jax.model.initialization import count, init, shapes
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
 from bahdanau_jax.model.memory import Memory, intervene
 from bahdanau_jax.model.parameters import INITS, Params, draw
-from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS
+from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS, tie_faults
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.score_contract import check_score
 from bahdanau_jax.model.teacher_forcing import TeacherForced, teacher_forced
@@ -81,5 +81,6 @@ __all__ = [
     "start",
     "step_weights",
     "teacher_forced",
+    "tie_faults",
     "with_named_dtype",
 ]

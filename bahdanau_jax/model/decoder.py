@@ -25,7 +25,7 @@ from bahdanau_jax.model.dropout import dropout
 from bahdanau_jax.model.matrix_products import matmul, rounded, with_bias, with_ones
 from bahdanau_jax.model.memory import Folded, Memory
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, embed, embedding
-from bahdanau_jax.model.readout import READOUT_INPUTS, project, readout
+from bahdanau_jax.model.readout import READOUT_INPUTS, output_weights, project, readout
 
 
 class State(NamedTuple):
@@ -261,7 +261,8 @@ def step_weights(config: ModelConfig, params: Params) -> dict[str, Array]:
 
     >>> predict = predictor(config, params, memory, step_weights(config, params))
     """
-    W_o = with_bias(config.compute_dtype, params["output"]["W_o"], params["output"]["b_w"])
+    W_o, b_w = output_weights(config, params), params["output"]["b_w"]
+    W_o = with_bias(config.compute_dtype, W_o, b_w)
     weights = _matrices(config, params) | _factors(config, params) | {"W_o": W_o}
     return rounded(config.compute_dtype, weights)
 

@@ -39,7 +39,7 @@ def init(config: ModelConfig, key: Array) -> Params:
     >>> params = init(config.model, jax.random.key(0))
     >>> ten = jax.vmap(lambda key: init(config.model, key))(jax.random.split(key, 10))
 
-    Raises ValueError where a vocabulary has no size yet.
+    Raises ValueError where a vocabulary has no size yet, or sizes forbid `tied_embeddings`.
     """
     check_sizes(config)
     return {
@@ -49,10 +49,15 @@ def init(config: ModelConfig, key: Array) -> Params:
 
 
 def check_sizes(config: ModelConfig) -> None:
-    """Raise ValueError where the size of a vocabulary is 0, which leaves it to the data."""
+    """Raise ValueError where the size of a vocabulary is 0, which leaves it to the data.
+
+    It also raises where `tied_embeddings` does not fit the other settings.
+    """
     for side in VOCABULARIES:
         if not getattr(config, side):
             raise ValueError(f"model.{side} is 0: set it to the size of the vocabulary first")
+    for fault in readout.tie_faults(config):
+        raise ValueError(fault)
 
 
 def _key(key: Array, number: int) -> Array:

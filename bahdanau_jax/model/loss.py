@@ -24,6 +24,7 @@ from bahdanau_jax.model.dropout import row_keys
 from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.matrix_products import einsum, matmul, rounded
 from bahdanau_jax.model.parameters import Params, add_bias
+from bahdanau_jax.model.readout import output_weights
 
 CHUNK_BYTES = 32 * 2**20  # the preferred size of a chunk's logits, which then fit a cache
 CHUNK_WORDS = 512  # the least words of a chunk, because every chunk reads all of W_o
@@ -200,9 +201,9 @@ def sums(
     weight = (batch.target_mask * batch.weight[:, None]).T.astype(
         jnp.promote_types(t.dtype, jnp.float32)
     )
-    output = params["output"]
+    W_o, b_w = output_weights(config, params), params["output"]["b_w"]
     totals = CROSS_ENTROPIES[config.gradients](
-        smoothing, config.compute_dtype, t, output["W_o"], output["b_w"], batch.target.T, weight
+        smoothing, config.compute_dtype, t, W_o, b_w, batch.target.T, weight
     )
     if coverage:
         gaps = uncovered(alpha.astype(weight.dtype), batch.target_mask, batch.source_mask)

@@ -5,7 +5,7 @@ Source: arXiv 1409.0473, section A.2.2.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.attention import annotation_size
-from bahdanau_jax.model.matrix_products import matmul
+from bahdanau_jax.model.matrix_products import matmul, transposed
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, zeros
 from bahdanau_jax.model.recurrence import Dot
 
@@ -77,15 +77,23 @@ def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
     return draw(key, shapes | {"b_o": zeros(size)})
 
 
+def softmax_inputs(config: ModelConfig) -> int:
+    """Return M: `output_size`, or the size of the readout where that is 0."""
+    return config.output_size or config.readout_size
+
+
 def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
-    """Draw W_o [L, V] and b_w [V]; with `output_size`, also W_1 before W_o, without a bias."""
-    weight, size = INITS[config.init].weight, config.readout_size
+    """Draw W_o [M, V] and b_w [V]; with `output_size`, also W_1 before W_o, without a bias.
+
+    With `tied_embeddings` there is no W_o: see `output_weights`.
+    """
+    weight, rows = INITS[config.init].weight, config.target_vocabulary
     shapes: dict[str, Any] = {}
     if config.output_size:
-        shapes["W_1"] = (weight, (size, config.output_size))
-        size = config.output_size
-    rows = config.target_vocabulary
-    return draw(key, shapes | {"W_o": (weight, (size, rows)), "b_w": zeros(rows)})
+        shapes["W_1"] = (weight, (config.readout_size, config.output_size))
+    if not config.tied_embeddings:
+        shapes["W_o"] = (weight, (softmax_inputs(config), rows))
+    return draw(key, shapes | {"b_w": zeros(rows)})
 
 
 def readout(
@@ -107,3 +115,37 @@ def project(config: ModelConfig, params: Params, t: Float[Array, "*X L"]) -> Flo
     """Apply the linear layer between readout and vocabulary, where the model has one."""
     W_1 = params["output"].get("W_1")
     return t if W_1 is None else matmul(config.compute_dtype, t, W_1)
+
+
+def output_weights(config: ModelConfig, params: Params) -> Float[Array, "M V"]:
+    """Return W_o of the output softmax: a parameter, or E_yᵀ with `tied_embeddings`.
+
+    The gradient of a tied W_o is added to that of the embedding. E_y keeps the initial distribution
+    of an embedding, which is that of W_o: every initialisation draws both alike where M = E. The
+    bias of the embedding is no part of W_o. Source: Press and Wolf 2017, arXiv 1608.05859.
+
+    >>> softmax(t @ output_weights(config, params) + params["output"]["b_w"]).log_p
+    """
+    if config.tied_embeddings:
+        return transposed(config.compute_dtype, params["target_embedding"]["E"])
+    return params["output"]["W_o"]
+
+
+def tie_faults(config: ModelConfig) -> Iterator[str]:
+    """Yield why the output matrix cannot be E_yᵀ, where `tied_embeddings` asks for it."""
+    if not config.tied_embeddings:
+        return
+    last = "output_size" if config.output_size else "readout_size"
+    if softmax_inputs(config) != config.embedding_size:
+        yield (
+            f"model.tied_embeddings is True, but model.{last} is {getattr(config, last)} and "
+            f"model.embedding_size is {config.embedding_size}: set both to one size, or "
+            f"model.output_size to {config.embedding_size}"
+        )
+    inputs = READOUT_INPUTS.get(config.readout_inputs, ("V_o",))  # unknown names: another fault
+    if not config.feed_previous and "V_o" not in inputs:
+        yield (
+            "model.tied_embeddings is True, but model.feed_previous is False and "
+            f"model.readout_inputs is {config.readout_inputs}, so no part reads target words: set "
+            "feed_previous to True, or add y to readout_inputs"
+        )

@@ -18,6 +18,7 @@ from bahdanau_jax.model.interventions import Intervention
 from bahdanau_jax.model.matrix_products import matmul
 from bahdanau_jax.model.memory import Memory, intervene
 from bahdanau_jax.model.parameters import Params, add_bias
+from bahdanau_jax.model.readout import output_weights
 
 
 class TeacherForced(NamedTuple):
@@ -47,11 +48,11 @@ def predictions(
 ) -> TeacherForced:
     """Return the predictions of the target's words from a memory, as `teacher_forced` does."""
     t, alpha = teacher_force(config, params, memory, target)
-    output = params["output"]
+    W_o, b_w = output_weights(config, params), params["output"]["b_w"]
 
     def reduce(step):
         t, target = step
-        logits = add_bias(matmul(config.compute_dtype, t, output["W_o"]), output["b_w"])
+        logits = add_bias(matmul(config.compute_dtype, t, W_o), b_w)
         log_p = jax.nn.log_softmax(logits.astype(jnp.promote_types(logits.dtype, jnp.float32)))
         own = jnp.take_along_axis(log_p, target[:, None], axis=-1)[:, 0]
         return own, jnp.exp(log_p.max(axis=-1)), log_p.argmax(axis=-1) == target

@@ -55,7 +55,7 @@ def agree(found, log_p, alpha, pairs):
         assert math.isclose(found.score[row, 0], log_p[row, :n].sum(), abs_tol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["default", "groundhog", "luong"])
+@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "tied"])
 def test_a_whole_target_as_prefix_is_forced_decoding(name):
     config = worlds.CONFIGS[name]
     params = jax.tree.map(jnp.asarray, worlds.parameters(config))
@@ -63,8 +63,9 @@ def test_a_whole_target_as_prefix_is_forced_decoding(name):
     agree(found, *taught(config, params, PAIRS), PAIRS)
 
 
-def test_an_ensemble_averages_log_probabilities_and_alignments():
-    configs = worlds.CONFIGS["default"], worlds.CONFIGS["dot"]
+@pytest.mark.parametrize("other", ["dot", "tied"])
+def test_an_ensemble_averages_log_probabilities_and_alignments(other):
+    configs = worlds.CONFIGS["default"], worlds.CONFIGS[other]
     weights = tuple(
         jax.tree.map(jnp.asarray, worlds.parameters(config, seed=i))
         for i, config in enumerate(configs)

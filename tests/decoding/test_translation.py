@@ -85,6 +85,23 @@ def test_batch_size_order_and_neighbours_change_nothing(world):
         assert_same(all_ways[0], all_ways[2])
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"beam_size": 3}, {"beam_size": 1}, {"method": "sample", "temperature": 0.7}],
+    ids=["beam", "greedy", "sample"],
+)
+def test_a_model_with_tied_embeddings_translates_as_its_twin(settings):
+    config = ModelConfig(**SIZES | {"readout_size": 3}, tied_embeddings=True)
+    params = weights(config)
+    n_best = settings.get("beam_size", 3)
+    ours = translated(config, params, LINES, n_best, **settings)
+    theirs = translated(worlds.untied(config), worlds.twin(params), LINES, n_best, **settings)
+    for one, other in zip(ours, theirs, strict=True):
+        assert [h.tokens for h in one] == [h.tokens for h in other]
+        np.testing.assert_allclose([h.score for h in one], [h.score for h in other], atol=1e-5)
+    assert len({h.tokens for row in ours for h in row}) > 5
+
+
 def test_likely_translations_score_alike_at_every_batch_size():
     """Scores agree to 1e-5, where log-probabilities are much smaller than the logits."""
     config = MODELS["paper"]

@@ -1,9 +1,11 @@
 """A program that compares back ends on 8 virtual devices with one device, as JSON on stdout.
 
 Its arguments name back ends to ask in float32; without any, it asks all, and two in float64 too.
+"tied" as the first argument asks a model with tied embeddings.
 """
 
 import collections
+import dataclasses
 import json
 import re
 import sys
@@ -37,6 +39,10 @@ CONFIG = ModelConfig(
     annotation_dropout=0.3,
     readout_dropout=0.4,
 )
+BACKENDS = sys.argv[1:]
+if BACKENDS[:1] == ["tied"]:
+    BACKENDS = BACKENDS[1:]
+    CONFIG = dataclasses.replace(CONFIG, output_size=12, tied_embeddings=True)
 NETWORK = model.Seq2Seq(CONFIG)
 DIMENSIONS = re.compile(r"[a-z]\d+\[([\d,]*)\]")
 
@@ -90,7 +96,7 @@ def run(dtype, backend, accumulate: int, steps: int, scale: str) -> dict:
     state = backend.place(state) if backend else state
     feed = backend.feed if backend else lambda batch: batch
     step = train_step(loss_fn, tx, config, backend, accumulate, elementwise=True)
-    before = state.params["output"]["W_o"]
+    before = state.params["target_embedding"]["E"]
     state, first = step(state, feed(batch(0)))
     clipped = max(1.0, float(first.gradient_norm) / config.clip_norm)
     raw = jax.tree.map(lambda leaf: leaf * clipped, host(state.opt_state[0]))
@@ -123,8 +129,8 @@ def main() -> None:
         "jit, 2 parts": (jit, 2),
         "vocabulary": (distributed.Jit(devices, "vocabulary"), 2),
     }
-    asked = {"float32": (sys.argv[1:] or [*ways], STEPS)}
-    if not sys.argv[1:]:
+    asked = {"float32": (BACKENDS or [*ways], STEPS)}
+    if not BACKENDS:
         asked["float64"] = (["jit, 2 parts", "pmap"], 1)
     report = {"devices": devices.size}
     for dtype, (names, steps) in asked.items():

@@ -104,6 +104,20 @@ def test_a_state_is_donated_and_compiled_for_once(way):
     assert eight["compiled later"] == 0
 
 
+@pytest.mark.parametrize("way", FEW)
+def test_tied_embeddings_train_alike_on_eight_devices(way):
+    """The gradient of the output matrix is a part of the embedding's, and travels once."""
+    eight = measured("tied", *FEW)
+    found = eight["float32"][way]
+    assert eight["float32"]["smallest gradient"] > 0
+    assert found["gradient"] <= 1e-5 and found["params"] <= 1e-5
+    assert found["donated"] and found["compiled later"] == 0
+    assert eight["leaves"].count(103 * 12) == 1
+    if way != "vocabulary":
+        (size,) = found["messages"]["all-reduce"]
+        assert sum(eight["leaves"]) < size <= sum(eight["leaves"]) + 5 + 2
+
+
 def test_one_device_by_mesh_equals_none():
     backend = distributed.Jit(distributed.mesh())
     tx = make(toy.OPTIMIZER, 10)

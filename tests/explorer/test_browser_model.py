@@ -71,9 +71,10 @@ def test_every_variant_in_the_browser_equals_the_oracle(browser):
     tab.close()
 
 
-def test_the_default_model_in_the_browser_equals_the_oracle(browser):
+@pytest.mark.parametrize("name", ["default", "tied"])
+def test_a_model_in_the_browser_equals_the_oracle(browser, name):
     tab = pages.modules(browser)
-    check(tab, "default")
+    check(tab, name)
     tab.close()
 
 

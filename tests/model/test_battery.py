@@ -10,17 +10,18 @@ from bahdanau_jax.model.decoder import stepper, teacher_force
 from bahdanau_jax.model.loss import loss, sums
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
-CONFIG = CONFIGS["groundhog"]  # with every bias and layer but the gates' biases
+# Both have every bias and layer but the gates' biases.
+CONFIG, TIED = CONFIGS["groundhog"], CONFIGS["tied"]
 TOKENS = np.array([-1, 0, 3, 5, 8, 2], np.int32)
 
 
-def memory_of(params, b):
-    return encode(CONFIG, params, b.source, b.source_mask)
+def memory_of(params, b, config=CONFIG):
+    return encode(config, params, b.source, b.source_mask)
 
 
-def step(params, b):
-    memory = memory_of(params, b)
-    return stepper(CONFIG, params, memory)(jnp.asarray(TOKENS), start(memory))
+def step(params, b, config=CONFIG):
+    memory = memory_of(params, b, config)
+    return stepper(config, params, memory)(jnp.asarray(TOKENS), start(memory))
 
 
 FUNCTIONS = {
@@ -31,13 +32,16 @@ FUNCTIONS = {
     "step": step,
     "sums": lambda params, b: sums(CONFIG, params, b, smoothing=0.1),
     "loss": lambda params, b: loss(CONFIG, params, b),
+    "tied step": lambda params, b: step(params, b, TIED),
+    "tied sums": lambda params, b: sums(TIED, params, b, smoothing=0.1),
 }
 COMPILED = {name: compiled(f) for name, f in FUNCTIONS.items()}
 
 
-def world(dtype=np.float32, seed=0):
+def world(name, dtype=np.float32, seed=0):
     b = on_device(batch(pairs(), 2, 1, fillers=1))
-    return jax.tree.map(jnp.asarray, parameters(CONFIG, dtype, seed)), b
+    config = TIED if name.startswith("tied") else CONFIG
+    return jax.tree.map(jnp.asarray, parameters(config, dtype, seed)), b
 
 
 def close(a, b, tolerance=1e-5):
@@ -48,11 +52,11 @@ def close(a, b, tolerance=1e-5):
 
 
 def compiled_equals_eager(name):
-    close(COMPILED[name](*world()), FUNCTIONS[name](*world()))
+    close(COMPILED[name](*world(name)), FUNCTIONS[name](*world(name)))
 
 
 def vmap_equals_a_loop(name):
-    worlds = [world(seed=seed) for seed in (0, 1)]
+    worlds = [world(name, seed=seed) for seed in (0, 1)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
     many = compiled(jax.vmap(FUNCTIONS[name]))(*stacked)
     for i, one in enumerate(worlds):
@@ -64,7 +68,7 @@ def gradients_are_finite(name):
         leaves = jax.tree.leaves(FUNCTIONS[name](params, b))
         return sum(jnp.sum(leaf) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating))
 
-    params, b = world()
+    params, b = world(name)
     gradients = compiled(jax.grad(total))(params, b)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
     assert any(np.any(leaf != 0) for leaf in jax.tree.leaves(gradients))
@@ -72,7 +76,7 @@ def gradients_are_finite(name):
 
 
 def bfloat16_is_finite_and_of_the_same_structure(name):
-    got, full = COMPILED[name](*world(jnp.bfloat16)), COMPILED[name](*world())
+    got, full = COMPILED[name](*world(name, jnp.bfloat16)), COMPILED[name](*world(name))
     assert jax.tree.structure(got) == jax.tree.structure(full)
     for a, e in zip(jax.tree.leaves(got), jax.tree.leaves(full), strict=True):
         assert a.shape == e.shape
@@ -83,9 +87,8 @@ def bfloat16_is_finite_and_of_the_same_structure(name):
 
 def dtypes_are_those_of_the_parameters(name):
     def dtypes(dtype):
-        return [
-            leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(FUNCTIONS[name], *world(dtype)))
-        ]
+        found = jax.eval_shape(FUNCTIONS[name], *world(name, dtype))
+        return [leaf.dtype for leaf in jax.tree.leaves(found)]
 
     single = dtypes(np.float32)
     assert jnp.float32 in single

@@ -65,7 +65,7 @@ def assert_same_rows(a, b, rows, tolerance):
 
 
 @every_precision
-@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "rnnencdec"])
+@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "rnnencdec", "tied"])
 def test_padding_batch_size_and_order_change_no_result(name, dtype):
     tolerance, double = TOLERANCES[dtype], dtype is np.float64
     a = results(name, padded(), dtype)
@@ -175,7 +175,7 @@ def test_backward_direction_starts_at_zero_at_the_last_real_word(name):
 
 
 @every_precision
-@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "tanh"])
+@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "tanh", "tied"])
 def test_stepwise_equals_teacher_forced(name, dtype):
     b, config = padded(), CONFIGS[name]
     got = results(name, b, dtype)

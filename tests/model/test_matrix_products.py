@@ -57,7 +57,7 @@ def dots(jaxpr):
             yield (str(a.dtype), str(b.dtype), str(equation.outvars[0].aval.dtype)), b.shape
 
 
-@pytest.mark.parametrize("name", ["default", "groundhog"])
+@pytest.mark.parametrize("name", ["default", "groundhog", "tied"])
 @pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
 def test_every_product_of_an_update_is_rounded_but_the_energies(name, gradients):
     config = dataclasses.replace(CONFIGS[name], compute_dtype="bfloat16", gradients=gradients)
@@ -80,8 +80,9 @@ def canonical(equation) -> bool:
     return ranks != [2, 2] or (left, right) == ((len(batch) + 1,), (len(batch),))
 
 
-def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients():
-    config = dataclasses.replace(CONFIGS["default"], compute_dtype="bfloat16")
+@pytest.mark.parametrize("name", ["default", "tied"])
+def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients(name):
+    config = dataclasses.replace(CONFIGS[name], compute_dtype="bfloat16")
     params = jax.tree.map(jnp.asarray, parameters(config))
     b = on_device(batch(pairs()))
     program = jax.make_jaxpr(jax.grad(lambda p: sums(config, p, b).loss))(params).jaxpr
@@ -112,8 +113,9 @@ def test_a_cpu_rounds_the_products_of_loops_and_of_weight_gradients():
     assert not wrong and all(e.invars[0].aval.ndim > 2 for e in firsts), (wrong, firsts)
 
 
-def test_no_weight_is_rounded_again_in_every_turn_of_a_loop():
-    config = dataclasses.replace(CONFIGS["default"], compute_dtype="bfloat16")
+@pytest.mark.parametrize("name", ["default", "tied"])
+def test_no_weight_is_rounded_again_in_every_turn_of_a_loop(name):
+    config = dataclasses.replace(CONFIGS[name], compute_dtype="bfloat16")
     params = jax.tree.map(jnp.asarray, parameters(config))
     b = on_device(batch(pairs(count=31)))  # a number that no size of the model is
     program = jax.make_jaxpr(jax.grad(lambda p: sums(config, p, b).loss))(params).jaxpr
@@ -137,7 +139,14 @@ def distance(a, b) -> float:
 
 
 @pytest.mark.parametrize(
-    ("name", "limit"), [("default", 0.03), ("groundhog", 0.03), ("luong", 0.03), ("local_p", 0.1)]
+    ("name", "limit"),
+    [
+        ("default", 0.03),
+        ("groundhog", 0.03),
+        ("luong", 0.03),
+        ("local_p", 0.1),
+        ("tied", 0.03),
+    ],
 )
 def test_loss_and_gradients_are_near_and_keep_their_type(name, limit):
     b = on_device(batch(pairs(), 2, 1, fillers=1))

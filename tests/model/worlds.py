@@ -73,6 +73,11 @@ CONFIGS = {
         feed_previous=False,
         readout_inputs="s",
     ),
+    # The output matrix is the transposed target embedding, so its inputs have the embedding's size.
+    "tied": dataclasses.replace(
+        PRESETS["groundhog"], **SIZES | {"output_size": 3}, tied_embeddings=True
+    ),
+    "tied_readout": ModelConfig(**SIZES | {"readout_size": 3}, tied_embeddings=True),
 }
 
 
@@ -118,6 +123,17 @@ def parameters(config: ModelConfig, dtype=np.float32, seed: int = 0, scale: floa
         return drawn.astype(np.float32).astype(dtype)
 
     return jax.tree.map(draw, _shapes(config))
+
+
+def untied(config: ModelConfig) -> ModelConfig:
+    """The same model with an output matrix of its own."""
+    return dataclasses.replace(config, tied_embeddings=False)
+
+
+def twin(params):
+    """The parameters of the untied model with W_o = E_yᵀ."""
+    W_o = params["target_embedding"]["E"].T
+    return {**params, "output": {**params["output"], "W_o": W_o}}
 
 
 class Everything(NamedTuple):

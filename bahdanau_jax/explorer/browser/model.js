@@ -1,7 +1,7 @@
 // The model of one sentence: the encoder, and a step of the decoder. `ops` are the operations of
 // tensor.js, or those of a Tape, which also give gradients.
 
-import { plain } from "./tensor.js";
+import { plain, transpose } from "./tensor.js";
 import { CELLS } from "./cells.js";
 import { SCORES } from "./attention.js";
 
@@ -57,6 +57,7 @@ export class Model {
     this.W = config.feed_previous ? cell.inputs(p.decoder, "W") : null;
     this.bias = cell.bias(p.decoder);
     this.recurrent = cell.prepare(p.decoder);
+    this.W_o = config.tied_embeddings ? transpose(p.target_embedding.E) : p.output.W_o;
     this.readsWords = config.feed_previous || config.readout_inputs.includes("y");
   }
 
@@ -126,7 +127,7 @@ export class Model {
     }
     t = READOUTS[this.config.readout](ops, t);
     if (output.W_1) t = ops.multiply(t, output.W_1);
-    return ops.add(ops.multiply(t, output.W_o), ops.constant(output.b_w));
+    return ops.add(ops.multiply(t, this.W_o), ops.constant(output.b_w));
   }
 }
 
