@@ -2,8 +2,8 @@
 
 BAHDANAU_DATA=... bahdanau train configs/europarl.py --workdir runs/europarl
 
-3,000 updates, less than half an epoch, on two busy CPU cores: BLEU 15.8 in training on the first
-600 dev pairs. docs/results/alignment.md has its alignments.
+5,000 updates, 0.87 epochs, on one busy CPU core in float32: 110 min; BLEU 21.6 on the 3,000 dev
+pairs (greedy, tokenised, lower-cased). docs/results/alignment.md has its alignments.
 """
 
 from bahdanau_jax.config import (
@@ -56,7 +56,7 @@ config = Config(
         coverage=0.1,
     ),
     training=TrainingConfig(
-        steps=3_000, log_every=50, evaluate_every=1_000, checkpoint_every=500, dev_metric="loss"
+        steps=5_000, log_every=50, evaluate_every=1_000, checkpoint_every=500, dev_metric="loss"
     ),
     decoding=DecodingConfig(beam_size=12, length_normalization="wu", alpha=1.0),
 )
