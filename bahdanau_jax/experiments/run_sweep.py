@@ -132,13 +132,13 @@ def _check(
         raise ValueError(
             f"the data order {order} is for seeds that train vmapped; in turn, each has its own"
         )
+    if "" in tests.values():
+        raise ValueError("the address of further test pairs is empty")
     opened: set[tuple[str, str]] = set()
     for name, config in cells.items():
         try:
             _check_settings(config, vmapped)
             settings = config.data
-            if "" in tests.values():
-                raise ValueError("the address of further test pairs is empty")
             for address in (settings.train, settings.dev, settings.test, *tests.values()):
                 if address and (address, settings.root) not in opened:
                     _read(address, settings, 1 if address == settings.train else None)

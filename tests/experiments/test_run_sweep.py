@@ -305,7 +305,7 @@ def test_a_damaged_definition_is_named(text, without_training, tmp_path):
 
 
 def test_an_empty_address_of_further_pairs_is_refused(without_training, tmp_path):
-    with pytest.raises(ValueError, match="further test pairs is empty"):
+    with pytest.raises(ValueError, match="^the address of further test pairs is empty"):
         sweep(CELLS, tmp_path, [1], vmapped=False, tests={"more": ""})
     assert not without_training
 
