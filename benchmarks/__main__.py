@@ -140,6 +140,28 @@ def _train(arguments: Sequence[str]) -> dict:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """Profile updates of a random batch on a CPU, operation by operation."""
+
+    size: str = "small"  # the size of model and batch
+    compute_dtype: str = "float32"  # of the products
+    updates: int = 8  # that are timed, and then traced
+
+    EXAMPLES: ClassVar[Sequence[str]] = (
+        "python -m benchmarks profile",
+        "python -m benchmarks profile --size lists --compute-dtype bfloat16",
+    )
+
+
+def _profile(arguments: Sequence[str]) -> dict:
+    chosen = options.parse(Profile, arguments, "python -m benchmarks profile")
+    _at_least_one("updates", chosen.updates)
+    from benchmarks import update_profile
+
+    return update_profile.run(chosen.size, chosen.compute_dtype, chosen.updates)
+
+
+@dataclass(frozen=True)
 class Epoch(experiment.Experiment):
     """Time real epochs over the corpus of a configuration, with padding and the host's work.
 
@@ -290,6 +312,7 @@ BENCHMARKS: Mapping[str, tuple[type, Callable[[Sequence[str]], dict]]] = Mapping
         "epoch": (Epoch, _epoch),
         "learning": (Learning, _learning),
         "overhead": (Overhead, _overhead),
+        "profile": (Profile, _profile),
         "scaling": (Scaling, _scaling),
         "serve": (serve_options.Serve, _serve),
         "train": (Train, _train),

@@ -7,8 +7,9 @@ carry the name of their operation in the compiled program.
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -28,14 +29,17 @@ class Event(NamedTuple):
     duration: float
 
 
-def read(folder: Path, updates: int) -> dict[str, Any]:
+def read(
+    folder: Path, updates: int, kinds: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
     """The times of operations in an update, in milliseconds, from the traces in a folder.
 
+    `kinds` has the kinds of some operations; that of the others is their name without its number.
     `busy_share` is the share of the time in which at least one operation runs on the device. Raises
     ValueError where a trace has no operation.
     """
     events = [event for file in sorted(folder.rglob("*.xplane.pb")) for event in _events(file)]
-    return table(events, updates)
+    return table(events, updates, kinds)
 
 
 def keep_trace(folder: Path, file: Path) -> None:
@@ -45,7 +49,9 @@ def keep_trace(folder: Path, file: Path) -> None:
     shutil.rmtree(folder)
 
 
-def table(events: Sequence[Event], updates: int) -> dict[str, Any]:
+def table(
+    events: Sequence[Event], updates: int, kinds: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, Any]:
     """The totals of `read` for events of that many updates."""
     if not events:
         raise ValueError("the trace has no operation of a device")
@@ -56,7 +62,9 @@ def table(events: Sequence[Event], updates: int) -> dict[str, Any]:
         "milliseconds": round(span / updates / 1e6, 4),
         "busy_share": round(busy / span, 4),
         "kernels": round(len(events) / updates, 1),
-        "kinds": _rows(((_kind(e.operation), "", e) for e in events), updates, KINDS),
+        "kinds": _rows(
+            ((kinds.get(e.operation) or _kind(e.operation), "", e) for e in events), updates, KINDS
+        ),
         "operations": _rows(((e.operation, e.kernel, e) for e in events), updates, OPERATIONS),
     }
 

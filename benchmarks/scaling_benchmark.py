@@ -85,7 +85,7 @@ def _measure(
     for point in points:
         say(f"compiling {point}")
         config = updates.architecture(point)
-        state, step, _ = updates.ours(config, updates.parameters(config))
+        state, step, *_ = updates.ours(config, updates.parameters(config))
         batch = jax.device_put(updates.random_batch(point))
         compiled = step.lower(state, batch).compile()
         memory[point] = updates.planned(compiled)

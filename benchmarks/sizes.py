@@ -27,6 +27,7 @@ def paper(length: int) -> Size:
 SIZES: Mapping[str, Sequence[Size]] = MappingProxyType(
     {
         "tiny": (Size(V=500, m=16, n=24, a=20, l=12, B=8, S=6, T=5),),  # for tests
+        "lists": (Size(V=104, m=32, n=128, a=128, l=64, B=32, S=31, T=12),),  # configs/primes.py
         "small": (Size(V=8_000, m=256, n=256, a=256, l=256, B=80, S=16, T=16),),
         "paper": (paper(30), paper(50)),
     }

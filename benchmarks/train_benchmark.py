@@ -106,12 +106,18 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             _here,
             _COMPUTE_DTYPE,
         ),
+        "vmapped": Contestant(
+            "ours, ten models with weights of their own in vmapped programs; its seconds are those "
+            "of one model, its memory that of all",
+            _here,
+            _COMPUTE_DTYPE,
+        ),
     }
 )
 
 
 class Round(NamedTuple):
-    seconds: float  # of an update
+    seconds: float  # of an update of one model
     matrix: float  # floating point operations per second of the large product
 
 
@@ -244,7 +250,8 @@ def rates(rounds: Sequence[Round], size: Size, flops: int) -> dict[str, Any]:
 
 
 def turn(program: Peer, count: int, compute_dtype: str) -> Round:
-    seconds = program.ask(do="step", count=count)["seconds"] / count
+    models = program.greeting.get("models", 1)
+    seconds = program.ask(do="step", count=count)["seconds"] / count / models
     on_cpu = program.greeting["device"] == "cpu"
     rows, repeats = ON_CPU if on_cpu else ON_ACCELERATORS
     matrix = program.ask(do="matrix", size=rows, repeats=repeats, compute_dtype=compute_dtype)

@@ -159,6 +159,13 @@ def test_all_wrong_settings_are_told_at_once(refused, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_training_that_dev_scores_end_needs_dev_pairs(refused, tmp_path):
+    told = refused(*small.train(tmp_path / "run", "--data.dev", "", "--training.patience", 3))
+    assert told.startswith("training.patience stops a training by its dev scores, but data.dev is ")
+    assert "set training.patience to 0" in told and "\n" not in told
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -16,7 +16,14 @@ from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.sweep_cells import DATA, seed_folder
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.report import DEFAULTS, Settings, as_json, evaluate_test_pairs
+from bahdanau_jax.report import (
+    DEFAULTS,
+    Evaluated,
+    Settings,
+    TestPairs,
+    as_json,
+    evaluate_test_pairs,
+)
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.resuming import updates_made
 from bahdanau_jax.training import SHARED, Diverged
@@ -53,6 +60,7 @@ class CellRuns:
         self.order, self.settings, self.tests = order, settings, tests
         self.reporter = reporter
         self._digests: dict[str, str] | None = None
+        self._pairs: dict[DataConfig, TestPairs] = {}
         self._vocabulary: Mapping[str, int] | None = None  # the entries of each side
         self.failed: dict[str, str] = {}
 
@@ -202,7 +210,7 @@ class CellRuns:
         except (OSError, ValueError, KeyError, TypeError):
             pass
         trained = self._load(folder)
-        evaluated = evaluate_test_pairs(trained, self.settings, self.reporter)[0]
+        evaluated = self._evaluate(trained)
         write_text(folder / TRANSLATIONS, "".join(f"{text}\n" for text in evaluated.texts))
         scores = evaluated.scores
         if self.tests:
@@ -235,7 +243,14 @@ class CellRuns:
         settings = dataclasses.replace(trained.config.data, test=address)
         config = dataclasses.replace(trained.config, data=settings)
         trained = dataclasses.replace(trained, config=config)
-        return evaluate_test_pairs(trained, self.settings, self.reporter)[0].scores
+        return self._evaluate(trained).scores
+
+    def _evaluate(self, trained: run.Run) -> Evaluated:
+        """Score a run on its test pairs, which all runs of the cell share."""
+        settings = trained.config.data
+        if settings not in self._pairs:
+            self._pairs[settings] = TestPairs.read(settings)
+        return evaluate_test_pairs(trained, self.settings, self.reporter, self._pairs[settings])[0]
 
 
 def _ended(folder: Path) -> dict[str, Any] | None:

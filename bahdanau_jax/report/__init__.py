@@ -12,16 +12,18 @@ from bahdanau_jax.report import (
 from bahdanau_jax.report.document import NOTHING, Picture, Section, Table, number, span
 from bahdanau_jax.report.provenance import commit, duration, hardware, made
 from bahdanau_jax.report.publish import as_json
-from bahdanau_jax.report.report import evaluate_test_pairs
-from bahdanau_jax.report.run_scores import DEFAULTS, Settings
+from bahdanau_jax.report.report import TestPairs, evaluate_test_pairs
+from bahdanau_jax.report.run_scores import DEFAULTS, Evaluated, Settings
 
 __all__ = [
     "DEFAULTS",
+    "Evaluated",
     "NOTHING",
     "Picture",
     "Section",
     "Settings",
     "Table",
+    "TestPairs",
     "aligned_corpus",
     "as_json",
     "commit",

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bahdanau_jax import alignment, data, figures, hypothesis
 from bahdanau_jax.alignment import links
+from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import AlignedPair, grammar
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.figures import save
@@ -35,6 +36,20 @@ DEV = MappingProxyType(
         "exact": ("dev_exact", ".3f"),
     }
 )
+
+
+class TestPairs(NamedTuple):
+    """The test pairs of a configuration."""
+
+    sources: list[str]
+    references: list[str]
+    gold: list[AlignedPair]  # with gold alignments; [] where the corpus has none
+
+    @classmethod
+    def read(cls, config: DataConfig) -> "TestPairs":
+        """Read or generate them. Raises ValueError as `data.pairs` does."""
+        pairs = list(data.pairs(config.test, config))
+        return cls([p.source for p in pairs], [p.target for p in pairs], _gold(config))
 
 
 def write(run: Run, reporter: Reporter = SILENT) -> str:
@@ -70,17 +85,18 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
 
 
 def evaluate_test_pairs(
-    run: Run, settings: Settings = DEFAULTS, reporter: Reporter = SILENT
+    run: Run,
+    settings: Settings = DEFAULTS,
+    reporter: Reporter = SILENT,
+    pairs: TestPairs | None = None,
 ) -> tuple[Evaluated, dict[str, float]]:
-    """Score a run on its own test pairs.
+    """Score a run on its own test pairs. Runs with the same pairs can share `pairs`.
 
     The second result has the scores against gold alignments and statistics of the corpus; {} where
     the corpus has no gold alignments. They are also in `Evaluated.scores`.
     """
-    pairs = list(data.pairs(run.config.data.test, run.config.data))
-    sources, references = ([p[side] for p in pairs] for side in (0, 1))
+    sources, references, gold = pairs or TestPairs.read(run.config.data)
     evaluated = evaluate(run, sources, references, settings, reporter=reporter)
-    gold = _gold(run)
     if not gold:
         return evaluated, {}
     reporter.stage("comparing with the gold alignments and the training text")
@@ -157,12 +173,12 @@ def _corpus(scores: dict[str, float]) -> Section:
     return Section("Gold alignments", text, (Table(("measure", "value", "what it is"), rows),))
 
 
-def _gold(run: Run) -> list[AlignedPair]:
+def _gold(config: DataConfig) -> list[AlignedPair]:
     """The test pairs with gold alignments; [] where the corpus has none."""
-    addresses = [corpus.address for corpus in data.corpora(run.config.data.test)]
+    addresses = [corpus.address for corpus in data.corpora(config.test)]
     if not all(map(data.is_aligned, addresses)):
         return []
-    return [pair for address in addresses for pair in data.aligned_pairs(address, run.config.data)]
+    return [pair for address in addresses for pair in data.aligned_pairs(address, config)]
 
 
 def _alignment_scores(

@@ -51,3 +51,8 @@ def faults(config: Config) -> Iterator[str]:
             "training.parallel pmap copies everything to every device: set training.shard to none, "
             "or training.parallel to jit"
         )
+    if config.training.patience and not config.data.dev:
+        yield (
+            "training.patience stops a training by its dev scores, but data.dev is empty: name dev "
+            "pairs, or set training.patience to 0 and training.steps to the updates to make"
+        )

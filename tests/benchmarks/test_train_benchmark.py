@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -37,7 +38,7 @@ def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_
         theirs = [torch.greeting["first_loss"], *torch.ask(do="step", count=3)["losses"]]
         counted = torch.ask(do="count")["flops"]
         assert torch.greeting["parameters"] == sum(x.size for x in jax.tree.leaves(params))
-    state, step, loss = updates.ours(config, params)
+    state, step, loss, _ = updates.ours(config, params)
     batch, ours = updates.random_batch(SIZE), []
     for _ in theirs:
         state, sums = step(state, batch)
@@ -131,13 +132,39 @@ def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
     assert ours["first_loss"] == pytest.approx(plain["first_loss"], rel=1e-3)
 
 
+def test_models_of_the_vmapped_program_have_our_updates():
+    config = updates.architecture(SIZE)
+    params, batch = updates.parameters(config), updates.random_batch(SIZE)
+    one, many = updates.ours(config, params), updates.vmapped(config, params)
+    state, states, losses = one.state, many.state, []
+    for _ in range(3):
+        state, ours = one.step(state, batch)
+        states, theirs = many.step(states, batch)
+        losses.append((one.loss(ours), many.loss(theirs)))
+    assert many.models == len(theirs.loss) == 10 and one.models == 1
+    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-5)
+    np.testing.assert_allclose(theirs.loss, many.loss(theirs), rtol=1e-5)
+
+
+def test_seconds_are_those_of_one_model(monkeypatch):
+    """Four calls of a program of ten models take 8 s: one update of one model takes 0.2 s."""
+
+    class Fake:
+        greeting: ClassVar = {"device": "cpu", "models": 10}
+
+        def ask(self, do, **_):
+            return {"step": {"seconds": 8.0}, "matrix": {"flops_per_second": 5.0}}[do]
+
+    assert train_benchmark.turn(Fake(), 4, "float32") == (0.2, 5.0)
+
+
 def test_only_beside_rounded_products_may_pytorch_choose_to_round():
     for name, peer in train_benchmark.PEERS.items():
         alone, beside = (peer.with_dtype(kind).choices for kind in ("float32", "bfloat16"))
         theirs = name in ("torch", "torch-compiled", "torch-cudnn", "joeynmt")
         assert alone.get("autocast") == ((False,) if theirs else None)
         assert beside.get("autocast") == ((True, False) if theirs else None)
-        ours = name == "summed-in-loops"
+        ours = name in ("summed-in-loops", "vmapped")
         assert (beside.get("compute_dtype") == ("bfloat16",)) == ours
         assert {**beside, "autocast": 0, "compute_dtype": 0} == {
             **alone,

@@ -262,7 +262,7 @@ def test_crossing_links():
 def test_no_error_rate_where_tokens_are_no_words(trained):
     """Gold links count words; a model of pieces has other positions."""
     run = runs.load(trained[0])
-    gold = report._gold(run)
+    gold = report._gold(run.config.data)
     pairs = list(runs.data.pairs(run.config.data.test, run.config.data))
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     alphas = token_predictions.predict(run, sources, targets).alphas

@@ -62,6 +62,7 @@ def _reference() -> list:
         "reference/index.md",
         "reference/commands.md",
         "reference/configuration.md",
+        "reference/exit-codes.md",
         {"Python": python},
     ]
 
