@@ -1,4 +1,7 @@
-"""Times a real epoch: every padded batch of a corpus, with the work of the host."""
+"""Times a real epoch: every padded batch of a corpus, with the work of the host.
+
+Its time and memory are compared with what `bahdanau train --dry-run True` predicts.
+"""
 
 import contextlib
 import dataclasses
@@ -12,11 +15,12 @@ from typing import Any
 
 import jax
 
-from bahdanau_jax import data, training
+from bahdanau_jax import cost, data, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
 from bahdanau_jax.training import Trainer
 from benchmarks import machine
+from benchmarks.peers import serving
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
 
@@ -24,10 +28,14 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
 def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dict[str, Any]:
     """Train for `epochs` epochs of `batches` batches (0: all), after all shapes are compiled.
 
-    `workdir` keeps the prepared corpus. `host_share` is the share of time in which training waits
-    for batches and places them. `device_seconds` are those of the same updates with batches that
-    are on the device already.
+    `workdir` keeps the prepared corpus. `predicted` has the seconds and the memory that a dry run
+    predicts, each with the quotient of the measured and the predicted number; the measured memory
+    is the growth of this process. `host_share` is the share of time in which training waits for
+    batches and places them. `device_seconds` are those of the same updates with batches that are
+    on the device already.
     """
+    before, config = serving.resident(), _trained_alone(config)
+    predicted = cost.estimate(config, workdir)
     config, store = _prepared(config, workdir)
     plan = data.Plan.of(store, config.data, config.training.seed)
     steps = min(batches, plan.steps()) if batches else plan.steps()
@@ -49,6 +57,8 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
             "compile_seconds": round(time.perf_counter() - start, 2),
         }
         rounds = []
+        serving.release()
+        serving.forget_peak()
         for _ in range(epochs):
             batches_of = functools.partial(data.train_batches, store, plan, multiple=multiple)
             state, timed = _epoch(ahead, state, itertools.islice(batches_of(), steps), backend)
@@ -58,15 +68,29 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
             host = (timed["next_seconds"] + timed["placing_seconds"]) / timed["seconds"]
             rounds.append({**timed, "device_seconds": device_seconds, "host_share": host})
     medians = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+    results["predicted"] = {
+        "seconds": _beside(medians["seconds"], predicted.epoch_seconds * steps / plan.steps()),
+        "memory_mib": _beside(serving.resident("VmHWM") - before, predicted.memory / 2**20),
+    }
     return {**results, **_rounded(medians), "epochs": [_rounded(each) for each in rounds]}
 
 
-def _prepared(config: Config, workdir: Path) -> tuple[Config, data.Store]:
+def _beside(measured: float, predicted: float) -> dict[str, float]:
+    quotient = measured / predicted
+    return _rounded({"predicted": predicted, "measured": measured, "quotient": quotient})
+
+
+def _trained_alone(config: Config) -> Config:
+    """The configuration without dev and test pairs."""
     settings = dataclasses.replace(config.data, dev="", test="")
-    prepared = data.prepare(settings, workdir)
+    length = dataclasses.replace(config.training, patience=0)
+    return dataclasses.replace(config, data=settings, training=length)
+
+
+def _prepared(config: Config, workdir: Path) -> tuple[Config, data.Store]:
+    prepared = data.prepare(config.data, workdir)
     sizes = [len(codec.vocabulary) for codec in prepared.codecs]
-    sized = dataclasses.replace(config, data=settings).with_vocabularies(*sizes)
-    return sized, prepared.train
+    return config.with_vocabularies(*sizes), prepared.train
 
 
 def _epoch(step, state, source: Iterable[Batch], backend) -> tuple[Any, dict[str, float]]:

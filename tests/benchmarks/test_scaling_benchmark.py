@@ -99,6 +99,10 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monk
         host = one["next_seconds"] + one["placing_seconds"]
         assert one["host_share"] == pytest.approx(host / one["seconds"], abs=1e-2) and host > 0
         assert one["device_seconds"] > 0
+    assert found["predicted"]["seconds"]["measured"] == found["seconds"]
+    for one in found["predicted"].values():
+        assert one["measured"] > 0 and one["predicted"] > 0
+        assert one["quotient"] == pytest.approx(one["measured"] / one["predicted"], rel=0.05)
 
 
 def test_a_folder_that_takes_no_picture_is_said_before_any_work(tmp_path, monkeypatch):
