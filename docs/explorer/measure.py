@@ -7,6 +7,7 @@ five), words a second, and the largest difference of a log-probability from Pyth
 each step of 50 reference translations, with the rounded weights and with the original ones.
 """
 
+import dataclasses
 import itertools
 import json
 import shutil
@@ -80,8 +81,8 @@ def differences(run: Run, pairs: list[data.Pair], page) -> dict[str, float]:
 
 
 def log_probabilities(run: Run, params, source: list[int], target: list[int]) -> np.ndarray:
-    """log p of all words [T, V] at each step of the target."""
-    config = run.config.model
+    """log p of all words [T, V] at each step of the target, in float32 as the page computes it."""
+    config = dataclasses.replace(run.config.model, compute_dtype="float32")
     ids = np.array([source], np.int32)
     memory = model.encode(config, params, ids, np.ones(ids.shape, bool))
     step, state, rows = model.predictor(config, params, memory), model.start(memory), []
