@@ -119,6 +119,11 @@ class App {
     });
   }
 
+  // The tour explains the first translation.
+  showTools() {
+    byId("tour-open").disabled = !this.panels?.[0].isReady;
+  }
+
   grow() {
     const text = byId("sentence");
     text.style.height = "auto";

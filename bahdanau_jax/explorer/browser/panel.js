@@ -13,9 +13,9 @@ import { VIEWS } from "./page_state.js";
 const NAMES = { attention: "Attention", gradient: "Gradient", both: "Both" };
 
 export class Panel {
-  // `app`: {state, sentences, changed()}; `place`: the number of the panel.
+  // `app`: {state, sentences, changed(), showTools()}; `place`: the number of the panel.
   constructor(app, engine, place, isNamed) {
-    Object.assign(this, { app, engine, place, isNamed, run: 0, gradients: null });
+    Object.assign(this, { app, engine, place, isNamed, run: 0, gradients: null, isSearching: false });
     this.matrix = new MatrixView(this);
     this.links = new LinksView(this);
     this.step = new StepView(this);
@@ -38,6 +38,17 @@ export class Panel {
     return this.app.state.panels[this.place];
   }
 
+  // While a search runs, the views show the translation before it, and nothing of it can be changed.
+  wait(isSearching) {
+    this.isSearching = isSearching;
+    this.element.setAttribute("aria-busy", String(isSearching));
+    this.showFiles();
+  }
+
+  get isReady() {
+    return !this.isSearching && this.chosen !== null;
+  }
+
   // `isAnimated`: the words come one by one.
   async translate(isAnimated = false) {
     const run = ++this.run, { sentence, beam } = this.app.state, index = this.app.sentenceIndex();
@@ -46,6 +57,7 @@ export class Panel {
       this.analysis = index < 0 ? null : this.engine.recordedAt(index);
       return this.show();
     }
+    this.wait(true);
     const { prefix, changes } = this.state;
     const isWanted = () => run === this.run, isSlow = isAnimated && !isStill();
     const onStep = (partial) => (this.text.textContent = partial.hypotheses[0]?.text ?? "");
@@ -54,6 +66,7 @@ export class Panel {
       { isWanted, onSlice, ...(isSlow && { onStep, wait: 55 }) });
     if (!isWanted()) return;
     this.analysis = analysis;
+    this.wait(false);
     this.show();
     await this.attribute();
   }
@@ -61,6 +74,7 @@ export class Panel {
   // A fault of the program: what was shown before belongs to another sentence.
   fail(error) {
     this.analysis = untranslated(`The page failed at this sentence: ${error.message}`);
+    this.wait(false);
     this.show();
   }
 
@@ -68,8 +82,13 @@ export class Panel {
     return this.analysis?.hypotheses[0] ?? null;
   }
 
+  // The text of the translation, with unknown words replaced where the reader wants it.
+  get written() {
+    return this.app.state.unknown ? this.engine.replaced(this.chosen, this.analysis) : this.chosen.text;
+  }
+
   async attribute() {
-    if (this.app.state.view === "attention" || !this.chosen || this.engine.isRecorded || this.gradients) return;
+    if (this.app.state.view === "attention" || !this.isReady || this.engine.isRecorded || this.gradients) return;
     const run = this.run, ids = this.chosen.steps.map((step) => step.id), isWanted = () => run === this.run;
     if (this.attributed === run || this.engine.obstacleToGradients(this.analysis, ids)) return;
     this.attributed = run; // further calls while the rows are computed do nothing
@@ -83,7 +102,9 @@ export class Panel {
   }
 
   show() {
+    if (this.isSearching) return; // the search will show its translation
     const { chosen, analysis } = this;
+    this.showFiles();
     this.body.forEach((part) => (part.hidden = !chosen));
     if (!chosen) {
       this.text.textContent = "";
@@ -94,8 +115,8 @@ export class Panel {
       return;
     }
     this.facts.classList.remove("refusal");
-    const { unknown, beam } = this.app.state, { isRecorded } = this.engine;
-    this.text.textContent = (unknown ? this.engine.replaced(chosen, analysis) : chosen.text) || "(nothing)";
+    const { beam } = this.app.state, { isRecorded } = this.engine;
+    this.text.textContent = this.written || "(nothing)";
     const total = chosen.steps.reduce((sum, step) => sum + step.logP, 0);
     this.facts.textContent = `score ${chosen.score.toFixed(3)} · ${chosen.steps.length} words with the end · `
       + `${percent(Math.exp(total / chosen.steps.length))} a word${chosen.finished ? "" : " · stopped at the length limit"}`
@@ -116,6 +137,7 @@ export class Panel {
     this.pair.classList.toggle("broad", view === "both");
     this.matrix.show(this.analysis, this.chosen, { view, gradients: this.gradients, obstacle, gold: this.goldCells() });
     this.matrix.highlight(null, null, this.state.selected);
+    this.showFiles();
   }
 
   buttons() {
@@ -128,6 +150,7 @@ export class Panel {
   }
 
   update(values) {
+    if (this.isSearching) return null; // the values belong to the translation before
     Object.assign(this.state, values);
     this.app.changed();
     return this.translate(true);
@@ -154,6 +177,7 @@ export class Panel {
   }
 
   select(i) {
+    if (this.isSearching) return;
     this.state.selected = i;
     this.app.changed();
     this.step.show(this.analysis, this.chosen, { ...this.state, isRecorded: this.engine.isRecorded });
@@ -209,20 +233,23 @@ export class Panel {
 
   files() {
     const name = () => `alignment${this.isNamed ? `-${this.place + 1}` : ""}`;
-    const picture = () => {
-      const copy = this.matrix.drawn[0].picture.cloneNode(true);
-      copy.lastElementChild.remove(); // the marks of the pointer
-      return copy;
-    };
     const kinds = {
-      SVG: () => download(`${name()}.svg`, asSvg(picture()), "image/svg+xml"),
-      PNG: async () => download(`${name()}.png`, await asPng(this.matrix.drawn[0].picture), "image/png"),
+      SVG: () => download(`${name()}.svg`, asSvg(this.matrix.picture()), "image/svg+xml"),
+      PNG: async () => download(`${name()}.png`, await asPng(this.matrix.picture()), "image/png"),
       JSON: () => download(`${name()}.json`,
-        asJson(this.analysis, { ...this.chosen, text: this.text.textContent }, this.chosen.text), "application/json"),
+        asJson(this.analysis, { ...this.chosen, text: this.written }, this.chosen.text), "application/json"),
       Pharaoh: () => download(`${name()}.pharaoh`, asPharaoh(this.chosen), "text/plain"),
     };
-    return h("div", { class: "files", role: "group", "aria-label": "Download" },
-      Object.entries(kinds).map(([kind, save]) => h("button", { type: "button", onclick: save }, kind)));
+    this.saves = Object.fromEntries(Object.entries(kinds).map(([kind, save]) =>
+      [kind, h("button", { type: "button", onclick: save }, kind)]));
+    return h("div", { class: "files", role: "group", "aria-label": "Download" }, Object.values(this.saves));
+  }
+
+  // Files and the tour are offered where there is something that they show.
+  showFiles() {
+    for (const button of Object.values(this.saves)) button.disabled = !this.isReady;
+    if (!this.matrix.drawn.length) this.saves.SVG.disabled = this.saves.PNG.disabled = true;
+    this.app.showTools();
   }
 
   showViews() {
