@@ -45,6 +45,11 @@ export class Panel {
     this.showFiles();
   }
 
+  // What the matrix shows.
+  get view() {
+    return this.engine.isRecorded ? VIEWS[0] : this.app.state.view;
+  }
+
   get isReady() {
     return !this.isSearching && this.chosen !== null;
   }
@@ -88,7 +93,7 @@ export class Panel {
   }
 
   async attribute() {
-    if (this.app.state.view === "attention" || !this.isReady || this.engine.isRecorded || this.gradients) return;
+    if (this.view === "attention" || !this.isReady || this.gradients) return;
     const run = this.run, ids = this.chosen.steps.map((step) => step.id), isWanted = () => run === this.run;
     if (this.attributed === run || this.engine.obstacleToGradients(this.analysis, ids)) return;
     this.attributed = run; // further calls while the rows are computed do nothing
@@ -109,7 +114,7 @@ export class Panel {
     if (!chosen) {
       this.text.textContent = "";
       this.facts.classList.toggle("refusal", Boolean(analysis?.refusal));
-      this.facts.textContent = this.engine.isRecorded ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.`
+      this.facts.textContent = this.engine.isRecorded && !analysis ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.`
         : analysis?.refusal ?? "";
       this.actions.replaceChildren();
       return;
@@ -133,7 +138,7 @@ export class Panel {
   }
 
   showMatrix() {
-    const { view } = this.app.state, obstacle = this.engine.obstacleToGradients(this.analysis, this.chosen.steps);
+    const { view } = this, obstacle = this.engine.obstacleToGradients(this.analysis, this.chosen.steps);
     this.pair.classList.toggle("broad", view === "both");
     this.matrix.show(this.analysis, this.chosen, { view, gradients: this.gradients, obstacle, gold: this.goldCells() });
     this.matrix.highlight(null, null, this.state.selected);
