@@ -65,7 +65,7 @@ export function read(address, defaults, isRecorded) {
     const selected = whole(`w${i}`, 9999, null);
     if (isRecorded[i]) return { ...freshPanel(), selected };
     const pairs = (fields.get(`a${i}`) ?? "").split(",").map((pair) => pair.split(":"));
-    const valid = pairs.filter(([step, how]) => /^(\d{1,4}|\*)$/.test(step) && /^(\d{1,4}|all|none)$/.test(how));
+    const valid = pairs.filter(([step, how]) => /^(\d{1,4}|\*)$/.test(step) && /^(\d{1,4}|all|none|own)$/.test(how));
     return { prefix: numbers(fields.get(`p${i}`)), forced: numbers(fields.get(`f${i}`)),
       changes: Object.fromEntries(valid), selected };
   });

@@ -2,7 +2,7 @@
 
 import { BeamView } from "./beam_view.js";
 import { h, isStill, percent } from "./elements.js";
-import { untranslated } from "./engine.js";
+import { changeAt, untranslated } from "./engine.js";
 import { asJson, asPharaoh, asPng, asSvg, download } from "./exports.js";
 import { errorRate, linksOf, mergeWeights } from "./gold.js";
 import { LinksView } from "./links_view.js";
@@ -162,9 +162,9 @@ export class Panel {
   }
 
   // Words before step i stay as they are.
-  force(i, id) {
-    const { forced } = this.state;
-    return this.forcePath([...this.chosen.steps.slice(0, i).map((step) => step.id), id], [...forced.filter((at) => at < i), i]);
+  force(i, ids) {
+    const before = this.chosen.steps.slice(0, i).map((step) => step.id), { forced } = this.state;
+    return this.forcePath([...before, ...ids], [...forced.filter((at) => at < i), ...ids.map((_, k) => i + k)]);
   }
 
   forcePath(ids, forced = [ids.length - 1]) {
@@ -172,11 +172,17 @@ export class Panel {
     return this.update({ prefix: ids, forced, changes, selected: ids.length - 1 });
   }
 
+  // The selected step looks at a source position alone, or as the model does where it did that already.
+  look(j) {
+    const { selected, changes } = this.state;
+    if (!this.engine.isRecorded) this.change(selected, changeAt(changes, selected) === String(j) ? null : String(j));
+  }
+
   // `how`: "all", "none", a source position, or null for the model's own attention.
   change(i, how) {
     const changes = { ...this.state.changes };
-    if (how === null) delete changes[i];
-    else changes[i] = how;
+    if (how === null && changes["*"] === undefined) delete changes[i];
+    else changes[i] = how ?? "own";
     const before = this.chosen.steps.slice(0, i).map((step) => step.id);
     return this.update({ changes, prefix: before, forced: this.state.forced.filter((at) => at < i), selected: i });
   }
