@@ -114,8 +114,8 @@ export class Panel {
     if (!chosen) {
       this.text.textContent = "";
       this.facts.classList.toggle("refusal", Boolean(analysis?.refusal));
-      this.facts.textContent = this.engine.isRecorded && !analysis ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.`
-        : analysis?.refusal ?? "";
+      this.facts.textContent = this.engine.isRecorded && !analysis
+        ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.` : analysis?.refusal ?? "";
       this.actions.replaceChildren();
       return;
     }
