@@ -73,7 +73,8 @@ CHOOSE = """(i) => {
 def test_a_second_click_during_a_search_is_left_out(tab, tiny_page):
     tab.open(tiny_page)
     panel = tab.run(f"""() => {{
-      const choose = {CHOOSE}, {{ app }} = explorer, likeliest = app.panels[0].chosen.steps[0].likeliest;
+      const choose = {CHOOSE}, {{ app }} = explorer;
+      const {{ likeliest }} = app.panels[0].chosen.steps[0];
       choose(0);
       choose(2);
       return [likeliest[3].token, structuredClone(app.state.panels[0])];

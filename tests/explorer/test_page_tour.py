@@ -27,7 +27,11 @@ MODELS = {
     ),
     "none": (
         {"attention": "none"},
-        {2: "has no attention", 3: "c is the last state of the encoder", 5: "Every row is the same"},
+        {
+            2: "has no attention",
+            3: "c is the last state of the encoder",
+            5: "Every row is the same",
+        },
     ),
 }
 

@@ -47,7 +47,7 @@ export function asPng(picture) {
       URL.revokeObjectURL(url);
       canvas.toBlob(resolve, "image/png");
     };
-    image.onerror = reject;
+    image.onerror = () => reject(new Error("this browser cannot draw the picture"));
     image.src = url;
   });
 }
