@@ -4,6 +4,7 @@ It is the beam search of `decoding.search` for one sentence, as plain loops: the
 words that were weighed and rejected, which a compiled search does not keep.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,7 +49,10 @@ def record(run: Run, line: str) -> dict[str, Any]:
     >>> record(run, "The man sleeps .")["hypotheses"][0]["text"]
     """
     config, source = run.config.decoding, run.codecs[0]
-    nodes, tips = _search(run.config.model, run.params, config, source.encode(line))
+    ids = source.encode(line)
+    if len(ids) == 1:  # a blank line has no translation
+        return {"source": [], "written": [], "nodes": [], "hypotheses": []}
+    nodes, tips = _preferred(run.config.model, run.params, config, ids)
     places = {id(node): i for i, node in enumerate(nodes)}
     ranking = Ranking.of(config)
 
@@ -107,6 +111,17 @@ def _encode(config: ModelConfig, params: model.Params, ids: Any, mask: Any) -> A
 def _step(config: ModelConfig, params: model.Params, memory: Any, tokens: Any, state: Any) -> Any:
     distribution, state, alpha = model.predictor(config, params, memory)(tokens, state)
     return distribution.log_p[0], state, alpha[0]
+
+
+def _preferred(
+    model_config: ModelConfig, params: model.Params, config: DecodingConfig, ids: list[int]
+) -> tuple[list[Node], list[Node]]:
+    """The search as configured, or the one with UNK where only that one finishes a hypothesis."""
+    banned = _search(model_config, params, config, ids)
+    if not config.ban_unk or banned[1][0].token == EOS:
+        return banned
+    free = _search(model_config, params, dataclasses.replace(config, ban_unk=False), ids)
+    return free if free[1][0].token == EOS else banned
 
 
 def _search(

@@ -103,3 +103,21 @@ def test_recorded_searches_are_those_of_the_search(name):
             assert node["step"] == (parent["step"] + 1 if parent else 0)
             assert parent is None or parent["state"] == "kept"
         assert {node["state"] for node in data["nodes"]} == {"kept", "ended", "rejected"}
+
+
+def test_a_recorded_search_allows_unk_where_nothing_else_finishes():
+    run = pages.run(decoding=DecodingConfig(beam_size=1, ban_unk=True))
+    random = np.random.default_rng(13)  # after UNK, and only then, this model writes EOS
+    run.params["output"]["b_w"][:2] = -2.0, 4.0
+    run.params["target_embedding"]["E"][1] = 5 * random.normal(size=pages.SIZES["embedding_size"])
+    shape = run.params["output"]["W_o"][:, 0].shape
+    run.params["output"]["W_o"][:, 0] = random.normal(size=shape)
+    [line] = pages.lines(1)
+    [best] = run.translate([line])
+    [found] = recorded_search.record(run, line)["hypotheses"]
+    assert "<unk>" in best.tokens and best.finished
+    assert [step["symbol"] for step in found["steps"]] == list(best.tokens)
+
+
+def test_a_blank_line_has_no_recorded_search(tiny):
+    assert recorded_search.record(tiny, " \r")["hypotheses"] == []

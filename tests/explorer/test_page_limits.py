@@ -64,6 +64,48 @@ def test_a_translation_that_does_not_end_is_cut_and_gives_way_to_another(tab, en
     assert tab.run("explorer.app.panels[0].analysis.source.length") == 7
 
 
+CHOOSE = """(i) => {
+  document.querySelectorAll(".word.target")[i].click();
+  document.querySelectorAll(".step .halves > :last-child .row")[3].click();
+}"""
+
+
+def test_a_second_click_during_a_search_is_left_out(tab, tiny_page):
+    tab.open(tiny_page)
+    panel = tab.run(f"""() => {{
+      const choose = {CHOOSE}, {{ app }} = explorer;
+      const {{ likeliest }} = app.panels[0].chosen.steps[0];
+      choose(0);
+      choose(2);
+      return [likeliest[3].token, structuredClone(app.state.panels[0])];
+    }}""")
+    assert (panel[1]["prefix"], panel[1]["forced"]) == ([panel[0]], [0])
+    settled(tab, ENDED)
+    assert tab.run("explorer.app.panels[0].chosen.steps[0].id") == panel[0]
+    tab.run(CHOOSE, 1)
+    settled(tab, "explorer.app.panels[0].isReady")
+    assert tab.run("explorer.app.state.panels[0].prefix[0]") == panel[0]
+
+
+def test_nothing_of_the_sentence_before_is_used_during_a_search(tab, endless_page):
+    tab.open(endless_page)
+    tab.page.fill("#sentence", "The man saw a house . " * 30)
+    tab.page.select_option("#beam", "12")
+    tab.page.click("#compose button")
+    settled(tab, f"{FACTS}.startsWith('Translating: word')")
+    tab.run(CHOOSE, 1)
+    tab.page.click("[data-view=both]")
+    assert tab.page.locator(".files button:enabled").count() == 0
+    assert tab.page.is_disabled("#tour-open")
+    state = tab.run("explorer.app.state.panels[0]")
+    assert state == {"prefix": [], "forced": [], "changes": {}, "selected": None}
+    tab.page.fill("#sentence", SENTENCE)
+    tab.page.select_option("#beam", "1")
+    tab.page.click("#compose button")
+    settled(tab, ENDED)
+    assert tab.page.is_enabled("#tour-open") and tab.page.is_enabled(".files >> text=JSON")
+
+
 @pytest.mark.slow
 def test_gradients_of_long_translations_are_refused_in_one_line(tab, endless_page):
     tab.open(endless_page)

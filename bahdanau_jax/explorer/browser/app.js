@@ -3,7 +3,7 @@
 import { isDark } from "./colours.js";
 import { byId, h } from "./elements.js";
 import { Engine } from "./engine.js";
-import { fresh, isOtherTranslation, read, reset, write } from "./page_state.js";
+import { fresh, isOtherTranslation, oneLine, read, reset, write } from "./page_state.js";
 import { Panel } from "./panel.js";
 import { Tour } from "./tour.js";
 import { fromBase64 } from "./weights.js";
@@ -12,10 +12,11 @@ const BEAMS = [1, 2, 3, 5, 8, 12];
 
 class App {
   constructor(content, engines) {
-    Object.assign(this, { content, engines, sentences: content.sentences });
+    Object.assign(this, { content, engines });
+    this.sentences = content.sentences.map((each) => ({ ...each, text: oneLine(each.text) }));
     const { beam_size: beam } = content.models[0].decoding;
-    this.defaults = { ...fresh(engines.length, Math.min(beam, 12)), sentence: this.sentences[0]?.text ?? "" };
-    this.state = read(location.hash, this.defaults);
+    this.defaults = { ...fresh(engines.length, beam), sentence: this.sentences[0]?.text ?? "" };
+    this.state = this.read();
     this.panels = engines.map((engine, i) => new Panel(this, engine, i, engines.length > 1));
     byId("panels").classList.toggle("two", engines.length > 1);
     byId("panels").replaceChildren(...this.panels.map((panel) => panel.element));
@@ -24,8 +25,15 @@ class App {
     this.tools();
   }
 
+  // The state that the address has.
+  read() {
+    return read(location.hash, this.defaults, this.engines.map((engine) => engine.isRecorded));
+  }
+
+  // Examples with one text may have several references, so that the text alone does not tell them apart.
   sentenceIndex() {
-    return this.sentences.findIndex(({ text }) => text === this.state.sentence);
+    const { sentence, example } = this.state;
+    return this.sentences[example]?.text === sentence ? example : this.sentences.findIndex(({ text }) => text === sentence);
   }
 
   form() {
@@ -37,19 +45,18 @@ class App {
     const text = byId("sentence"), example = byId("example");
     example.append(h("option", { value: "-1" }, "your own"),
       ...this.sentences.map((each, i) => h("option", { value: i }, each.text)));
-    const beams = [...new Set([...BEAMS, this.state.beam])].sort((a, b) => a - b);
-    byId("beam").append(...beams.map((size) => h("option", { value: size }, size === 1 ? "1 (greedy)" : size)));
     byId("compose").addEventListener("submit", (event) => {
       event.preventDefault();
       this.begin(text.value);
     });
     text.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey) return;
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
       this.begin(text.value);
     });
     text.addEventListener("input", () => this.grow());
-    example.addEventListener("change", () => Number(example.value) >= 0 && this.begin(this.sentences[example.value].text));
+    example.addEventListener("change", () => Number(example.value) >= 0
+      && this.begin(this.sentences[example.value].text, Number(example.value)));
     this.switches();
     const hasRecorded = this.engines.some((engine) => engine.isRecorded);
     if (this.engines.every((engine) => engine.isRecorded)) text.readOnly = byId("beam").disabled = true;
@@ -107,7 +114,7 @@ class App {
     byId("tour-open").addEventListener("click", () => this.tour.go(1));
     addEventListener("hashchange", () => {
       if (location.hash === write(this.state)) return;
-      this.state = read(location.hash, this.defaults);
+      this.state = this.read();
       this.refresh();
     });
     let width = innerWidth, timer = 0;
@@ -117,6 +124,11 @@ class App {
       clearTimeout(timer);
       timer = setTimeout(() => this.panels.forEach((panel) => panel.show()), 150);
     });
+  }
+
+  // The tour explains the first translation.
+  showTools() {
+    byId("tour-open").disabled = !this.panels[0].isReady;
   }
 
   grow() {
@@ -129,14 +141,17 @@ class App {
   fill() {
     byId("sentence").value = this.state.sentence;
     byId("example").value = String(this.sentenceIndex());
+    const beams = [...new Set([...BEAMS, this.defaults.beam, this.state.beam])].sort((a, b) => a - b);
+    byId("beam").replaceChildren(...beams.map((size) => h("option", { value: size }, size === 1 ? "1 (greedy)" : size)));
     byId("beam").value = String(this.state.beam);
     byId("unknown").checked = this.state.unknown;
     byId("gold").checked = this.state.gold;
     this.grow();
   }
 
-  begin(sentence) {
-    this.state.sentence = sentence.replace(/\s+/g, " ").trim();
+  begin(sentence, example = this.state.example) {
+    Object.assign(this.state, { sentence: oneLine(sentence), example });
+    this.state.example = Math.max(0, this.sentenceIndex());
     reset(this.state);
     byId("fault").textContent = "";
     this.changed();

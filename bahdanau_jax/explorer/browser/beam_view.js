@@ -44,15 +44,16 @@ export class BeamView {
       tree.append(this.node(analysis.nodes, node, index, at, best.has(index), isRecorded));
     }));
     rove(tree, "button", neighbour);
-    const lists = analysis.hypotheses.slice(0, beam).map((each) => h("li", {}, h("div", {},
-      h("span", { dir: "auto" }, each.text || "(nothing)"), h("span", { class: "number" }, each.score.toFixed(2)))));
+    const ranking = h("ol", { class: "ranking", "aria-label": "Finished translations and their scores" },
+      analysis.hypotheses.slice(0, beam).map((each) => h("li", {}, this.finished(each, isRecorded))));
+    if (!isRecorded) rove(ranking, "button");
     this.element.replaceChildren(
       h("div", { class: "bar-of-card" }, h("h3", {}, "The beam"),
         h("label", { class: "check" }, check, " Rejected words")),
       h("p", { class: "quiet" }, "Each column is a step. A number is the word's probability, and the second one the sum of log-probabilities so far. "
         + (isRecorded ? "" : "Choose a word to make the model go on from there.")),
       h("div", { class: "scroll" }, tree),
-      h("ol", { class: "ranking", "aria-label": "Finished translations and their scores" }, lists));
+      ranking);
     if (focused) this.focus(focused, check);
   }
 
@@ -88,6 +89,12 @@ export class BeamView {
       onclick: () => isRecorded || this.panel.forcePath(this.path(nodes, index)) },
     h("span", { class: "name", dir: "auto" }, shown(node.symbol)),
     h("span", { class: "number" }, `${probability} · ${total}`));
+  }
+
+  finished({ text, score, steps }, isRecorded) {
+    const parts = [h("span", { dir: "auto" }, text || "(nothing)"), h("span", { class: "number" }, score.toFixed(2))];
+    return isRecorded ? h("div", {}, parts)
+      : h("button", { type: "button", onclick: () => this.panel.forcePath(steps.map(({ id }) => id)) }, parts);
   }
 
   path(nodes, index) {

@@ -8,8 +8,11 @@ const SIZE = 13, LEAN = 55; // of labels: pixels, and degrees of the words acros
 const LONGEST = 24; // characters of a label
 const MOST_CELLS = 8_000; // cells that are elements of their own; more become one image
 
+// Characters that XML does not have, of which a file of the picture would be invalid.
+const FORBIDDEN = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/gu;
+
 const label = (symbol) => {
-  const letters = [...shown(symbol)];
+  const letters = [...shown(symbol).replace(FORBIDDEN, "")];
   return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : letters.join("");
 };
 
@@ -69,6 +72,17 @@ export function matrixPicture({ rows, columns, values, signed = false, gold = []
   else picture.append(...cells(places, values, colour, colours.line));
   picture.append(...gold.map((link) => goldFrame(places, link, colours.changed)));
   return { picture, ...places };
+}
+
+// One picture of several, from left to right.
+export function sideBySide(pictures) {
+  const sizes = pictures.map(({ viewBox }) => viewBox.baseVal), height = Math.max(...sizes.map((size) => size.height));
+  let width = 0;
+  pictures.forEach((picture, i) => {
+    picture.setAttribute("x", width);
+    width += sizes[i].width;
+  });
+  return svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height }, ...pictures);
 }
 
 // [row, column] of a picture at the place of a pointer; null beside the rows, the column null beside the columns.

@@ -3,7 +3,7 @@
 import { analyse, partial, recorded, replaceUnknown } from "./analysis.js";
 import { Codec } from "./codec.js";
 import { attribution } from "./gradients.js";
-import { Model, EOS, START } from "./model.js";
+import { Model, START, UNK } from "./model.js";
 import { Search } from "./search.js";
 import { logSoftmax } from "./tensor.js";
 import { parameters } from "./weights.js";
@@ -14,12 +14,18 @@ const CHANGES = {
   none: (alpha) => alpha.map(() => 0),
 };
 
-// `changes`: {step or "*": "all", "none", or the number of a source position}
+// The change at a step; null where the attention is the model's own, which "own" says against "*".
+export function changeAt(changes, step) {
+  const chosen = changes[step] ?? changes["*"] ?? "own";
+  return chosen === "own" ? null : chosen;
+}
+
+// `changes`: {step or "*": "all", "none", "own", or the number of a source position}
 export function changeOf(changes) {
   if (!Object.keys(changes).length) return null;
   return (alpha, step) => {
-    const chosen = changes[step] ?? changes["*"];
-    if (chosen === undefined) return null;
+    const chosen = changeAt(changes, step);
+    if (chosen === null) return null;
     if (CHANGES[chosen]) return CHANGES[chosen](alpha);
     const place = Number(chosen);
     return place < alpha.length ? alpha.map((_, j) => (j === place ? 1 : 0)) : null;
@@ -136,9 +142,9 @@ export class Engine {
     return replaceUnknown(hypothesis, analysis, this.target);
   }
 
-  // The id of a word of the target's vocabulary; null for an unknown one.
-  wordId(word) {
-    const id = this.target.vocabulary.id(word);
-    return this.target.vocabulary.symbol(id) === word && id !== EOS ? id : null;
+  // The ids of typed text, which may have the page's mark of a word's beginning; none where one is unknown.
+  typedIds(text) {
+    const ids = this.referenceIds(text.replace(/[␣▁]/g, " ")).slice(0, -1);
+    return ids.includes(UNK) ? [] : ids;
   }
 }

@@ -17,10 +17,12 @@ export function download(name, content, type) {
 // The same fields as `bahdanau translate --format jsonl`.
 export function asJson(analysis, chosen, original) {
   const { text, score, finished, steps } = chosen;
+  const total = steps.reduce((sum, step) => sum + step.logP, 0);
   return JSON.stringify({
     text,
     ...(original !== text && { original }),
     score,
+    confidence: Math.exp(total / steps.length),
     finished,
     tokens: steps.map((step) => step.symbol),
     log_probabilities: steps.map((step) => step.logP),
@@ -45,7 +47,7 @@ export function asPng(picture) {
       URL.revokeObjectURL(url);
       canvas.toBlob(resolve, "image/png");
     };
-    image.onerror = reject;
+    image.onerror = () => reject(new Error("this browser cannot draw the picture"));
     image.src = url;
   });
 }

@@ -1,6 +1,7 @@
 // Two lines of words with links between them; two columns where the lines would be too long.
 
 import { h, percent, rove, shown, svg, textWidth } from "./elements.js";
+import { changeAt } from "./engine.js";
 
 const FAINTEST = 0.03; // weights below it get no link
 
@@ -11,12 +12,15 @@ export class LinksView {
   }
 
   show(analysis, chosen, { selected, forced, changes }) {
+    const words = () => [...this.element.querySelectorAll(".word")], focused = words().indexOf(document.activeElement);
     this.alpha = chosen.steps.map((step) => step.alpha);
+    const { isRecorded } = this.panel.engine;
     this.source = analysis.source.map((symbol, j) => this.word(symbol, { class: "word source",
-      onpointerenter: () => this.panel.highlight(null, j), onfocus: () => this.panel.highlight(null, j) }));
+      "aria-label": isRecorded ? null : `${shown(symbol)}. Look here only.`,
+      onclick: () => this.panel.look(j), onpointerenter: () => this.panel.highlight(null, j), onfocus: () => this.panel.highlight(null, j) }));
     this.target = chosen.steps.map((step, i) => {
       const p = Math.exp(step.logP);
-      const isForced = forced.includes(i), isChanged = changes[i] !== undefined || changes["*"] !== undefined;
+      const isForced = forced.includes(i), isChanged = changeAt(changes, i) !== null;
       const state = `${isForced ? ", chosen by you" : ""}${isChanged ? ", attention changed" : ""}`;
       const word = this.word(step.symbol, { "aria-pressed": String(i === selected),
         class: `word target${isForced ? " forced" : ""}${isChanged ? " changed" : ""}`,
@@ -38,6 +42,7 @@ export class LinksView {
     this.element.onpointerleave = () => this.panel.highlight(null, null);
     this.element.replaceChildren(this.lines, ...groups);
     this.draw();
+    words()[focused]?.focus();
   }
 
   word = (symbol, properties) =>

@@ -1,7 +1,7 @@
 // The alignment matrix, and the matrix of gradients beside it.
 
 import { palette } from "./colours.js";
-import { cellAt, matrixPicture } from "./drawing.js";
+import { cellAt, matrixPicture, sideBySide } from "./drawing.js";
 import { h, percent, shown, svg } from "./elements.js";
 
 export class MatrixView {
@@ -32,6 +32,16 @@ export class MatrixView {
     this.at = null;
     this.element.replaceChildren(...this.drawn.map((each) => this.framed(each)), this.readout);
     this.readout.textContent = this.hint(kinds, gradients, rows, obstacle);
+  }
+
+  // The picture of a file: all matrices side by side, without the marks of the pointer and of the chosen row.
+  picture() {
+    const copies = this.drawn.map(({ picture }) => {
+      const copy = picture.cloneNode(true);
+      copy.lastElementChild.remove();
+      return copy;
+    });
+    return copies.length === 1 ? copies[0] : sideBySide(copies);
   }
 
   hint(kinds, gradients, rows, obstacle) {

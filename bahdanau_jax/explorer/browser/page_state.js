@@ -1,6 +1,7 @@
 // The state of the page, and its form in the address after #, so that every state has a link.
 //
-//   s sentence   k beam   u replace UNK   g gold links   v attention, gradient or both   t step of the tour
+//   s sentence   e number of the example   k beam   u replace UNK   g gold links   v attention, gradient or both
+//   t step of the tour
 //   and for each panel i: p prefix (ids), f forced steps, a changes of attention, w selected step
 
 export const VIEWS = ["attention", "gradient", "both"];
@@ -8,9 +9,12 @@ export const VIEWS = ["attention", "gradient", "both"];
 const freshPanel = () => ({ prefix: [], forced: [], changes: {}, selected: null });
 
 export function fresh(panels, beam) {
-  return { sentence: "", beam, unknown: false, gold: true, view: "attention", tour: 0,
+  return { sentence: "", example: 0, beam, unknown: false, gold: true, view: "attention", tour: 0,
     panels: Array.from({ length: panels }, freshPanel) };
 }
+
+// A sentence as the page's one line has it.
+export const oneLine = (text) => text.replace(/\s+/g, " ").trim();
 
 export function reset(state) {
   state.panels = state.panels.map(freshPanel);
@@ -20,6 +24,7 @@ const numbers = (text) => (text ?? "").split(".").filter((part) => /^\d+$/.test(
 
 export function write(state) {
   const fields = new URLSearchParams({ s: state.sentence, k: state.beam });
+  if (state.example) fields.set("e", state.example);
   if (state.unknown) fields.set("u", 1);
   if (!state.gold) fields.set("g", 0);
   if (state.view !== VIEWS[0]) fields.set("v", state.view);
@@ -34,31 +39,35 @@ export function write(state) {
   return `#${fields}`;
 }
 
-// Whether two addresses have other sentences, beams or changes of a translation.
+// Whether two addresses have other sentences, examples, beams or changes of a translation.
 export function isOtherTranslation(address, other) {
   const [one, two] = [address, other].map((each) =>
-    [...new URLSearchParams(each.slice(1))].filter(([name]) => /^([sk]|[pfa]\d+)$/.test(name)).join("&"));
+    [...new URLSearchParams(each.slice(1))].filter(([name]) => /^([ske]|[pfa]\d+)$/.test(name)).join("&"));
   return one !== two;
 }
 
-// Fields of another form are left out: anybody may have written the address.
-export function read(address, defaults) {
+// Fields of another form are left out: anybody may have written the address. `isRecorded` says of
+// each panel whether its translations are recorded ones, which have no changes, gradients or tour.
+export function read(address, defaults, isRecorded) {
   const fields = new URLSearchParams(address.replace(/^#/, ""));
   const whole = (name, most, otherwise) => {
     const value = fields.get(name);
     return value !== null && /^\d{1,6}$/.test(value) && Number(value) <= most ? Number(value) : otherwise;
   };
-  const state = { ...defaults, sentence: (fields.get("s") ?? defaults.sentence).slice(0, 2000) };
+  const state = { ...defaults, sentence: oneLine(fields.get("s") ?? defaults.sentence).slice(0, 2000) };
+  state.example = whole("e", 999_999, 0);
   state.beam = Math.max(1, whole("k", 50, defaults.beam));
   state.unknown = fields.get("u") === "1";
   state.gold = fields.get("g") !== "0";
-  state.view = VIEWS.includes(fields.get("v")) ? fields.get("v") : defaults.view;
-  state.tour = whole("t", 6, 0);
+  state.view = VIEWS.includes(fields.get("v")) && !isRecorded.every(Boolean) ? fields.get("v") : defaults.view;
+  state.tour = isRecorded.some(Boolean) ? 0 : whole("t", 6, 0);
   state.panels = defaults.panels.map((_, i) => {
+    const selected = whole(`w${i}`, 9999, null);
+    if (isRecorded[i]) return { ...freshPanel(), selected };
     const pairs = (fields.get(`a${i}`) ?? "").split(",").map((pair) => pair.split(":"));
-    const valid = pairs.filter(([step, how]) => /^(\d{1,4}|\*)$/.test(step) && /^(\d{1,4}|all|none)$/.test(how));
+    const valid = pairs.filter(([step, how]) => /^(\d{1,4}|\*)$/.test(step) && /^(\d{1,4}|all|none|own)$/.test(how));
     return { prefix: numbers(fields.get(`p${i}`)), forced: numbers(fields.get(`f${i}`)),
-      changes: Object.fromEntries(valid), selected: whole(`w${i}`, 9999, null) };
+      changes: Object.fromEntries(valid), selected };
   });
   return state;
 }

@@ -2,7 +2,7 @@
 
 import { BeamView } from "./beam_view.js";
 import { h, isStill, percent } from "./elements.js";
-import { untranslated } from "./engine.js";
+import { changeAt, untranslated } from "./engine.js";
 import { asJson, asPharaoh, asPng, asSvg, download } from "./exports.js";
 import { errorRate, linksOf, mergeWeights } from "./gold.js";
 import { LinksView } from "./links_view.js";
@@ -13,9 +13,9 @@ import { VIEWS } from "./page_state.js";
 const NAMES = { attention: "Attention", gradient: "Gradient", both: "Both" };
 
 export class Panel {
-  // `app`: {state, sentences, changed()}; `place`: the number of the panel.
+  // `app`: {state, sentences, changed(), showTools()}; `place`: the number of the panel.
   constructor(app, engine, place, isNamed) {
-    Object.assign(this, { app, engine, place, isNamed, run: 0, gradients: null });
+    Object.assign(this, { app, engine, place, isNamed, run: 0, gradients: null, isSearching: false });
     this.matrix = new MatrixView(this);
     this.links = new LinksView(this);
     this.step = new StepView(this);
@@ -38,6 +38,22 @@ export class Panel {
     return this.app.state.panels[this.place];
   }
 
+  // While a search runs, the views show the translation before it, and nothing of it can be changed.
+  wait(isSearching) {
+    this.isSearching = isSearching;
+    this.element.setAttribute("aria-busy", String(isSearching));
+    this.showFiles();
+  }
+
+  // What the matrix shows.
+  get view() {
+    return this.engine.isRecorded ? VIEWS[0] : this.app.state.view;
+  }
+
+  get isReady() {
+    return !this.isSearching && this.chosen !== null;
+  }
+
   // `isAnimated`: the words come one by one.
   async translate(isAnimated = false) {
     const run = ++this.run, { sentence, beam } = this.app.state, index = this.app.sentenceIndex();
@@ -46,6 +62,7 @@ export class Panel {
       this.analysis = index < 0 ? null : this.engine.recordedAt(index);
       return this.show();
     }
+    this.wait(true);
     const { prefix, changes } = this.state;
     const isWanted = () => run === this.run, isSlow = isAnimated && !isStill();
     const onStep = (partial) => (this.text.textContent = partial.hypotheses[0]?.text ?? "");
@@ -54,6 +71,7 @@ export class Panel {
       { isWanted, onSlice, ...(isSlow && { onStep, wait: 55 }) });
     if (!isWanted()) return;
     this.analysis = analysis;
+    this.wait(false);
     this.show();
     await this.attribute();
   }
@@ -61,6 +79,7 @@ export class Panel {
   // A fault of the program: what was shown before belongs to another sentence.
   fail(error) {
     this.analysis = untranslated(`The page failed at this sentence: ${error.message}`);
+    this.wait(false);
     this.show();
   }
 
@@ -68,8 +87,13 @@ export class Panel {
     return this.analysis?.hypotheses[0] ?? null;
   }
 
+  // The text of the translation, with unknown words replaced where the reader wants it.
+  get written() {
+    return this.app.state.unknown ? this.engine.replaced(this.chosen, this.analysis) : this.chosen.text;
+  }
+
   async attribute() {
-    if (this.app.state.view === "attention" || !this.chosen || this.engine.isRecorded || this.gradients) return;
+    if (this.view === "attention" || !this.isReady || this.gradients) return;
     const run = this.run, ids = this.chosen.steps.map((step) => step.id), isWanted = () => run === this.run;
     if (this.attributed === run || this.engine.obstacleToGradients(this.analysis, ids)) return;
     this.attributed = run; // further calls while the rows are computed do nothing
@@ -83,19 +107,21 @@ export class Panel {
   }
 
   show() {
+    if (this.isSearching) return; // the search will show its translation
     const { chosen, analysis } = this;
+    this.showFiles();
     this.body.forEach((part) => (part.hidden = !chosen));
     if (!chosen) {
       this.text.textContent = "";
       this.facts.classList.toggle("refusal", Boolean(analysis?.refusal));
-      this.facts.textContent = this.engine.isRecorded ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.`
-        : analysis?.refusal ?? "";
+      this.facts.textContent = this.engine.isRecorded && !analysis
+        ? `${this.engine.data.reason}: choose one of the examples, whose translations were recorded.` : analysis?.refusal ?? "";
       this.actions.replaceChildren();
       return;
     }
     this.facts.classList.remove("refusal");
-    const { unknown, beam } = this.app.state, { isRecorded } = this.engine;
-    this.text.textContent = (unknown ? this.engine.replaced(chosen, analysis) : chosen.text) || "(nothing)";
+    const { beam } = this.app.state, { isRecorded } = this.engine;
+    this.text.textContent = this.written || "(nothing)";
     const total = chosen.steps.reduce((sum, step) => sum + step.logP, 0);
     this.facts.textContent = `score ${chosen.score.toFixed(3)} · ${chosen.steps.length} words with the end · `
       + `${percent(Math.exp(total / chosen.steps.length))} a word${chosen.finished ? "" : " · stopped at the length limit"}`
@@ -112,10 +138,11 @@ export class Panel {
   }
 
   showMatrix() {
-    const { view } = this.app.state, obstacle = this.engine.obstacleToGradients(this.analysis, this.chosen.steps);
+    const { view } = this, obstacle = this.engine.obstacleToGradients(this.analysis, this.chosen.steps);
     this.pair.classList.toggle("broad", view === "both");
     this.matrix.show(this.analysis, this.chosen, { view, gradients: this.gradients, obstacle, gold: this.goldCells() });
     this.matrix.highlight(null, null, this.state.selected);
+    this.showFiles();
   }
 
   buttons() {
@@ -128,15 +155,16 @@ export class Panel {
   }
 
   update(values) {
+    if (this.isSearching) return null; // the values belong to the translation before
     Object.assign(this.state, values);
     this.app.changed();
     return this.translate(true);
   }
 
   // Words before step i stay as they are.
-  force(i, id) {
-    const { forced } = this.state;
-    return this.forcePath([...this.chosen.steps.slice(0, i).map((step) => step.id), id], [...forced.filter((at) => at < i), i]);
+  force(i, ids) {
+    const before = this.chosen.steps.slice(0, i).map((step) => step.id), { forced } = this.state;
+    return this.forcePath([...before, ...ids], [...forced.filter((at) => at < i), ...ids.map((_, k) => i + k)]);
   }
 
   forcePath(ids, forced = [ids.length - 1]) {
@@ -144,16 +172,23 @@ export class Panel {
     return this.update({ prefix: ids, forced, changes, selected: ids.length - 1 });
   }
 
+  // The selected step looks at a source position alone, or as the model does where it did that already.
+  look(j) {
+    const { selected, changes } = this.state;
+    if (!this.engine.isRecorded) this.change(selected, changeAt(changes, selected) === String(j) ? null : String(j));
+  }
+
   // `how`: "all", "none", a source position, or null for the model's own attention.
   change(i, how) {
     const changes = { ...this.state.changes };
-    if (how === null) delete changes[i];
-    else changes[i] = how;
+    if (how === null && changes["*"] === undefined) delete changes[i];
+    else changes[i] = how ?? "own";
     const before = this.chosen.steps.slice(0, i).map((step) => step.id);
     return this.update({ changes, prefix: before, forced: this.state.forced.filter((at) => at < i), selected: i });
   }
 
   select(i) {
+    if (this.isSearching) return;
     this.state.selected = i;
     this.app.changed();
     this.step.show(this.analysis, this.chosen, { ...this.state, isRecorded: this.engine.isRecorded });
@@ -209,20 +244,23 @@ export class Panel {
 
   files() {
     const name = () => `alignment${this.isNamed ? `-${this.place + 1}` : ""}`;
-    const picture = () => {
-      const copy = this.matrix.drawn[0].picture.cloneNode(true);
-      copy.lastElementChild.remove(); // the marks of the pointer
-      return copy;
-    };
     const kinds = {
-      SVG: () => download(`${name()}.svg`, asSvg(picture()), "image/svg+xml"),
-      PNG: async () => download(`${name()}.png`, await asPng(this.matrix.drawn[0].picture), "image/png"),
+      SVG: () => download(`${name()}.svg`, asSvg(this.matrix.picture()), "image/svg+xml"),
+      PNG: async () => download(`${name()}.png`, await asPng(this.matrix.picture()), "image/png"),
       JSON: () => download(`${name()}.json`,
-        asJson(this.analysis, { ...this.chosen, text: this.text.textContent }, this.chosen.text), "application/json"),
+        asJson(this.analysis, { ...this.chosen, text: this.written }, this.chosen.text), "application/json"),
       Pharaoh: () => download(`${name()}.pharaoh`, asPharaoh(this.chosen), "text/plain"),
     };
-    return h("div", { class: "files", role: "group", "aria-label": "Download" },
-      Object.entries(kinds).map(([kind, save]) => h("button", { type: "button", onclick: save }, kind)));
+    this.saves = Object.fromEntries(Object.entries(kinds).map(([kind, save]) =>
+      [kind, h("button", { type: "button", onclick: save }, kind)]));
+    return h("div", { class: "files", role: "group", "aria-label": "Download" }, Object.values(this.saves));
+  }
+
+  // Files and the tour are offered where there is something that they show.
+  showFiles() {
+    for (const button of Object.values(this.saves)) button.disabled = !this.isReady;
+    if (!this.matrix.drawn.length) this.saves.SVG.disabled = this.saves.PNG.disabled = true;
+    this.app.showTools();
   }
 
   showViews() {

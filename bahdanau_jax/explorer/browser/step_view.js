@@ -1,6 +1,7 @@
 // One step: where the model looks and what it would write. Both can be changed.
 
 import { h, percent, rove, shown } from "./elements.js";
+import { changeAt } from "./engine.js";
 
 export class StepView {
   constructor(panel) {
@@ -11,7 +12,7 @@ export class StepView {
   show(analysis, chosen, { selected, changes, isRecorded }) {
     const i = Math.min(selected ?? 0, chosen.steps.length - 1), step = chosen.steps[i];
     const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    const change = changes[i] ?? changes["*"] ?? null;
+    const change = changeAt(changes, i);
     this.element.replaceChildren(
       h("h3", {}, `Word ${i + 1} of ${chosen.steps.length}`),
       h("div", { class: "turn" },
@@ -22,7 +23,7 @@ export class StepView {
       h("div", { class: "halves" },
         h("div", {},
           h("h4", {}, "Where it looks"),
-          this.weights(analysis.source, step, i, change, isRecorded),
+          this.weights(analysis.source, step, change, isRecorded),
           isRecorded ? null : this.gestures(i, change)),
         h("div", {},
           h("h4", {}, "What it would write"),
@@ -46,11 +47,11 @@ export class StepView {
       : h("button", { type: "button", ...properties, class: `row ${properties.class ?? ""}` }, parts));
   }
 
-  weights(source, step, i, change, isRecorded) {
+  weights(source, step, change, isRecorded) {
     const rows = source.map((symbol, j) => this.row(symbol, step.alpha[j], {
       "data-key": `look-${j}`, "aria-pressed": String(change === String(j)),
       "aria-label": `${shown(symbol)}, attention ${percent(step.alpha[j])}. Look here only.`,
-      onclick: () => this.panel.change(i, change === String(j) ? null : String(j)) }, isRecorded));
+      onclick: () => this.panel.look(j) }, isRecorded));
     const list = h("ul", { class: `rows${change === null ? "" : " changed"}` }, rows);
     if (!isRecorded) rove(list, "button");
     return list;
@@ -68,7 +69,7 @@ export class StepView {
       "data-key": `word-${token}`, class: symbol === step.symbol ? "chosen" : "",
       "aria-pressed": String(symbol === step.symbol),
       "aria-label": `${shown(symbol)}, probability ${percent(Math.exp(logP))}. Write this word.`,
-      onclick: () => this.panel.force(i, token) }, isRecorded));
+      onclick: () => this.panel.force(i, [token]) }, isRecorded));
     const list = h("ul", { class: "rows" }, rows);
     if (!isRecorded) rove(list, "button");
     return list;
@@ -79,9 +80,9 @@ export class StepView {
     const answer = h("p", { class: "answer", role: "status" });
     const submit = (event) => {
       event.preventDefault();
-      const id = this.panel.engine.wordId(input.value.trim());
-      if (id === null) answer.textContent = "The model's vocabulary does not have this word.";
-      else this.panel.force(i, id);
+      const ids = this.panel.engine.typedIds(input.value);
+      if (ids.length) this.panel.force(i, ids);
+      else answer.textContent = "The model's vocabulary does not have this word.";
     };
     return h("form", { class: "other", onsubmit: submit }, input, h("button", { type: "submit" }, "Write it"), answer);
   }

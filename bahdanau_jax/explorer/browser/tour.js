@@ -20,6 +20,32 @@ const bars = (pairs) => h("ul", { class: "rows" }, pairs.map(([name, p]) => h("l
   h("span", { class: "track" }, h("span", { class: "fill", style: { "--p": p.toFixed(4) } })),
   h("span", { class: "number" }, percent(p))))));
 
+const fromOldState = (given, { readsWord }) =>
+  `From ${given}${readsWord ? ", the word before" : ""} and its old state, the decoder computes its new state s.`;
+const contextOf = ({ isFixed }) => (isFixed ? "the last state of the encoder" : "the weighted sum of the states");
+const updateFirst = (facts) =>
+  `${fromOldState("the context before", facts)} After that, the new context c is ${contextOf(facts)}.`;
+
+// How a step makes its state, by the orders of model.js.
+const UPDATES = {
+  paper: (facts) => `The context c is ${contextOf(facts)}. ${fromOldState("c", facts)}`,
+  luong: updateFirst,
+  groundhog: (facts) => (facts.i ? updateFirst(facts)
+    : `Before the first word, this model keeps the state that it begins with. The context c is ${contextOf(facts)}.`),
+};
+
+// The words that a softmax is over, and what its weights do; scores that are not named are over all words.
+const WEIGHTS = {
+  local_m: ["over the words around the same place", "add up to 1"],
+  local_p: ["over the words around a predicted place", "become smaller with the distance from this place"],
+};
+
+function look({ attention, order, i, word }) {
+  const [over, how] = WEIGHTS[attention] ?? ["over all words", "add up to 1"];
+  return `Before it writes word ${i + 1}, “${word}”, the decoder compares its ${order === "paper" ? "" : "new "}state s with every h. `
+    + `A softmax ${over} turns the scores into weights α, which ${how}.`;
+}
+
 const STEPS = [
   {
     title: "1. The encoder's states",
@@ -30,15 +56,14 @@ const STEPS = [
   },
   {
     title: "2. One look",
-    text: ({ word, i, isFixed }) => (isFixed
+    text: (facts) => (facts.isFixed
       ? "This model has no attention: before each word it reads the last state alone, here the end of the sentence."
-      : `Before it writes word ${i + 1}, “${word}”, the decoder compares its state s with every h. `
-        + "A softmax turns the scores into weights α, which add up to 1."),
+      : look(facts)),
     target: ".step", picture: ({ source, step }) => [bars(source.map((word, j) => [word, step.alpha[j]]))],
   },
   {
     title: "3. One update",
-    text: () => "The weighted sum of the states is the context c. From c, the word before and its old state, the decoder computes its new state s.",
+    text: (facts) => UPDATES[facts.order](facts),
     target: ".links", picture: ({ forced: { before, after } }) =>
       [strip("s before", before.s), strip("context c", after.c), strip("s after", after.s)],
   },
@@ -51,12 +76,14 @@ const STEPS = [
   },
   {
     title: "5. The whole matrix",
-    text: () => "The same look before every word gives one row each. "
-      + "Nobody told the model which words belong together: it learned that from translations alone.",
+    text: ({ isFixed }) => (isFixed
+      ? "Every row is the same: this model reads the last state alone, whichever word it writes."
+      : "The same look before every word gives one row each. "
+        + "Nobody told the model which words belong together: it learned that from translations alone."),
     target: ".matrix", picture: () => [],
   },
   {
-    title: "6. Without attention",
+    title: "6. A look at nothing",
     text: ({ without }) => `If the decoder may look at nothing, its state alone has to remember the sentence. `
       + `It then writes: “${without}”. Models that read one vector for the whole sentence fail in this way when `
       + "sentences get long.",
@@ -76,11 +103,11 @@ export class Tour {
   }
 
   async go(number) {
-    this.app.state.tour = number;
-    this.app.changed();
-    if (!number) return this.close();
     const panel = this.app.panels[0];
-    if (!panel.chosen) return this.close();
+    if (number && panel.isSearching) return; // a step tells of a translation that is shown
+    this.app.state.tour = panel.chosen ? number : 0;
+    this.app.changed();
+    if (!this.app.state.tour) return this.close();
     const facts = await this.facts(panel), { title, text, target, picture } = STEPS[number - 1];
     if (this.app.state.tour !== number) return; // the reader went on meanwhile
     const heading = h("h2", { tabindex: -1 }, title);
@@ -104,9 +131,9 @@ export class Tour {
     const ids = engine.source.encode(this.app.state.sentence).ids;
     const forced = engine.force(ids, chosen.steps.slice(0, i + 1).map((each) => each.id), panel.state.changes)[i];
     const blind = await engine.translate(this.app.state.sentence, { beam: this.app.state.beam, prefix: [], changes: { "*": "none" } });
-    const { hidden_size: size, attention } = model.config;
+    const { hidden_size: size, attention, order, feed_previous: readsWord } = model.config;
     return { i, step: chosen.steps[i], word: shown(chosen.steps[i].symbol), source: analysis.source.map(shown), size,
-      directions: model.directions.length, isFixed: attention === "none", memory: engine.memory(ids), value: (x) => x,
+      directions: model.directions.length, isFixed: attention === "none", attention, order, readsWord, memory: engine.memory(ids), value: (x) => x,
       forced, vocabulary: engine.target.vocabulary.size, start: START, without: blind.hypotheses[0]?.text ?? "" };
   }
 

@@ -11,7 +11,6 @@ function plainUnits({ entries }, split, between) {
     symbol: (id) => entries[id],
     units: split,
     ids: (tokenised) => split(tokenised).map((unit) => index.get(unit) ?? UNK),
-    id: (symbol) => index.get(symbol) ?? UNK,
     write: (symbols) => symbols.join(between),
   };
 }
@@ -97,7 +96,6 @@ function pieces({ entries, scores: values, bytes, kind }) {
     symbol: (id) => entries[id],
     units: (tokenised) => encode(tokenised).map(([piece]) => piece),
     ids: (tokenised) => encode(tokenised).map(([, id]) => id),
-    id: (symbol) => index.get(symbol) ?? UNK,
     write: (symbols) => joined(symbols, ofByte),
   };
 }

@@ -1,0 +1,65 @@
+"""The files that a reader saves: pictures of the matrices, and the translation as JSON."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from bahdanau_jax.config import DecodingConfig
+from bahdanau_jax.explorer import write_page
+from bahdanau_jax.hypothesis import Hypothesis
+from tests.explorer import pages
+from tests.explorer.test_page_actions import settled
+
+
+@pytest.fixture(scope="module")
+def silent_page(tmp_path_factory):
+    """A model that ends its translation at once."""
+    run = pages.run("silent", decoding=DecodingConfig(beam_size=1))
+    run.params["output"]["b_w"][0] = 50.0  # EOS
+    path = tmp_path_factory.mktemp("silent") / "page.html"
+    write_page(run, path, ["The \ufffe man \x01 sleeps ."])
+    return path
+
+
+def saved(tab, kind, path):
+    with tab.page.expect_download() as download:
+        tab.page.click(f".files >> text={kind}")
+    download.value.save_as(path / kind)
+    return (path / kind).read_bytes()
+
+
+def test_pictures_are_offered_where_there_is_one(tab, tiny_page, tmp_path):
+    tab.open(tiny_page)
+    disabled = """() => {
+      document.querySelector("[data-view=gradient]").click();
+      return [...document.querySelectorAll(".files button")].map((each) => each.disabled);
+    }"""
+    assert tab.run(disabled) == [True, True, False, False]
+    settled(tab, "!document.querySelector('.files button').disabled")
+    cells = saved(tab, "SVG", tmp_path).decode().count("data-cell")
+    tab.page.click("[data-view=both]")
+    settled(tab, "explorer.app.panels[0].matrix.drawn.length === 2")
+    both = saved(tab, "SVG", tmp_path).decode()
+    assert both.count("data-cell") == 2 * cells
+    assert saved(tab, "PNG", tmp_path).startswith(b"\x89PNG")
+
+
+def test_a_picture_has_no_marks_of_the_page(tab, tiny_page, tmp_path):
+    tab.open(tiny_page)
+    files = []
+    for row in (0, 1):
+        tab.page.click(f".word.target >> nth={row}")
+        files.append([saved(tab, kind, tmp_path) for kind in ("SVG", "PNG")])
+    assert files[0] == files[1]
+
+
+def test_files_have_the_text_of_the_model_and_are_valid_xml(tab, silent_page, tmp_path):
+    tab.open(silent_page)
+    data = json.loads(saved(tab, "JSON", tmp_path))
+    best = Hypothesis.from_json(data)
+    assert (best.text, best.tokens) == ("", ("</s>",))
+    assert set(data) == set(best.to_json())
+    assert data["confidence"] == pytest.approx(best.confidence)
+    ElementTree.fromstring(saved(tab, "SVG", tmp_path))
+    assert saved(tab, "PNG", tmp_path).startswith(b"\x89PNG")

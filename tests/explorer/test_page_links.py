@@ -1,0 +1,73 @@
+"""Examples, and links to states of a page, also of one with recorded translations."""
+
+import pytest
+
+from bahdanau_jax.config import DecodingConfig
+from bahdanau_jax.explorer import explorer_page, write_page
+from tests.explorer import pages
+from tests.explorer.test_page_actions import TEXT, settled
+
+UNEVEN = ["A man  sees\u00a0a dog .\r", " The man sleeps .", "The man\u2003sleeps . \r"]
+PLAIN = ["A man sees a dog .", "The man sleeps .", "The man sleeps ."]
+
+
+@pytest.fixture
+def recorded_page(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(explorer_page, "LARGEST", 100)
+    write_page(tiny, tmp_path / "recorded.html", [*UNEVEN, " "])
+    return tmp_path / "recorded.html"
+
+
+def test_examples_keep_their_references_whatever_their_spaces(browser, tab, tiny, tmp_path):
+    path = tmp_path / "page.html"
+    write_page(tiny, path, UNEVEN, references=["Un", "Deux", "Trois"])
+    tab.open(path)
+    reference = "explorer.app.panels[0].reference()"
+    for i, text in enumerate(["Un", "Deux", "Trois"]):
+        tab.page.select_option("#example", index=i + 1)
+        settled(tab, f"explorer.app.panels[0].isReady && {reference} === '{text}'")
+        assert tab.page.input_value("#example") == str(i)
+        assert tab.page.input_value("#sentence") == PLAIN[i]
+    other = pages.Tab(browser).open(path, tab.run("location.hash"))
+    assert other.run(reference) == "Trois"
+    other.close()
+
+
+def test_recorded_examples_are_shown_whatever_their_spaces(tab, tiny, recorded_page):
+    tab.open(recorded_page)
+    for i, line in enumerate(UNEVEN):
+        tab.page.select_option("#example", index=i + 1)
+        assert tab.run(TEXT) == tiny.translate([line])[0].text != ""
+    tab.page.select_option("#example", index=4)
+    assert tab.run(TEXT) == tab.page.inner_text(".facts") == ""
+
+
+@pytest.mark.parametrize("fragment", ["#t=1", "#v=gradient", "#f0=1&a0=1:none&p0=5"])
+def test_a_link_changes_nothing_of_a_recorded_translation(tab, tiny, recorded_page, fragment):
+    tab.open(recorded_page, fragment)
+    assert tab.run(TEXT) == tiny.translate(UNEVEN[:1])[0].text
+    assert tab.page.locator(".matrix svg").count() == 1
+    assert tab.page.locator(".word.forced, .word.changed, .actions button").count() == 0
+    assert tab.run("document.querySelector('#tour').hidden")
+    assert fragment.removeprefix("#") not in tab.run("location.hash")
+
+
+def test_the_beam_of_the_run_and_of_a_link_are_offered(tab, tmp_path):
+    run = pages.run(decoding=DecodingConfig(beam_size=20, max_ratio=0.5))
+    write_page(run, tmp_path / "page.html", PLAIN[:1])
+    tab.open(tmp_path / "page.html")
+    assert tab.page.input_value("#beam") == "20"
+    tab.run("() => { location.hash = location.hash.replace('k=20', 'k=50'); }")
+    settled(tab, "document.querySelector('#beam').value === '50'")
+    assert tab.page.locator("#beam option").all_text_contents()[-2:] == ["20", "50"]
+
+
+def test_enter_that_ends_a_composition_does_not_translate(tab, tiny_page):
+    tab.open(tiny_page)
+    tab.page.fill("#sentence", "half a w")
+    press = """(isComposing) => document.querySelector("#sentence").dispatchEvent(
+      new KeyboardEvent("keydown", { key: "Enter", isComposing, cancelable: true }))"""
+    assert tab.run(press, True) and tab.run("explorer.app.state.sentence") != "half a w"
+    assert not tab.run(press, False)
+    assert tab.run("explorer.app.state.sentence") == "half a w"
+    settled(tab, "explorer.app.panels[0].isReady")
