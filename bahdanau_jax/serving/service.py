@@ -36,6 +36,7 @@ class Service:
     Attributes:
         is_ready: whether the programs of ordinary requests are compiled.
         is_stopping: whether further requests are refused.
+        has_cancelled: whether requests in flight were cancelled after the time of grace.
         failure: the error that ended the compilation of programs; None where there is none.
         on_failure: is called after such an error.
         on_ready: is called once the programs are compiled.
@@ -43,7 +44,7 @@ class Service:
 
     def __init__(self, runs: Mapping[str, Run], settings: Settings, metrics: Metrics):
         self.runs, self.settings, self.metrics = dict(runs), settings, metrics
-        self.is_ready = self.is_stopping = False
+        self.is_ready = self.is_stopping = self.has_cancelled = False
         self.failure: BaseException | None = None
         self.on_failure: Callable[[], object] = lambda: None
         self.on_ready: Callable[[], object] = lambda: None
