@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from bahdanau_jax import explorer
 
 log = logging.getLogger(__name__)
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 BINARY = "application/octet-stream"
 HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 SETTINGS = serving.Settings(warm_tokens=0)  # the page needs none of the server's programs
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
         page = explorer.build_page(runs, *texts, served=True)
         if page.recorded:
             say(f"{page.recorded}: the page has recorded translations instead of the model")
-        if chosen.host not in LOOPBACK:
+        if not serving.is_loopback(chosen.host):
             log.warning("--host %s: other machines can read the page and the model", chosen.host)
         served = dict(zip(names, runs, strict=True))
         hosts = serving.answered_hosts(chosen.host, chosen.allow_host)

@@ -22,6 +22,7 @@ from bahdanau_jax.serving.metrics import Metrics
 from bahdanau_jax.serving.request_models import Search
 from bahdanau_jax.serving.serving_settings import Settings
 from bahdanau_jax.trained import Run
+from bahdanau_jax.variants import search_contradictions
 
 log = logging.getLogger(__name__)
 # Programs of rare settings stay in memory, whose number of mappings the system limits. After this
@@ -184,6 +185,11 @@ class Service:
         base = SEARCHES[preset] if preset else run.config.decoding
         changes = search.model_dump(exclude_none=True) if search else {}
         settings = dataclasses.replace(base, **changes, max_source=run.config.decoding.max_source)
+        changed = dataclasses.replace(run.config, decoding=settings)
+        for fault in search_contradictions(changed):
+            raise Refused(
+                422, fault.replace("decoding.", "search."), "correct the settings of the search"
+            )
         width = decoding.METHODS[settings.method].width(settings, n_best)
         if width < n_best:
             raise Refused(

@@ -26,6 +26,7 @@ PLACES = (  # the operations of the description
 # Errors of requests whose fields fit alone, but not together, which a schema does not say.
 COMBINATION = re.compile(
     r"n_best is \d+, but the beam has \d+|\d+ lines but \d+ prefixes|the preset \w+ has \d+ hyp|"
+    r"search\.min_ratio is [\d.e-]+, but should be below search\.max_ratio|"
     r"link weights '\w+' need a model of order|has a side of \d+ tokens"
 )
 
