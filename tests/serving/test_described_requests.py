@@ -1,5 +1,6 @@
 """Requests that schemathesis makes from the server's OpenAPI description, right and wrong."""
 
+import contextlib
 import re
 from collections import Counter
 
@@ -14,6 +15,7 @@ from tests.serving.conftest import Stub, started
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
 EXAMPLES = 150  # requests of each endpoint
+OF_A_MODEL = 20  # of a real model, which compiles programs for the settings of each
 PLACES = (  # the operations of the description
     ("POST", "/translate"),
     ("POST", "/score"),
@@ -36,7 +38,14 @@ def served():
     """A server in a thread, of a stand-in for a model, and its description."""
     stub = Stub(codecs=pages.codecs(DataConfig(train=pages.CORPUS)))
     stub.gate.set()
-    with started({"stub": stub}, serving.Settings(warm_tokens=0, rate=0)) as client:
+    with description_of(stub) as description:
+        yield description
+
+
+@contextlib.contextmanager
+def description_of(run):
+    """The description of a server of this run, which is in a thread."""
+    with started({"stub": run}, serving.Settings(warm_tokens=0, rate=0)) as client:
         client.until_ready()
         yield schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
 
@@ -49,6 +58,20 @@ def test_all_operations_are_tried(served):
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), PLACES)
 def test_requests_of_the_description_are_answered_as_described(served, method, path):
+    statuses = check_answers(served, method, path, EXAMPLES)
+    assert 200 in statuses and (method == "GET" or statuses[422] > 10), statuses
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", ["/translate", "/score", "/align"])
+def test_a_model_answers_requests_as_described(path):
+    """A stand-in for a model accepts settings at which a real one may fail."""
+    with description_of(pages.run()) as description:
+        statuses = check_answers(description, "POST", path, OF_A_MODEL)
+    assert 200 in statuses, statuses
+
+
+def check_answers(served, method, path, examples):
     """No 5xx; statuses, types and answers as described; wrong requests refused, right ones not."""
     from schemathesis.specs.openapi.checks import positive_data_acceptance
 
@@ -59,7 +82,7 @@ def test_requests_of_the_description_are_answered_as_described(served, method, p
 
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         @hypothesis.settings(
-            max_examples=EXAMPLES,
+            max_examples=examples,
             deadline=None,
             database=None,
             derandomize=True,
@@ -73,4 +96,4 @@ def test_requests_of_the_description_are_answered_as_described(served, method, p
             case.validate_response(answer, excluded_checks=excluded)
 
         ask()
-    assert 200 in statuses and (method == "GET" or statuses[422] > 10), statuses
+    return statuses
