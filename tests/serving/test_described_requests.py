@@ -15,7 +15,7 @@ from tests.serving.conftest import Stub, started
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
 EXAMPLES = 150  # requests of each endpoint
-OF_A_MODEL = 20  # of a real model, which compiles programs for the settings of each
+OF_A_MODEL = 30  # of a real model, which compiles programs for the settings of each
 PLACES = (  # the operations of the description
     ("POST", "/translate"),
     ("POST", "/score"),
@@ -89,7 +89,7 @@ def check_answers(served, method, path, examples):
             suppress_health_check=list(hypothesis.HealthCheck),
         )
         def ask(case):
-            answer = case.call()
+            answer = case.call(timeout=300)  # a program may be compiled first
             statuses[answer.status_code] += 1
             is_combination = answer.status_code == 422 and COMBINATION.search(answer.text)
             excluded = [positive_data_acceptance] if is_combination else []
