@@ -53,7 +53,8 @@ def _check_folder(chosen: Export) -> None:
             raise ValueError(f"--{option} is for a page: leave it out with --format folder")
     if len(chosen.run) > 1:
         raise ValueError(f"--run is given {len(chosen.run)} times, but a folder holds one model")
-    run, _ = run_folder.split(chosen.run[0])
+    (given,) = tuple(chosen.run)
+    run, _ = run_folder.split(given)
     export.check(Config.load(run / run_folder.CONFIG), chosen.output, run, chosen.overwrite)
 
 

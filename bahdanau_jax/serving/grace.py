@@ -38,5 +38,5 @@ class Grace:
 
     def _refused(self) -> Refused:
         return Refused(
-            503, "the server stopped before the answer", "send the request to another server"
+            503, "the server stopped before the answer", "send the request to another server", 5
         )
