@@ -28,6 +28,20 @@ def require(folder: Path) -> None:
         raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
 
 
+def split(given: Path) -> tuple[Path, str]:
+    """Return the folder and the checkpoint of DIR@CHECKPOINT; without it, the best checkpoint.
+
+    A path that exists is a folder, also with @ in its name.
+
+    >>> split(Path("runs/quickstart@750")), split(Path("runs/quickstart"))
+    ((PosixPath('runs/quickstart'), '750'), (PosixPath('runs/quickstart'), 'best'))
+    """
+    folder, _, checkpoint = str(given).rpartition("@")
+    if "@" not in given.name or not folder or given.exists():
+        return given, "best"
+    return Path(folder), checkpoint
+
+
 def names(folders: Sequence[Path]) -> list[str]:
     """Return the shortest end of each path that no other of the folders has.
 

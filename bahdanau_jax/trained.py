@@ -37,7 +37,8 @@ def load(
     >>> run.translate(["The man saw the European Economic Area ."])[0].text
 
     Args:
-        checkpoint: the order of the checkpoints: `best` dev score, or `newest`.
+        checkpoint: the order of the checkpoints: `best` dev score, or `newest`. Or the step of one
+            of them, such as "750".
         average: the number of checkpoints whose weights are averaged.
         weights: `ema`, the moving average, or `params`, the weights themselves; "": the moving
             average where there is one.

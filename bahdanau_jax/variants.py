@@ -126,6 +126,10 @@ def _specs(config: Config) -> list[str]:
     return [config.data.train, *filter(None, (config.data.dev, config.data.test))]
 
 
+# Settings that only sampling reads.
+SAMPLING = ("temperature", "top_k", "top_p")
+
+
 def _contradictions(config: Config) -> Iterator[str]:
     """The faults of settings that are valid one by one, but contradict each other."""
     needs = model.INITIAL_STATES.get(config.model.initial_state)
@@ -155,7 +159,14 @@ def _contradictions(config: Config) -> Iterator[str]:
             f"data.encodings is {settings.encodings}, but all encodings would be equal: set "
             "data.subword_sampling above 0, or data.encodings to 1"
         )
-    yield from _search_contradictions(config)
+    yield from search_contradictions(config)
+    for name in SAMPLING:
+        value = getattr(config.decoding, name)
+        if config.decoding.method == "beam" and value != getattr(DecodingConfig, name):
+            yield (
+                f"decoding.{name} is {value}, but only sampling uses it: set decoding.method to "
+                "sample"
+            )
 
 
 def _model_contradictions(settings: ModelConfig) -> Iterator[str]:
@@ -173,11 +184,8 @@ def _model_contradictions(settings: ModelConfig) -> Iterator[str]:
     yield from model.tie_faults(settings)
 
 
-# Settings that only sampling reads.
-SAMPLING = ("temperature", "top_k", "top_p")
-
-
-def _search_contradictions(config: Config) -> Iterator[str]:
+def search_contradictions(config: Config) -> Iterator[str]:
+    """Yield the faults of settings with which a search has no sensible result."""
     settings = config.decoding
     if settings.min_ratio >= settings.max_ratio:
         yield (
@@ -186,9 +194,3 @@ def _search_contradictions(config: Config) -> Iterator[str]:
         )
     if settings.coverage and config.model.attention == "none":
         yield "decoding.coverage needs attention, but model.attention is none: set it to 0"
-    for name in SAMPLING:
-        if settings.method == "beam" and getattr(settings, name) != getattr(DecodingConfig, name):
-            yield (
-                f"decoding.{name} is {getattr(settings, name)}, but only sampling uses it: set "
-                "decoding.method to sample"
-            )

@@ -108,6 +108,7 @@ def test_checkpoints_are_averaged(trained):
     one, two = saved(folder, newest), saved(folder, older)
     assert not np.allclose(one["output"]["W_o"], two["output"]["W_o"])
     equal(bj.load(folder, checkpoint="newest").params, one)
+    equal(bj.load(folder, checkpoint=str(older)).params, two)
     averaged = bj.load(folder, checkpoint="newest", average=2)
     equal(averaged.params, jax.tree.map(lambda a, b: (np.asarray(a) + np.asarray(b)) / 2, one, two))
 
@@ -131,6 +132,10 @@ def test_weights_that_are_not_there_are_refused(trained):
         bj.load(folder, average=0)
     with pytest.raises(ValueError, match="no checkpoint 'last'; known: best, newest"):
         bj.load(folder, checkpoint="last")
+    with pytest.raises(ValueError, match=r"no checkpoint of step 999; there are those of \d+, "):
+        bj.load(folder, checkpoint="999")
+    with pytest.raises(ValueError, match="2 checkpoints cannot be averaged: step 30 is one"):
+        bj.load(folder, checkpoint="30", average=2)
     with pytest.raises(ValueError, match="has no weights 'ema'; it has params"):
         bj.load(folder, weights="ema")
 

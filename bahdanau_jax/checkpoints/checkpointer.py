@@ -190,10 +190,10 @@ class Checkpointer:
         return self._load(step, template, self._note(step))
 
     def choose(self, template: State, choice: str, count: int) -> tuple[list[State], Chosen]:
-        """Restore the first `count` intact checkpoints in the order `choice`, in READING_ORDERS.
+        """Restore the first `count` intact checkpoints in the order `choice`.
 
-        Returns their states, fewer where there are no more, and the record of the choice. Raises as
-        `restore`, and ValueError for an unknown order or a `count` below 1.
+        `choice` is a key of READING_ORDERS, or a step. Returns their states, fewer where there are
+        no more, and the record of the choice. Raises as `restore`, and ValueError as `ordered`.
         """
         notes, faults = self._notes()
         scores = {step: note["score"] for step, note in notes.items()}
@@ -212,6 +212,8 @@ class Checkpointer:
         chosen = Chosen(choice, tuple(used), tuple(passed))
         if states or (self._keep and not faults):  # else the error below reports them
             chosen.report(self.folder, faults if self._keep else {}, self._records)
+        if passed and choice.isdecimal():
+            raise OSError(f"{self.folder / choice} {passed[0].fault}: choose another checkpoint")
         if faults and not states:
             raise OSError(
                 f"every checkpoint in {self.folder} is damaged: restore the folder from a copy, "

@@ -40,8 +40,18 @@ def ordered(
 ) -> list[int]:
     """The steps in the order of `choice`, of which `count` are to be read.
 
-    Raises ValueError for an unknown order or a `count` below 1.
+    A step as the `choice`, such as "750", is the only one. Raises ValueError for an unknown order,
+    a step that is not there, or a `count` that does not fit.
     """
+    if choice.isdecimal():
+        if int(choice) not in steps:
+            raise ValueError(
+                f"there is no checkpoint of step {choice}; there are those of "
+                f"{', '.join(map(str, sorted(steps))) or 'no step'}"
+            )
+        if count > 1:
+            raise ValueError(f"{count} checkpoints cannot be averaged: step {choice} is one")
+        return [int(choice)]
     key = choose(READING_ORDERS, choice, "checkpoint")
     if count < 1:
         raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
@@ -112,7 +122,7 @@ class Candidate:
 class Chosen:
     """The checkpoints that were read, and unreadable ones that precede them in the order."""
 
-    choice: str  # a key of READING_ORDERS
+    choice: str  # a key of READING_ORDERS, or a step
     used: tuple[Candidate, ...]
     passed: tuple[Candidate, ...]
 

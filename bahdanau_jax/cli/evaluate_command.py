@@ -62,6 +62,7 @@ def main(arguments: Sequence[str]) -> None:
     run_folder.require(chosen.run)
     with progress.reporter(progress.on_terminal()) as reporter:
         model, evaluated = _evaluated(chosen, sources, references, theirs, reporter)
+        evaluated.scores["pairs"] = f"text:{chosen.source},{chosen.reference}"
         if chosen.output is not None:
             from bahdanau_jax.report import report
 

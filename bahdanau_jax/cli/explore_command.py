@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import tyro
 
 from bahdanau_jax import run_folder, serving
-from bahdanau_jax.cli import import_from_here, options, page_texts, serve_command
+from bahdanau_jax.cli import options, page_texts, serve_command
 from bahdanau_jax.reporting import say
 
 if TYPE_CHECKING:
     from bahdanau_jax import explorer
 
 log = logging.getLogger(__name__)
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 BINARY = "application/octet-stream"
 HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 SETTINGS = serving.Settings(warm_tokens=0)  # the page needs none of the server's programs
@@ -32,7 +31,8 @@ class Explore:
     has the endpoints of bahdanau serve, which compile their programs at the first request.
     """
 
-    # the folder of a trained model; a second one is shown beside the first
+    # the folder of a trained model, DIR, or one of its checkpoints, DIR@STEP; default: the best
+    # one; a second model is shown beside the first
     run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     port: int = 8008  # the port of the page; 0: any free one
     host: str = "127.0.0.1"  # the address to listen on; the default is this machine alone
@@ -45,6 +45,7 @@ class Explore:
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau explore --run runs/quickstart",
         "bahdanau explore --run runs/rnnsearch --run runs/rnnencdec --port 9000",
+        "bahdanau explore --run runs/quickstart@750 --run runs/quickstart",
     )
 
 
@@ -54,16 +55,14 @@ def main(arguments: Sequence[str]) -> None:
     serve_command.check_port(chosen.port)
     names = run_folder.names(chosen.run)
     with serving.bind(chosen.host, chosen.port) as opened:
-        if chosen.trust_code:
-            import_from_here()
-        from bahdanau_jax import explorer, trained
+        runs = page_texts.load(chosen.run, chosen.trust_code)
+        from bahdanau_jax import explorer
 
-        runs = [trained.load(folder, trust_code=chosen.trust_code) for folder in chosen.run]
         texts = page_texts.read(chosen.settings)
         page = explorer.build_page(runs, *texts, served=True)
         if page.recorded:
             say(f"{page.recorded}: the page has recorded translations instead of the model")
-        if chosen.host not in LOOPBACK:
+        if not serving.is_loopback(chosen.host):
             log.warning("--host %s: other machines can read the page and the model", chosen.host)
         served = dict(zip(names, runs, strict=True))
         hosts = serving.answered_hosts(chosen.host, chosen.allow_host)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import tyro
 
 from bahdanau_jax import run_folder
-from bahdanau_jax.cli import import_from_here, options, page_texts, progress
+from bahdanau_jax.cli import options, page_texts, progress
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import choose
 from bahdanau_jax.reporting import say
@@ -28,7 +28,8 @@ class Export:
     the model runs, as in bahdanau explore; it can show two runs.
     """
 
-    # the folder of a trained model; in a page, a second one is shown beside the first
+    # the folder of a trained model, DIR, or one of its checkpoints, DIR@STEP; default: the best
+    # one; in a page, a second model is shown beside the first
     run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     output: Path  # the folder or file to write, which appears when complete
     format: str = "folder"  # the form of the exported model
@@ -52,7 +53,8 @@ def _check_folder(chosen: Export) -> None:
             raise ValueError(f"--{option} is for a page: leave it out with --format folder")
     if len(chosen.run) > 1:
         raise ValueError(f"--run is given {len(chosen.run)} times, but a folder holds one model")
-    (run,) = tuple(chosen.run)
+    (given,) = tuple(chosen.run)
+    run, _ = run_folder.split(given)
     export.check(Config.load(run / run_folder.CONFIG), chosen.output, run, chosen.overwrite)
 
 
@@ -109,12 +111,8 @@ def main(arguments: Sequence[str]) -> None:
     form = choose(FORMATS, chosen.format, "--format")
     page_texts.check(chosen.run, chosen.settings)
     form.check(chosen)
-    if chosen.trust_code:
-        import_from_here()
     with progress.reporter(progress.on_terminal()) as reporter:
         reporter.stage("loading the model")
-        from bahdanau_jax import trained
-
-        runs = [trained.load(folder, trust_code=chosen.trust_code) for folder in chosen.run]
+        runs = page_texts.load(chosen.run, chosen.trust_code)
         reporter.stage("writing the model")
         form.write(chosen, runs)

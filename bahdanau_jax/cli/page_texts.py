@@ -1,4 +1,4 @@
-"""The sentences of the explorer's page: options that `explore` and `export --format page` share."""
+"""The runs and sentences of the explorer's page, which `explore` and `export` read alike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bahdanau_jax import run_folder
-from bahdanau_jax.cli import lines
+from bahdanau_jax.cli import import_from_here, lines
 
 if TYPE_CHECKING:
     from bahdanau_jax.alignment import GoldFile
+    from bahdanau_jax.trained import Run
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def check(runs: Sequence[Path], files: Files) -> None:
         raise ValueError("missing: --run")
     if len(runs) > 2:
         raise ValueError(f"--run is given {len(runs)} times, but a page shows one or two runs")
-    for folder in runs:
+    for folder, _ in map(run_folder.split, runs):
         run_folder.require(folder)
     for option, needed in NEEDED:
         if getattr(files, option) is not None and getattr(files, needed) is None:
@@ -48,12 +49,30 @@ def check(runs: Sequence[Path], files: Files) -> None:
             raise FileNotFoundError(2, f"no such file (--{option})", str(path))
 
 
+def load(runs: Sequence[Path], trust_code: bool) -> list["Run"]:
+    """Load each DIR or DIR@STEP. Raises as `trained.load`."""
+    if trust_code:
+        import_from_here()
+    from bahdanau_jax import trained
+
+    return [
+        trained.load(folder, checkpoint=checkpoint, trust_code=trust_code)
+        for folder, checkpoint in map(run_folder.split, runs)
+    ]
+
+
 def read(files: Files) -> Texts:
-    """Read the files of a page. Raises ValueError for gold links that cannot be parsed."""
+    """Read the files of a page. Raises ValueError for an empty file and for wrong gold links."""
     from bahdanau_jax.alignment import gold
 
-    sentences, references = (
-        lines.read_all(path) if path else [] for path in (files.input, files.reference)
+    sentences, references, annotated = (
+        _read(path) if path else [] for path in (files.input, files.reference, files.gold)
     )
-    links = gold.read(lines.read_all(files.gold), str(files.gold)) if files.gold else None
+    links = gold.read(annotated, str(files.gold)) if files.gold else None
     return Texts(sentences, references, links)
+
+
+def _read(path: Path) -> list[str]:
+    if not (read := lines.read_all(path)):
+        raise ValueError(f"{path} is empty; expected one sentence a line")
+    return read

@@ -64,10 +64,14 @@ def main(arguments: Sequence[str]) -> None:
 
 def end(app: "FastAPI") -> None:
     """Say how the server ended, and leave without the threads that still compute."""
-    if app.state.service.is_busy:  # Python would wait for its threads
+    service = app.state.service
+    if service.is_busy:  # Python would wait for its threads
         say("bahdanau: stopped while a search or a compilation was running")
         leaving.leave(0)
-    say("bahdanau: stopped; all requests in flight were answered")
+    if service.has_cancelled:
+        say("bahdanau: stopped; requests in flight were cancelled")
+    else:
+        say("bahdanau: stopped; all requests in flight were answered")
 
 
 def _checked(chosen: Serve) -> Mapping[str, Path]:

@@ -69,7 +69,7 @@ def write_page(
         lines: sentences that the page offers; by default some of the run's test corpus.
         references: their translations; an empty sequence: none.
         gold: links between the words of lines and references.
-        other: a second run, which the page shows beside the first.
+        other: a second run, or another checkpoint of the first, which the page shows beside it.
     """
     page = build_page([run] if other is None else [run, other], lines, references, gold)
     if page.recorded:
@@ -94,14 +94,15 @@ def build_page(
     for run in runs:
         if run.others:
             raise ValueError("an ensemble has no page of its own: name up to two of its runs")
-    sentences = example_sentences.given(lines, references, gold) if lines else []
+    is_given = lines or references or gold
+    sentences = example_sentences.given(lines, references, gold) if is_given else []
     sentences = sentences or example_sentences.of_test_corpus(runs[0])
     reasons = [_obstacle(run, served) for run in runs]
     recorded = "; ".join(filter(None, reasons))
     if recorded and not sentences:
         raise ValueError(f"{recorded}, and there are no sentences to record: give some")
     weights, files, models = [], {}, []
-    names = run_folder.names([run.folder for run in runs])
+    names = _names(runs)
     for i, (run, reason) in enumerate(zip(runs, reasons, strict=True)):
         data = {"name": names[i], **_model_data(run, sentences, reason)}
         if not reason:
@@ -119,6 +120,22 @@ def build_page(
     return Page(_document(content, weights, bool(files)), files, recorded)
 
 
+def _names(runs: Sequence[Run]) -> list[str]:
+    """The names of runs in the page; two checkpoints of one run differ in their steps."""
+    folders = [run.folder.absolute() for run in runs]
+    if len({*folders}) < len(folders):
+        folders = [
+            folder.with_name(f"{folder.name}@{_updates(run)}")
+            for folder, run in zip(folders, runs, strict=True)
+        ]
+    return run_folder.names(folders)
+
+
+def _updates(run: Run) -> int | None:
+    used = run.chosen.used if run.chosen else ()
+    return used[0].step if used else None
+
+
 def _obstacle(run: Run, served: bool) -> str:
     """Why a model does not run in the page; "" where it does."""
     name, size = run.folder.name, model.count(run.params)
@@ -131,14 +148,13 @@ def _obstacle(run: Run, served: bool) -> str:
 
 def _model_data(run: Run, sentences: Sequence[Sentence], reason: str) -> dict[str, Any]:
     config = run.config
-    used = run.chosen.used if run.chosen else ()
     languages = config.data.source_language, config.data.target_language
     source, target = (
         codec_data(codec, language) for codec, language in zip(run.codecs, languages, strict=True)
     )
     return {
         "parameters": model.count(run.params),
-        "updates": used[0].step if used else None,
+        "updates": _updates(run),
         "config": _fields(config.model),
         "decoding": _fields(config.decoding),
         "source": source,

@@ -36,7 +36,7 @@ WEIGHTS, CARD, REQUIREMENTS, RULES = (
 FORMAT = "bahdanau_jax export"  # marks an exported folder, in config.json
 FORMAT_VERSION = 1
 RUNTIME = Path(__file__).parent / "runtime"
-PROGRAMS = ("translate.py", "beam.py", "text.py", "moses.py", "pieces.py")
+PROGRAMS = ("translate.py", "beam.py", "weights.py", "text.py", "moses.py", "pieces.py")
 LONGEST_BYTES = 1 << 20  # of a line; `bahdanau translate` reads a longer one as an empty one too
 LIBRARIES = ("bahdanau-jax", "jax", "jaxlib", "numpy", "safetensors", "sacremoses")
 # JAX reads artefacts with this library and does not require it. flexbuffers.py is another format.
@@ -108,9 +108,9 @@ def write(run: Run, output: Path, license: str = "", overwrite: bool = False) ->
         shutil.copytree(run.folder / VOCABULARY, new / VOCABULARY, copy_function=shutil.copyfile)
         _write_code(new)
         _write_rules(run.config.data, new)
-        digest = hashlib.sha256((new / WEIGHTS).read_bytes()).hexdigest()
-        _write_json(new / CONFIG, _description(run, digest))
-        facts = facts._replace(digest=digest, sizes=_sizes(new))
+        digests = _digests(new)
+        _write_json(new / CONFIG, _description(run, digests))
+        facts = facts._replace(digest=digests[WEIGHTS], sizes=_sizes(new))
         (new / CARD).write_text(card(facts), encoding="utf-8")
         return _sizes(new)
 
@@ -141,7 +141,7 @@ def _write_rules(config: DataConfig, folder: Path) -> None:
         _write_json(folder / RULES, rules, indent=None)
 
 
-def _description(run: Run, digest: str) -> dict[str, Any]:
+def _description(run: Run, digests: Mapping[str, str]) -> dict[str, Any]:
     """config.json: the configuration of the run, and what the programs and readers need to know."""
     config = json.loads(run.config.to_json())
     config["decoding"]["method"] = DecodingConfig.method
@@ -152,7 +152,7 @@ def _description(run: Run, digest: str) -> dict[str, Any]:
         **config,
         "export": {
             "checkpoint": run.chosen.to_json() if run.chosen else None,
-            "weights_sha256": digest,
+            "sha256": digests,
             "parameters": model.count(run.params),
             "platforms": list(artefacts.PLATFORMS),
             "versions": versions(),
@@ -194,6 +194,16 @@ def _facts(run: Run, name: str, license: str) -> Facts:
 
 def _write_json(path: Path, value: Any, indent: int | None = 2) -> None:
     path.write_text(json.dumps(value, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of the files that translate.py reads, by their paths in the folder."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if path.name != REQUIREMENTS
+    }
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """The measured scores of the checkpoint that is exported, from the files of its run."""
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bahdanau_jax.export.front_matter import DEV_METRICS, TEST_METRICS
@@ -26,15 +27,14 @@ NOTHING_MEASURED = Measured("", {}, "")
 def measured(run: Run) -> Measured:
     """Return the scores of the run's report, or else those of the dev pairs in metrics.jsonl.
 
-    A report on another checkpoint does not count, nor does an evaluation at another update.
+    A report on another checkpoint, on other pairs or with another search does not count, nor does
+    an evaluation at another update.
 
     >>> measured(load("runs/quickstart")).scores["BLEU"]
     """
     steps = [used.step for used in run.chosen.used] if run.chosen else []
     report = _report(run)
-    checkpoint = report.get("checkpoint")
-    is_ours = isinstance(checkpoint, Mapping) and checkpoint.get("steps") == steps
-    if scores := _numbers(report, TEST_METRICS) if is_ours else {}:
+    if scores := _numbers(report, TEST_METRICS) if _is_of_test(report, run, steps) else {}:
         return Measured("test", scores, f"`{SCORES}`, {report.get('sentences', 'all')} sentences")
     lines = [line for line in read_metrics(run.folder) if [line["step"]] == steps]
     for line in reversed(lines):
@@ -50,6 +50,17 @@ def _report(run: Run) -> Mapping[str, Any]:
     except (OSError, ValueError):
         return {}
     return report if isinstance(report, Mapping) else {}
+
+
+def _is_of_test(report: Mapping[str, Any], run: Run, steps: Sequence[int]) -> bool:
+    """Whether a report is of these checkpoints, the run's test pairs and its own search."""
+    checkpoint = report.get("checkpoint")
+    return (
+        isinstance(checkpoint, Mapping)
+        and checkpoint.get("steps") == steps
+        and report.get("pairs") == run.config.data.test
+        and report.get("search") == dataclasses.asdict(run.config.decoding)
+    )
 
 
 def _numbers(values: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, float]:

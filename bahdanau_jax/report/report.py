@@ -97,6 +97,7 @@ def evaluate_test_pairs(
     """
     sources, references, gold = pairs or TestPairs.read(run.config.data)
     evaluated = evaluate(run, sources, references, settings, reporter=reporter)
+    evaluated.scores["pairs"] = run.config.data.test
     if not gold:
         return evaluated, {}
     reporter.stage("comparing with the gold alignments and the training text")

@@ -12,6 +12,7 @@ _PUBLIC = {
     "application": "app",
     "bind": "server",
     "check": "serving_settings",
+    "is_loopback": "hosts",
     "serve": "server",
     "url": "server",
 }
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from bahdanau_jax.serving.app import Page as Page
     from bahdanau_jax.serving.app import application as application
     from bahdanau_jax.serving.hosts import answered_hosts as answered_hosts
+    from bahdanau_jax.serving.hosts import is_loopback as is_loopback
     from bahdanau_jax.serving.server import bind as bind
     from bahdanau_jax.serving.server import serve as serve
     from bahdanau_jax.serving.server import url as url

@@ -12,6 +12,7 @@ from fastapi import Response as HttpResponse
 
 from bahdanau_jax.serving import api_errors, endpoints, request_models
 from bahdanau_jax.serving import response_models as answers
+from bahdanau_jax.serving.grace import Grace
 from bahdanau_jax.serving.hosts import Hosts
 from bahdanau_jax.serving.limits import Limits
 from bahdanau_jax.serving.metrics import CONTENT_TYPE, App, Measured, Metrics, Receive, Scope, Send
@@ -94,6 +95,7 @@ def application(
     paths = frozenset(app.openapi()["paths"]) | {*pages, "/openapi.json"}
     app.add_middleware(Heads)  # pyright: ignore
     app.add_middleware(Limits, rate=settings.rate, max_body=settings.max_body)  # pyright: ignore
+    app.add_middleware(Grace, service=service)  # pyright: ignore
     app.add_middleware(Hosts, names=hosts)  # pyright: ignore
     app.add_middleware(Measured, metrics=metrics, endpoints=paths)  # pyright: ignore
     api_errors.install(app)

@@ -43,12 +43,6 @@ def endpoint(service: Service, model: type, answering: Answering) -> Callable[..
             content = await _unless_gone(request, work())
         except Gone:
             return Response(status_code=GONE)
-        except asyncio.CancelledError:
-            if not service.is_stopping:
-                raise
-            raise Refused(  # the time of grace is over
-                503, "the server stopped before the answer", "send the request to another server"
-            ) from None
         return Response(content, media_type="application/json")
 
     answer.__annotations__["body"] = model

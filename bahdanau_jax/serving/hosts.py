@@ -4,6 +4,8 @@ A page of another site can have its own name resolved to 127.0.0.1 (DNS rebindin
 sends its requests here, and lets the page read the answers. Their Host is still the other name.
 """
 
+import ipaddress
+import socket
 from collections.abc import Collection
 
 from bahdanau_jax.serving.api_errors import Refused, response
@@ -12,17 +14,31 @@ from bahdanau_jax.serving.metrics import App, Receive, Scope, Send
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server on an address, or on the address of a name.
+
+    >>> is_loopback("127.0.0.2"), is_loopback("LOCALHOST"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(socket.getaddrinfo(host, None)[0][4][0]).is_loopback
+    except (OSError, ValueError):  # no address of this machine
+        return False
+
+
 def answered_hosts(host: str, further: Collection[str] = ()) -> tuple[str, ...]:
     """Return the names that a server on an address answers; an empty tuple: any name.
+
+    Where names are restricted, those of this machine are among them, as for a local health check.
 
     >>> answered_hosts("127.0.0.1", ["translate.example.org"])
     ('127.0.0.1', 'localhost', '::1', 'translate.example.org')
     >>> answered_hosts("0.0.0.0")
     ()
     """
-    if host in LOOPBACK:
-        return (*LOOPBACK, *further)
-    return (host, *further) if further else ()
+    if not further and not is_loopback(host):
+        return ()
+    return tuple(dict.fromkeys((*LOOPBACK, host.lower(), *further)))
 
 
 def name(header: str) -> str:
@@ -37,7 +53,10 @@ def name(header: str) -> str:
 
 
 class Hosts:
-    """Middleware that refuses requests to other names with 421."""
+    """Middleware that refuses requests to other names with 421.
+
+    A request of HTTP/1.0 may lack the header. Every browser sends it.
+    """
 
     def __init__(self, app: App, names: Collection[str]):
         self._app, self._names = app, frozenset(each.lower() for each in names)
@@ -45,12 +64,14 @@ class Hosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not self._names:
             return await self._app(scope, receive, send)
-        header = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-        if name(header) in self._names:
+        header = dict(scope["headers"]).get(b"host")
+        asked = None if header is None else name(header.decode("latin-1"))
+        is_old = asked is None and scope["http_version"] == "1.0"
+        if is_old or asked in self._names:
             return await self._app(scope, receive, send)
         refused = Refused(
             421,
-            f"this server does not answer for the name {name(header)[:100]!r}",
+            f"this server does not answer for the name {(asked or '')[:100]!r}",
             "use the address that it printed; behind a reverse proxy, start it with --allow-host "
             "and the proxy's name",
         )

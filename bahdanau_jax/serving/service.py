@@ -22,6 +22,7 @@ from bahdanau_jax.serving.metrics import Metrics
 from bahdanau_jax.serving.request_models import Search
 from bahdanau_jax.serving.serving_settings import Settings
 from bahdanau_jax.trained import Run
+from bahdanau_jax.variants import search_contradictions
 
 log = logging.getLogger(__name__)
 # Programs of rare settings stay in memory, whose number of mappings the system limits. After this
@@ -36,6 +37,7 @@ class Service:
     Attributes:
         is_ready: whether the programs of ordinary requests are compiled.
         is_stopping: whether further requests are refused.
+        has_cancelled: whether requests in flight were cancelled after the time of grace.
         failure: the error that ended the compilation of programs; None where there is none.
         on_failure: is called after such an error.
         on_ready: is called once the programs are compiled.
@@ -43,7 +45,7 @@ class Service:
 
     def __init__(self, runs: Mapping[str, Run], settings: Settings, metrics: Metrics):
         self.runs, self.settings, self.metrics = dict(runs), settings, metrics
-        self.is_ready = self.is_stopping = False
+        self.is_ready = self.is_stopping = self.has_cancelled = False
         self.failure: BaseException | None = None
         self.on_failure: Callable[[], object] = lambda: None
         self.on_ready: Callable[[], object] = lambda: None
@@ -183,6 +185,11 @@ class Service:
         base = SEARCHES[preset] if preset else run.config.decoding
         changes = search.model_dump(exclude_none=True) if search else {}
         settings = dataclasses.replace(base, **changes, max_source=run.config.decoding.max_source)
+        changed = dataclasses.replace(run.config, decoding=settings)
+        for fault in search_contradictions(changed):
+            raise Refused(
+                422, fault.replace("decoding.", "search."), "correct the settings of the search"
+            )
         width = decoding.METHODS[settings.method].width(settings, n_best)
         if width < n_best:
             raise Refused(

@@ -94,6 +94,14 @@ def test_a_better_checkpoint_that_cannot_be_read_is_named(run, caplog, harm):
     assert chosen.to_json()["passed"][0]["score"] == 90.0
 
 
+def test_a_step_that_cannot_be_read_is_refused(run, caplog):
+    assert [one.step for one in choose(run, "4").used] == [4]
+    HARM["no metadata"](run)
+    with pytest.raises(OSError, match="/4 is damaged: .*: choose another checkpoint$"):
+        choose(run, "4")
+    assert [one.step for one in choose(run, "6").used] == [6] and not caplog.records
+
+
 @pytest.mark.parametrize("choice", ["best", "newest"])
 def test_a_healthy_run_is_silent(run, caplog, choice):
     """Its metrics have scores of checkpoints that were removed, which is no reason to warn."""

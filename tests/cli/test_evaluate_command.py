@@ -60,9 +60,10 @@ def evaluated(arguments, tmp_path_factory):
     return done.stdout, done.stderr, first, second
 
 
-def test_scores(evaluated):
+def test_scores(arguments, evaluated):
     out, err, folder, _ = evaluated
     scores = json.loads(out)
+    assert scores["pairs"] == f"text:{arguments[4]},{arguments[6]}"
     assert out == (folder / "scores.json").read_text()
     lines = err.splitlines()
     assert lines[0] == "sentences 15" and f"BLEU {scores['BLEU']:.1f}" in lines

@@ -1,5 +1,6 @@
 """bahdanau export: its output and its errors."""
 
+import re
 import shutil
 
 import pytest
@@ -30,6 +31,19 @@ def test_a_page_holds_the_given_sentences_and_both_runs(trained, tmp_path, comma
     assert len(page.read_text(encoding="utf-8")) < len(html)
 
 
+def test_a_page_shows_two_checkpoints_of_a_run(trained, tmp_path, command_line):
+    steps = sorted(int(path.name) for path in trained[0].glob("checkpoints/[0-9]*"))
+    both = [f"{trained[0]}@{steps[0]}", f"{trained[0]}@newest"]
+    page = tmp_path / "page.html"
+    arguments = ["--run", both[0], "--run", both[1], "--format", "page", "--output", page]
+    code, _, err = command_line("export", *arguments)
+    assert code == 0, err
+    html = page.read_text(encoding="utf-8")
+    names = re.findall(r'"name":"(run@\d+)","parameters":\d+,"updates":(\d+)', html)
+    assert names == [(f"run@{step}", f"{step}") for step in (steps[0], steps[-1])]
+    assert html.count('id="weights-') == 2
+
+
 @pytest.fixture
 def damaged(trained, tmp_path):
     """A run whose checkpoints are all damaged."""
@@ -45,6 +59,8 @@ def test_errors_take_one_line_and_write_nothing(trained, damaged, tmp_path, comm
     cases = [
         (tmp_path / "no", new, [], "no holds no run: there is no config.json in it"),
         (damaged, new, [], "damaged"),
+        (f"{run}@999", new, [], "there is no checkpoint of step 999; there are those of "),
+        (f"{run}@last", new, [], "no checkpoint 'last'; known: best, newest"),
         (run, run / "inside", [], "lie in each other: choose another folder"),
         (run, tmp_path / "file", [], "file is a file: name a folder"),
         (run, tmp_path / "file" / "model", [], "file is a file, so "),
@@ -57,6 +73,7 @@ def test_errors_take_one_line_and_write_nothing(trained, damaged, tmp_path, comm
         (run, tmp_path / "file", ["--format", "page"], "file exists: add --overwrite True"),
         (run, new, ["--format", "page", "--gold", tmp_path / "file"], "--gold needs --reference"),
         (run, new, ["--format", "page", "--input", "no"], "no: no such file (--input)"),
+        (run, new, ["--format", "page", "--input", tmp_path / "file"], "file is empty; expected"),
     ]
     for folder, output, more, message in cases:
         code, out, err = command_line("export", "--run", folder, "--output", output, *more)

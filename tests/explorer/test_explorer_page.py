@@ -122,6 +122,8 @@ def test_gold_links_of_a_file_join_words_with_all_their_units(tiny):
 def test_what_a_page_cannot_show_is_refused_in_one_line(tiny, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="an ensemble has no page"):
         write_page(pages.like(tiny, others=(tiny,)), tmp_path / "page.html")
+    with pytest.raises(ValueError, match="0 sentences"):
+        write_page(tiny, tmp_path / "page.html", references=["C'est ici"])
     monkeypatch.setattr(explorer_page, "LARGEST", 100)
     settings = pages.like(tiny.config, data=pages.like(tiny.config.data, test=""))
     bare = pages.like(tiny, config=settings)

@@ -138,19 +138,33 @@ def test_settings_that_no_search_has_are_refused(exported, libraries, option, va
     assert f"argument --{option}: invalid" in done.stderr.decode().splitlines()[-1]
 
 
-def truncate(path):
-    path.write_bytes(path.read_bytes()[:-1_000])
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-100])
 
 
-@pytest.mark.slow
+def empty(path):
+    path.write_bytes(b"")
+
+
+def change(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
-        ("config.json", lambda path: path.write_text("{")),
-        ("model.safetensors", truncate),
-        ("step.jaxexport", lambda path: path.unlink()),
+        ("config.json", cut),
+        ("config.json", lambda path: path.write_text("[]")),
+        ("model.safetensors", change),
+        ("prepare.jaxexport", cut),
+        ("encode.jaxexport", empty),
+        ("step.jaxexport", Path.unlink),
+        ("vocabulary/source.txt", cut),
+        ("beam.py", cut),
+        ("flatbuffers/table.py", empty),
     ],
-    ids=["config.json", "model.safetensors", "step.jaxexport"],
 )
 def test_a_damaged_folder_is_one_line(exported, libraries, tmp_path, file, damage):
     folder = tmp_path / "model"
@@ -159,6 +173,7 @@ def test_a_damaged_folder_is_one_line(exported, libraries, tmp_path, file, damag
     done = run_program(libraries, folder / "translate.py", text=b"We sleep .")
     assert (done.returncode, done.stdout) == (1, b"")
     assert len(done.stderr.splitlines()) == 1 and b"export it again" in done.stderr
+    assert file == "config.json" or Path(file).name.encode() in done.stderr
 
 
 def test_what_is_in_the_folder(run, exported):
@@ -170,8 +185,12 @@ def test_what_is_in_the_folder(run, exported):
         assert len((output / name).read_text(encoding="utf-8").splitlines()) <= 200
     assert len((output / "translate.py").read_text(encoding="utf-8").splitlines()) <= 150
     config = parse_json((output / "config.json").read_text(encoding="utf-8"))
+    digests = config["export"]["sha256"]
     digest = hashlib.sha256((output / "model.safetensors").read_bytes()).hexdigest()
-    assert config["export"]["weights_sha256"] == digest
+    assert digests["model.safetensors"] == digest
+    assert files - {name.partition("/")[0] for name in digests} == {
+        *("README.md", "config.json", "requirements.txt")
+    }
     assert config["export"]["checkpoint"] == run.chosen.to_json()
     assert config["export"]["versions"]["jax"] == importlib.metadata.version("jax")
 

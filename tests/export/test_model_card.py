@@ -51,16 +51,24 @@ def test_megabytes():
     assert [*map(megabytes, (8_250_000, 19_512, 0))] == ["8.2 MB", "0.020 MB", "0.000 MB"]
 
 
-def test_scores_of_another_checkpoint_do_not_count(trained, tmp_path):
+def test_scores_of_another_checkpoint_text_or_search_do_not_count(trained, tmp_path):
     folder = shutil.copytree(trained[0], tmp_path / "run")
     run = bj.load(folder)
     path = folder / "report" / "scores.json"
     scores = json.loads(path.read_text(encoding="utf-8"))
     assert measured(run).split == "test"
     assert measured(run).scores["BLEU"] == scores["BLEU"]
-    path.write_text(json.dumps(scores | {"checkpoint": {"steps": [999]}}))
+    others = (
+        {"checkpoint": {"steps": [999]}},
+        {"pairs": "text:other.en,other.fr"},
+        {"search": scores["search"] | {"beam_size": 1}},
+    )
+    for other in others:
+        path.write_text(json.dumps(scores | other))
+        assert measured(run).split == "dev"
     of_dev = measured(run)
     assert of_dev.split == "dev" and of_dev.scores["dev_bleu"] == run.chosen.used[0].score
     path.write_text("damaged")
     assert measured(run) == of_dev
-    assert measured(SimpleNamespace(folder=tmp_path, chosen=run.chosen)) == NOTHING_MEASURED
+    empty = SimpleNamespace(folder=tmp_path, chosen=run.chosen, config=run.config)
+    assert measured(empty) == NOTHING_MEASURED

@@ -157,6 +157,14 @@ REFUSED = {
         ("POST", "/translate", {"json": {"lines": ["a"], "search": {"max_ratio": 5e-324}}}),
         (422, "search.max_ratio: Input should be greater than or equal to 0.1"),
     ),
+    "ratios that exclude each other": (
+        (
+            "POST",
+            "/translate",
+            {"json": {"lines": ["a"], "search": {"min_ratio": 100, "max_ratio": 0.1}}},
+        ),
+        (422, "search.min_ratio is 100.0, but should be below search.max_ratio, which is 0.1"),
+    ),
     "no line": (("POST", "/translate", {"json": {"lines": []}}), (422, "at least 1 item")),
     "many lines": (("POST", "/translate", {"json": {"lines": ["a"] * 5}}), (422, "at most 4")),
     "a long line": (

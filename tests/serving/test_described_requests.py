@@ -1,4 +1,4 @@
-"""Requests that schemathesis makes from the server's OpenAPI description, right and wrong."""
+"""Requests that are made from the server's OpenAPI description, right and wrong."""
 
 import re
 from collections import Counter
@@ -7,7 +7,7 @@ import hypothesis
 import pytest
 
 from bahdanau_jax import serving
-from bahdanau_jax.config import DataConfig
+from bahdanau_jax.config import DataConfig, DecodingConfig
 from tests.explorer import pages
 from tests.serving.conftest import Stub, started
 
@@ -26,8 +26,10 @@ PLACES = (  # the operations of the description
 # Errors of requests whose fields fit alone, but not together, which a schema does not say.
 COMBINATION = re.compile(
     r"n_best is \d+, but the beam has \d+|\d+ lines but \d+ prefixes|the preset \w+ has \d+ hyp|"
+    r"search\.min_ratio is [\d.e-]+, but should be below search\.max_ratio|"
     r"link weights '\w+' need a model of order|has a side of \d+ tokens"
 )
+SETTINGS = serving.Settings(warm_tokens=0, rate=0)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def served():
     """A server in a thread, of a stand-in for a model, and its description."""
     stub = Stub(codecs=pages.codecs(DataConfig(train=pages.CORPUS)))
     stub.gate.set()
-    with started({"stub": stub}, serving.Settings(warm_tokens=0, rate=0)) as client:
+    with started({"stub": stub}, SETTINGS) as client:
         client.until_ready()
         yield schemathesis.openapi.from_url(f"{client.base_url}/openapi.json")
 
@@ -73,3 +75,33 @@ def test_requests_of_the_description_are_answered_as_described(served, method, p
 
         ask()
     assert 200 in statuses and (method == "GET" or statuses[422] > 10), statuses
+
+
+def bounds(setting):
+    """The values of a described setting: each name, or the least and the largest number."""
+    kind = setting["anyOf"][0]  # the other one is null
+    if kind["type"] == "boolean":
+        return [False, True]
+    if "enum" in kind:
+        return kind["enum"]
+    largest = kind["exclusiveMaximum"] - 1 if "exclusiveMaximum" in kind else kind["maximum"]
+    return [kind["minimum"], largest]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_a_model_answers_at_the_bounds_of_each_setting(method):
+    """The stand-in accepts settings at which the search of a real model may fail."""
+    run = pages.run(decoding=DecodingConfig(beam_size=3))
+    statuses = Counter()
+    with started({"tiny": run}, SETTINGS) as client:
+        client.until_ready()
+        search = client.get("/openapi.json").json()["components"]["schemas"]["Search"]
+        for name, setting in search["properties"].items():
+            for value in bounds(setting):
+                body = {"lines": ["The man sleeps ."], "search": {"method": method, name: value}}
+                answer = client.post("/translate", json=body)
+                statuses[answer.status_code] += 1
+                is_combination = answer.status_code == 422 and COMBINATION.search(answer.text)
+                assert answer.status_code == 200 or is_combination, (body, answer.text)
+    assert statuses == {200: 29, 422: 1}  # a min_ratio of 100

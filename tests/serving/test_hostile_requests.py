@@ -32,7 +32,9 @@ def local(stub):
 def test_which_names_a_server_answers():
     assert answered_hosts("127.0.0.1") == LOOPBACK
     assert answered_hosts("0.0.0.0") == ()
-    assert answered_hosts("192.0.2.1", ["x.example"]) == ("192.0.2.1", "x.example")
+    assert answered_hosts("192.0.2.1", ["x.example"]) == (*LOOPBACK, "192.0.2.1", "x.example")
+    assert answered_hosts("127.0.0.2") == (*LOOPBACK, "127.0.0.2")
+    assert answered_hosts("LOCALHOST") == LOOPBACK
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,12 @@ def test_another_name_in_the_header_host_is_refused(local, stub, host):
     assert is_error(local.get("/runs", headers={"host": host}), 421) and not stub.searches
     numbers = local.get("/metrics").text
     assert 'bahdanau_requests_total{endpoint="/translate",status="421"} 1.0' in numbers
+
+
+def test_a_request_of_http_1_0_needs_no_header_host(local):
+    with socket.create_connection((local.base_url.host, local.base_url.port), 60) as opened:
+        opened.sendall(b"GET /health/live HTTP/1.0\r\n\r\n")
+        assert opened.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
 
 
 def test_the_commands_answer_only_to_names_of_this_machine(monkeypatch, command_line, stub):

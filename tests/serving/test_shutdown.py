@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -141,6 +142,27 @@ def test_requests_are_refused_after_the_time_of_grace():
     assert errors == [(503, "the server stopped before the answer")]
     assert code == 0 and "stopped while a search or a compilation was running" in err
     assert "Traceback" not in err
+
+
+def test_a_body_that_is_half_sent_is_refused_after_the_time_of_grace():
+    server = Process("--grace-seconds", "0.1")
+    address = urllib.parse.urlsplit(server.address)
+    with socket.create_connection((address.hostname, address.port), PATIENCE) as opened:
+        # The server asks for the body once it reads it.
+        opened.sendall(
+            b"POST /translate HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+        )
+        assert opened.recv(1 << 16).startswith(b"HTTP/1.1 100 ")
+        opened.sendall(b'{"lines": [')
+        server.process.send_signal(signal.SIGTERM)
+        with opened.makefile("rb") as answer:
+            head, _, body = answer.read().partition(b"\r\n\r\n")
+    code, err = server.ended()
+    assert head.startswith(b"HTTP/1.1 503 ") and b"content-type: application/json" in head
+    assert json.loads(body)["error"] == "the server stopped before the answer"
+    assert code == 0 and "Traceback" not in err
+    assert err.endswith("bahdanau: stopped; requests in flight were cancelled\n")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ In Python: `Translator(folder).translate(["The man sleeps ."])`.
 """
 
 import argparse
+import hashlib
 import itertools
 import json
 import math
@@ -16,15 +17,31 @@ from pathlib import Path
 from types import SimpleNamespace
 
 FOLDER = Path(__file__).resolve().parent
+FAULTS = (OSError, ValueError, LookupError, TypeError, AttributeError)  # of a damaged folder
+DAMAGED = f"translate.py: {FOLDER} lacks a file or is damaged: export it again"
+
+
+def described(folder):
+    """config.json of a folder. Raises ValueError where another file is not as it was exported."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    for name, digest in config["export"]["sha256"].items():
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
+            raise ValueError(f"{name} is not as it was exported")
+    return config
+
+
 sys.path.insert(0, str(FOLDER))  # of the files below, and of flatbuffers, which JAX needs
 try:
+    CONFIG = described(FOLDER)  # before its files are imported
     import jax
-    import numpy as np
     from beam import NORMALIZATIONS, Search
     from jax import export
     from text import EOS, Codec
+    from weights import read_safetensors
 except ModuleNotFoundError as error:
     sys.exit(f"no module {error.name}: python -m pip install -r {FOLDER / 'requirements.txt'}")
+except FAULTS as error:
+    sys.exit(f"{DAMAGED} ({error})")
 
 WINDOW = 1024  # lines that are read at once
 
@@ -49,25 +66,12 @@ OPTIONS |= {"min_ratio": number, "max_ratio": number, "max_source": int, "batch_
 OPTIONS |= {"shrink": boolean, "ban_unk": boolean}
 
 
-def read_safetensors(path):
-    """Name -> array of a file of float32 arrays."""
-    content = path.read_bytes()
-    start = 8 + int.from_bytes(content[:8], "little")
-    entries = json.loads(content[8:start])
-    entries.pop("__metadata__", None)
-    arrays = {}
-    for name, entry in entries.items():
-        first, last = (start + offset for offset in entry["data_offsets"])
-        arrays[name] = np.frombuffer(content[first:last], "<f4").reshape(entry["shape"])
-    return arrays
-
-
 class Translator:
     """The model of a folder with its search; keywords replace the settings in config.json."""
 
     def __init__(self, folder=FOLDER, **settings):
         folder = Path(folder)
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = CONFIG if folder == FOLDER else described(folder)
         self.settings = SimpleNamespace(**config["decoding"] | settings)
         self.longest = config["export"]["longest_line"]
         flags = config["export"]["xla_flags"].get(metadata.version("jaxlib"), "")
@@ -105,10 +109,9 @@ class Translator:
 
 def options():
     """The settings of the search from the command line."""
-    defaults = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))["decoding"]
     parser = argparse.ArgumentParser(description="Translate lines of stdin to stdout.")
     for name, kind in OPTIONS.items():
-        option, default = "--" + name.replace("_", "-"), defaults[name]
+        option, default = "--" + name.replace("_", "-"), CONFIG["decoding"][name]
         parser.add_argument(option, type=kind, default=default, help=f"default: {default}")
     chosen = parser.parse_args()
     if min(chosen.beam_size, chosen.batch_size, chosen.max_source) < 1:
@@ -125,10 +128,9 @@ def options():
 def main():
     """Read lines from stdin, and write a line for each to stdout: its translation."""
     try:
-        settings = options()
-        translator = Translator(FOLDER, **settings)
-    except (OSError, ValueError, KeyError) as error:
-        sys.exit(f"translate.py: {FOLDER} lacks a file or is damaged ({error}): export it again")
+        translator = Translator(**options())
+    except FAULTS as error:
+        sys.exit(f"{DAMAGED} ({error})")
     while lines := list(itertools.islice(sys.stdin.buffer, WINDOW)):
         lines = [line.removesuffix(b"\n").decode("utf-8", "replace") for line in lines]
         texts = [" ".join(text.splitlines()) + "\n" for text in translator.translate(lines)]
