@@ -41,8 +41,8 @@ DEV = MappingProxyType(
 class TestPairs(NamedTuple):
     """The test pairs of a configuration."""
 
-    sources: list[str]
-    references: list[str]
+    sources: list[str]  # ordinary text
+    references: list[str]  # ordinary text of the same pairs
     gold: list[AlignedPair]  # with gold alignments; [] where the corpus has none
 
     @classmethod

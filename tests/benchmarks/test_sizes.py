@@ -49,7 +49,7 @@ def test_the_count_is_that_of_plain_autodiff_to_the_last_product(problem):
 
 def test_ours_makes_no_fewer_products_and_hardly_more(problem):
     config, params, batch = problem
-    state, step, _ = updates.ours(config, params)
+    state, step, *_ = updates.ours(config, params)
     made = 2 * multiplications(step.trace(state, batch).jaxpr.jaxpr)
     again = SIZE.B * 2 * SIZE.S * SIZE.T * SIZE.a  # energies, which the backward pass makes anew
     bias = SIZE.B * 2 * SIZE.T * SIZE.V  # its gradient, a product with ones
