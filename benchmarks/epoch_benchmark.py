@@ -34,6 +34,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     batches and places them. `device_seconds` are those of the same updates with batches that are
     on the device already.
     """
+    serving.release()
     before, config = serving.resident(), _trained_alone(config)
     predicted = cost.estimate(config, workdir)
     config, store = _prepared(config, workdir)
