@@ -23,7 +23,7 @@ from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.sweep_cells import MOST_SEEDS, Cells, check_name
+from bahdanau_jax.experiments.sweep_cells import MOST_SEEDS, REPORT, Cells, check_name
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json
@@ -217,6 +217,8 @@ def _define(
         new = [seed for seed in seeds if seed not in known]
         now["seeds"] = [*before["seeds"], new] if new else before["seeds"]
         now["cells"] = before["cells"] | now["cells"]
+    elif (workdir / REPORT).is_file():
+        raise ValueError(f"{workdir / REPORT} is a file where the report goes: move it away")
     elif any(each.is_dir() for each in workdir.iterdir()):
         raise ValueError(f"{workdir} holds other folders: choose an empty one for a sweep")
     write_text(path, json.dumps(now, indent=2, ensure_ascii=False) + "\n")

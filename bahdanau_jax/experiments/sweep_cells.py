@@ -12,7 +12,8 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.names import did_you_mean
 
 Cells = Mapping[str, Config]  # by the name of the cell's folder
-DATA = "data"  # the folder of prepared data, beside those of the cells
+# The folders of prepared data and of the report, beside those of the cells.
+DATA, REPORT = "data", "report"
 LONGEST_FOLDER = 255  # bytes of a folder's name; file systems refuse longer ones
 LONGEST_NAME = 100  # bytes of a name that `name` makes
 MOST_SEEDS = 10_000  # of a cell
@@ -94,8 +95,8 @@ def check_name(name: str) -> None:
         raise ValueError(
             f"the cell name {name!r} cannot name a folder: write letters, digits and = . , + ~ - _"
         )
-    if name == DATA:
-        raise ValueError(f"the cell name {name!r} is that of the folder of prepared data")
+    if name in (DATA, REPORT):
+        raise ValueError(f"the cell name {name!r} is that of another folder of the sweep")
     if len(name.encode()) > LONGEST_FOLDER:
         raise ValueError(f"the cell name {name[:20]!r}... has more than {LONGEST_FOLDER} bytes")
 

@@ -8,7 +8,7 @@ from typing import Any
 from bahdanau_jax.experiments.cell_runs import group_of
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
 from bahdanau_jax.experiments.run_sweep import DEFINITION
-from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
+from bahdanau_jax.experiments.sweep_cells import REPORT, Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.report import Section, Table, commit, duration, hardware, publish
 from bahdanau_jax.resuming import TRAINED_ON
@@ -16,7 +16,6 @@ from bahdanau_jax.run_folder import STORE
 from bahdanau_jax.training import SHARED, read_metrics, read_record
 
 LONGEST_VALUE = 80  # characters of a setting that are shown; scores.json has all
-REPORT = "report"  # the folder of the report in that of a sweep
 SEQUENCES = ("builtin:primes", "builtin:reverse")  # corpora that are scored by positions
 
 

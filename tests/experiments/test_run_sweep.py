@@ -115,7 +115,8 @@ def test_fields_that_a_later_version_added_have_their_defaults(without_training,
         ({"../cell": config()}, [1], "the cell name '../cell' cannot name a folder"),
         ({"a[1]": config()}, [1], r"the cell name 'a\[1\]' cannot name a folder"),
         ({"": config()}, [1], "the cell name '' cannot name a folder"),
-        ({"data": config()}, [1], "is that of the folder of prepared data"),
+        ({"data": config()}, [1], "is that of another folder of the sweep"),
+        ({"report": config()}, [1], "is that of another folder of the sweep"),
         ({"a" * 256: config()}, [1], "has more than 255 bytes"),
         ({"a": config(data=dataclasses.replace(small.config.data, test=""))}, [1], "data.test is"),
         (
@@ -133,6 +134,15 @@ def test_faults_come_before_any_work(cells, seeds, said, tmp_path):
     with pytest.raises((ValueError, OSError), match=said):
         sweep(cells, tmp_path / "s", seeds)
     assert not (tmp_path / "s" / "data").exists()
+
+
+def test_a_file_in_the_place_of_the_report_is_refused_before_any_training(
+    without_training, tmp_path
+):
+    (tmp_path / "report").write_text("mine")
+    with pytest.raises(ValueError, match="report is a file where the report goes: move it away"):
+        sweep(CELLS, tmp_path, [1], vmapped=False)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
 def test_a_data_order_without_vmapping_is_refused(tmp_path):
