@@ -35,9 +35,10 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     on the device already.
     """
     serving.release()
-    before, config = serving.resident(), _trained_alone(config)
-    predicted = cost.estimate(config, workdir)
-    config, store = _prepared(config, workdir)
+    before = serving.resident()
+    predicted = cost.estimate(_trained_alone(config), workdir)
+    config = predicted.config
+    store = data.prepare(config.data, workdir).train
     plan = data.Plan.of(store, config.data, config.training.seed)
     steps = min(batches, plan.steps()) if batches else plan.steps()
     trainer = Trainer(config)
@@ -86,12 +87,6 @@ def _trained_alone(config: Config) -> Config:
     settings = dataclasses.replace(config.data, dev="", test="")
     length = dataclasses.replace(config.training, patience=0)
     return dataclasses.replace(config, data=settings, training=length)
-
-
-def _prepared(config: Config, workdir: Path) -> tuple[Config, data.Store]:
-    prepared = data.prepare(config.data, workdir)
-    sizes = [len(codec.vocabulary) for codec in prepared.codecs]
-    return config.with_vocabularies(*sizes), prepared.train
 
 
 def _epoch(step, state, source: Iterable[Batch], backend) -> tuple[Any, dict[str, float]]:

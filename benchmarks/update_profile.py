@@ -11,7 +11,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from benchmarks.peers.process import Peer
 from benchmarks.sizes import Size
 
 PACKAGES = ("jax", "jaxlib", "numpy")
+WARM_UPS = 2  # updates before the timed ones
 FLAG = "--xla_cpu_enable_xprof_traceme=true"
 PRODUCT = "matrix product"  # the kind of all operations that multiply matrices
 INSTRUCTION = re.compile(r"\s*(?:ROOT )?%?(?P<name>[\w.-]+) = (?P<text>.*)")
@@ -55,8 +55,9 @@ def run(size: str = "small", compute_dtype: str = "float32", count: int = 8) -> 
 
 def sources(program: str) -> dict[str, str]:
     """Instruction of a compiled program -> where it comes from in the model: its `op_name`."""
-    found = ((line, SOURCE.search(line["text"])) for line in _instructions(program))
-    return {line["name"]: source[1] for line, source in found if source}
+    lines = filter(None, map(INSTRUCTION.match, program.splitlines()))
+    found = ((line["name"], SOURCE.search(line["text"])) for line in lines)
+    return {name: source[1] for name, source in found if source}
 
 
 def products(program: str) -> set[str]:
@@ -73,10 +74,6 @@ def products(program: str) -> set[str]:
     return dots | {name for name, called in computations.items() if called in dots}
 
 
-def _instructions(program: str) -> Iterator[re.Match[str]]:
-    return filter(None, map(INSTRUCTION.match, program.splitlines()))
-
-
 def main() -> None:
     """The program: its argument is a size, a compute dtype and a number of updates as JSON."""
     serving.keep_memory()
@@ -87,18 +84,18 @@ def main() -> None:
     batch = jax.device_put(updates.random_batch(size))
     compiled = step.lower(state, batch).compile()
     program, seconds = compiled.as_text(), []
-    for number in range(2 + count):  # the first two warm up
-        if number == 2:
-            began, processor = time.perf_counter(), time.process_time()
+    for _ in range(WARM_UPS):
+        state, _ = jax.block_until_ready(compiled(state, batch))
+    processor = time.process_time()
+    for _ in range(count):
         start = time.perf_counter()
-        state, sums = jax.block_until_ready(compiled(state, batch))
+        state, _ = jax.block_until_ready(compiled(state, batch))
         seconds.append(time.perf_counter() - start)
-    processor = time.process_time() - processor
-    busy = processor / (time.perf_counter() - began) / data.cores()
+    busy = (time.process_time() - processor) / sum(seconds) / data.cores()
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             for _ in range(count):
-                state, sums = jax.block_until_ready(compiled(state, batch))
+                state, _ = jax.block_until_ready(compiled(state, batch))
         kinds = dict.fromkeys(products(program), PRODUCT)
         table = profile_table.read(Path(folder), count, kinds)
     named = sources(program)
@@ -106,7 +103,7 @@ def main() -> None:
         row["source"] = named.get(row["name"], "")
     answers.give(
         {
-            "seconds_per_update": round(statistics.median(seconds[2:]), 5),
+            "seconds_per_update": round(statistics.median(seconds), 5),
             "busy_share_of_cores": round(busy, 3),
             "traced": table,
         }

@@ -2,9 +2,10 @@
 
 python docs/explorer/measure.py runs/quickstart
 
-It prints the size of the page, the time from its opening to the first translation (the median of
-five), words a second, and the largest difference of a log-probability from Python: of all words at
-each step of 50 reference translations, with the rounded weights and with the original ones.
+It prints the size of the page, words a second, and the time from its opening to the first
+translation (the median of five). It also prints the largest difference of a log-probability from
+Python: of all words at each step of 50 reference translations. Python has the rounded weights or
+the original ones, and float32 products as the page, or those of the run.
 """
 
 import dataclasses
@@ -22,6 +23,7 @@ from playwright.sync_api import sync_playwright
 
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import START
+from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.explorer import packed_weights, write_page
 from bahdanau_jax.trained import Run, load
 
@@ -68,21 +70,27 @@ def main(folder: str) -> None:
 
 
 def differences(run: Run, pairs: list[data.Pair], page) -> dict[str, float]:
-    """The largest difference of a log-probability, with each kind of weights."""
-    weights = {"rounded weights": packed_weights.rounded(run.params), "weights": run.params}
-    largest = dict.fromkeys(weights, 0.0)
+    """The largest difference of a log-probability, with each kind of weights and products."""
+    exact = dataclasses.replace(run.config.model, compute_dtype="float32")
+    kinds = {
+        "rounded weights": (exact, packed_weights.rounded(run.params)),
+        "weights": (exact, run.params),
+        "weights, products of the run": (run.config.model, run.params),
+    }
+    largest = dict.fromkeys(kinds, 0.0)
     for pair in pairs:
         ids = [run.codecs[0].encode(pair.source), run.codecs[1].encode(pair.target)]
         found = np.array(page.evaluate(FORCE, ids))
-        for name, params in weights.items():
-            expected = log_probabilities(run, params, *ids)
+        for name, (config, params) in kinds.items():
+            expected = log_probabilities(config, params, *ids)
             largest[name] = max(largest[name], float(np.abs(found - expected).max()))
     return largest
 
 
-def log_probabilities(run: Run, params, source: list[int], target: list[int]) -> np.ndarray:
-    """log p of all words [T, V] at each step of the target, in float32 as the page computes it."""
-    config = dataclasses.replace(run.config.model, compute_dtype="float32")
+def log_probabilities(
+    config: ModelConfig, params: model.Params, source: list[int], target: list[int]
+) -> np.ndarray:
+    """log p of all words [T, V] at each step of the target."""
     ids = np.array([source], np.int32)
     memory = model.encode(config, params, ids, np.ones(ids.shape, bool))
     step, state, rows = model.predictor(config, params, memory), model.start(memory), []
