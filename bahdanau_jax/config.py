@@ -45,7 +45,9 @@ class ModelConfig:
     init: str = "scaled"  # the distributions of the initial weights
     gradients: str = "deferred"  # the computation of the gradients of recurrent weights
     compute_dtype: str = "float32"  # precision of matrix products
+    word_dropout: float = 0.0  # share of words whose embedding is dropped as a whole, on both sides
     embedding_dropout: float = 0.0  # share of units dropped in both embeddings
+    state_dropout: float = 0.0  # share of units of the state that its own update does not read
     annotation_dropout: float = 0.0  # share of units dropped in the encoder's output
     readout_dropout: float = 0.0  # share of units dropped in the readout
 
@@ -258,7 +260,8 @@ _AT_LEAST = MappingProxyType(
     }
 )
 _SHARES = (
-    "model.embedding_dropout model.annotation_dropout model.readout_dropout "
+    "model.word_dropout model.embedding_dropout model.state_dropout model.annotation_dropout "
+    "model.readout_dropout "
     "data.subword_sampling "
     "optimizer.label_smoothing optimizer.rho optimizer.beta1 optimizer.beta2 optimizer.ema"
 )

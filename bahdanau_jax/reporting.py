@@ -85,4 +85,14 @@ class Plain(Silent):
         say(text)
 
 
+class Prefixed(Plain):
+    """A reporter that shows only messages, as lines that begin with a name."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def note(self, text: str) -> None:
+        say(f"{self.name}: {text}")
+
+
 SILENT, PLAIN = Silent(), Plain()

@@ -15,6 +15,7 @@ class Request:
     first_seed: int = 1  # the first of these seeds
     steps: int = 0  # updates of each run; 0: as many as the suite has by default
     compute_dtype: str = ""  # precision of matrix products; by default that of the suite
+    processes: int = 1  # cells that train at the same time on a CPU, with a share of the cores each
     # Only for the suite "paper":
     train: str = ""  # paper: the address of the training pairs
     dev: str = ""  # paper: dev pairs, which choose checkpoints and are scored

@@ -37,14 +37,15 @@ def apply() -> None:
     _keep_memory()
 
 
-# glibc's mallopt: parameter -> value. See mallopt(3).
+# glibc's mallopt(3): parameter -> its variable for child processes, and its value.
 _MALLOC = {
-    -4: 0,  # M_MMAP_MAX: no mapping for large arrays, which every free would return to the kernel
-    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: keep freed memory
-    -2: 2**28,  # M_TOP_PAD: get much memory at a time
-    # M_ARENA_MAX: heaps. With fewer heaps the compiler's threads wait for each other. With glibc's
-    # default, 8 for each core, more memory returns to the kernel.
-    -8: 1 + (os.cpu_count() or 1),
+    # No mapping for large arrays, which every free would return to the kernel.
+    -4: ("MALLOC_MMAP_MAX_", 0),
+    -1: ("MALLOC_TRIM_THRESHOLD_", 2**31 - 1),  # keep freed memory
+    -2: ("MALLOC_TOP_PAD_", 2**28),  # get much memory at a time
+    # Heaps. With fewer heaps the compiler's threads wait for each other. With glibc's default, 8
+    # for each core, more memory returns to the kernel.
+    -8: ("MALLOC_ARENA_MAX", 1 + (os.cpu_count() or 1)),
 }
 
 
@@ -55,5 +56,6 @@ def _keep_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
-        for parameter, value in _MALLOC.items():
+        for parameter, (variable, value) in _MALLOC.items():
             mallopt(parameter, value)
+            os.environ.setdefault(variable, str(value))

@@ -34,6 +34,7 @@ class Sweep(experiment.Experiment):
     seeds: int = 10  # seeds of each cell, from --training.seed on
     vmapped: Literal["auto", "yes", "no"] = "auto"  # train the seeds of a cell by vmapped updates
     order: Literal["shared", "own"] = "shared"  # the batches of seeds that train vmapped
+    processes: int = 1  # cells that train at the same time on a CPU, with a share of the cores each
     # scores of the table, separated by commas; default: those that are usual for the corpus
     metrics: str = ""
 
@@ -62,7 +63,15 @@ def main(arguments: Sequence[str]) -> int | None:
         varied = with_dtypes(varied, chosen.workdir)
         seeds = seed_range(first, chosen.seeds)
         vmapped = VMAPPED[chosen.vmapped]
-        results = sweep(varied, chosen.workdir, seeds, vmapped, chosen.order, reporter=reporter)
+        results = sweep(
+            varied,
+            chosen.workdir,
+            seeds,
+            vmapped,
+            chosen.order,
+            processes=chosen.processes,
+            reporter=reporter,
+        )
         runs = [run for seeds in results.scores.values() for run in seeds.values()]
         missing = [name for name in metrics if not any(name in run for run in runs)]
         shown = [name for name in metrics if name not in missing]

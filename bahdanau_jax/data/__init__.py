@@ -22,7 +22,7 @@ from bahdanau_jax.data.sources.addresses import (
 from bahdanau_jax.data.sources.grammar import AlignedPair
 from bahdanau_jax.data.sources.tfds_export import write_tfds
 from bahdanau_jax.data.store.store import Pairs, Store
-from bahdanau_jax.data.store.workers import cores
+from bahdanau_jax.data.store.workers import cores, ends_with_parent
 from bahdanau_jax.data.text_spans import LEVELS, Segmented, overlaps, token_spans, unit_spans
 from bahdanau_jax.data.tokens.cleaning import UNICODE
 from bahdanau_jax.data.tokens.codec import Codec, load, save_words
@@ -56,6 +56,7 @@ __all__ = [
     "dev_batches",
     "dev_plan",
     "each_shape",
+    "ends_with_parent",
     "grammar",
     "is_aligned",
     "lay_out",

@@ -57,7 +57,7 @@ class CellRuns:
         reporter: Reporter = PLAIN,
     ):
         self.workdir, self.name, self.config, self.groups = workdir, name, config, groups
-        self.order, self.settings, self.tests = order, settings, tests
+        self.order, self.settings, self.tests = order, settings, dict(tests)
         self.reporter = reporter
         self._digests: dict[str, str] | None = None
         self._pairs: dict[DataConfig, TestPairs] = {}

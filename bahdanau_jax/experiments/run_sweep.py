@@ -11,7 +11,7 @@ import dataclasses
 import gc
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +21,7 @@ import jax
 from bahdanau_jax import data, model, run, run_folder, training
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
+from bahdanau_jax.experiments import cell_processes
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.sweep_cells import MOST_SEEDS, REPORT, Cells, check_name
@@ -41,6 +42,7 @@ def sweep(
     order: str = SHARED,
     settings: Settings = DEFAULTS,
     tests: Mapping[str, str] = MappingProxyType({}),
+    processes: int = 1,
     reporter: Reporter = PLAIN,
 ) -> Results:
     """Train and score every cell with every seed, or continue where an earlier call ended.
@@ -57,6 +59,7 @@ def sweep(
         order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`.
         settings: those of the scores.
         tests: addresses of further test pairs by name; their scores are under "tests".
+        processes: on a CPU, cells that train at the same time, each with a share of the cores.
         reporter: shows the stages and the progress.
 
     Raises ValueError for faults of any configuration or of its data before any training, and where
@@ -66,6 +69,7 @@ def sweep(
     >>> results.summary("order=paper", "BLEU").mean
     """
     _check(cells, seeds, vmapped, order, tests)
+    _check_processes(processes)
     workdir = Path(workdir)
     cells = with_dtypes(cells, workdir)
     with run_folder.lock(workdir):
@@ -78,14 +82,32 @@ def sweep(
         }
         for runs in all_runs.values():
             runs.prepare()
-        for index, (name, runs) in enumerate(all_runs.items(), start=1):
-            reporter.note(f"cell {index} of {len(cells)}: {name}")
-            runs.train(vmapped)
-            results.scores[name] = runs.score()
-            results.failed.update(runs.failed)
+        if processes == 1:
+            ended = _in_turn(all_runs, vmapped, reporter)
+        else:
+            ended = cell_processes.outcomes(all_runs, vmapped, processes, workdir, reporter)
+        done: dict[str, cell_processes.Outcome] = {}
+        for name, outcome in ended:
+            done[name] = outcome
+            results = _results([(cell, done[cell]) for cell in cells if cell in done])
             _write(workdir / RESULTS, results)
-            _forget_programs()
     return results
+
+
+def _results(outcomes: Sequence[tuple[str, cell_processes.Outcome]]) -> Results:
+    scores = {name: dict(outcome.scores) for name, outcome in outcomes}
+    return Results(scores, {run: e for _, each in outcomes for run, e in each.failed.items()})
+
+
+def _in_turn(
+    cells: Mapping[str, CellRuns], vmapped: bool | None, reporter: Reporter
+) -> Iterator[tuple[str, cell_processes.Outcome]]:
+    """Train and score one cell after the other."""
+    for index, (name, runs) in enumerate(cells.items(), start=1):
+        reporter.note(f"cell {index} of {len(cells)}: {name}")
+        runs.train(vmapped)
+        yield name, cell_processes.Outcome(runs.score(), runs.failed)
+        _forget_programs()
 
 
 def with_dtypes(cells: Cells, workdir: Path) -> dict[str, Config]:
@@ -145,6 +167,16 @@ def _check(
                     opened.add((address, settings.root))
         except (ValueError, OSError) as error:
             raise ValueError(f"cell {name}: {error}") from error
+
+
+def _check_processes(processes: int) -> None:
+    if processes < 1:
+        raise ValueError(f"{processes} processes: there should be at least one")
+    if processes > 1 and (platform := jax.default_backend()) != "cpu":
+        raise ValueError(
+            f"cells train in several processes on a CPU only, but JAX uses the {platform}: set "
+            "JAX_PLATFORMS=cpu, or let one process use all devices"
+        )
 
 
 def _check_seeds(seeds: Sequence[int]) -> None:

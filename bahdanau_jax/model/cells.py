@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from bahdanau_jax.model.parameters import Init, Params, add_bias, draw, zeros
 from bahdanau_jax.model.recurrence import Dot, Weights
@@ -29,6 +29,7 @@ class Cell(NamedTuple):
     # (dot, h [... B H], x [... B G], `rest` of the parameters) -> h [... B H]
     step: Callable[[Dot, Array, Array, Params], Array]
     rest: Callable[[Params], Params] = lambda params: {}  # other parameters that `step` reads
+    of_state: tuple[str, ...] = ("U",)  # the recurrent matrices whose rows are units of the state
 
 
 def init_gru(
@@ -116,10 +117,27 @@ def mlp_step(
     return jnp.tanh(of_x + add_bias(of_h, rest["b_u2"]))
 
 
+def dropping(dot: Dot, cell: Cell, rate: float, kept: Bool[Array, "*D B H"] | None) -> Dot:
+    """Return the `dot` of a step whose recurrent products read only the kept units of the state.
+
+    The mask is that of all steps of a sentence, and the state itself loses no unit. Source: Gal and
+    Ghahramani 2016, arXiv 1512.05287.
+    """
+    if kept is None:
+        return dot
+
+    def dropped(name: str, operand: Array) -> Array:
+        if name in cell.of_state:
+            operand = jnp.where(kept, operand / (1 - rate), jnp.zeros((), operand.dtype))
+        return dot(name, operand)
+
+    return dropped
+
+
 # Value of `model.cell` -> the recurrent unit.
 CELLS: Mapping[str, Cell] = MappingProxyType(
     {
-        "gru": Cell(init_gru, gru_inputs, gru_bias, gru_weights, gru_step),
+        "gru": Cell(init_gru, gru_inputs, gru_bias, gru_weights, gru_step, of_state=("U_zr", "U")),
         "tanh": Cell(
             init=init_tanh,
             inputs=lambda params, name: params[name],

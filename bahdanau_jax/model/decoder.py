@@ -20,8 +20,8 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.distribution import Distribution, softmax
 from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import Attended, annotation_size, attend, score_named
-from bahdanau_jax.model.cells import CELLS
-from bahdanau_jax.model.dropout import dropout
+from bahdanau_jax.model.cells import CELLS, dropping
+from bahdanau_jax.model.dropout import dropout, kept_units, word_dropout
 from bahdanau_jax.model.matrix_products import matmul, rounded, with_bias, with_ones
 from bahdanau_jax.model.memory import Folded, Memory
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, embed, embedding
@@ -98,10 +98,12 @@ def _matrices(config: ModelConfig, params: Params) -> dict[str, Array]:
     return weights
 
 
-def _rest(config: ModelConfig, params: Params, memory: Memory | Folded) -> tuple[Any, ...]:
-    """Return the other parameters of a step, and what attention reads beside s."""
+def _rest(
+    config: ModelConfig, params: Params, memory: Memory | Folded, kept: Array | None = None
+) -> tuple[Any, ...]:
+    """Return the other parameters of a step, the kept units, and what attention reads beside s."""
     cell = CELLS[config.cell].rest(params["decoder"])
-    return params["attention"], cell, memory.keys, memory.mask, memory.intervention
+    return params["attention"], cell, kept, memory.keys, memory.mask, memory.intervention
 
 
 @functools.cache
@@ -112,14 +114,15 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
 
     def step(dot, rest, state, inputs):
         x, start = inputs
-        params, of_cell, keys, mask, intervention = rest
+        params, of_cell, kept, keys, mask, intervention = rest
+        of_state = dropping(dot, cell, config.state_dropout, kept)
 
         def context_of(s):
             query = dot("W_a", s) if maps_state else s
             return attend(score, dot, params, query, keys, mask, state.i, intervention)
 
         def update(s, c):
-            return cell.step(dot, s, x + dot("C", c), of_cell)
+            return cell.step(of_state, s, x + dot("C", c), of_cell)
 
         after, alpha = order(update, context_of, state, start)
         return after._replace(i=jax.tree.map(lambda i: i + 1, state.i)), alpha
@@ -189,12 +192,15 @@ def teacher_forced_states(
     y = _previous(config, params, before)
     if y is not None:
         y = dropout(keys, 2, config.embedding_dropout, y)
+        y = word_dropout(keys, 5, config.word_dropout, y)
+    kept = kept_units(keys, 7, config.state_dropout, 1, config.hidden_size)
+    kept = None if kept is None else kept[0]
     weights = _matrices(config, params) | {"annotations": memory.annotations}
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     states, alpha = recurrence.scan(
         _step(config, "W_a" in weights),
         weights,
-        _rest(config, params, memory),
+        _rest(config, params, memory, kept),
         start(memory),
         _inputs(config, dot, params, y, before),
         config.gradients,

@@ -7,7 +7,7 @@ are therefore the same on any number of devices and processes, and with gradient
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 
 def row_keys(key: Array | None, rows: int) -> Array | None:
@@ -35,3 +35,22 @@ def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"
 
     keep = jax.vmap(bits, out_axes=1)(keys) >= jnp.uint16(min(round(rate * 2**16), 2**16 - 1))
     return jnp.where(keep, x / (1 - rate), jnp.zeros((), x.dtype))
+
+
+def word_dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"]) -> Array:
+    """Set a share `rate` of the words to 0, with all their units, and scale the others.
+
+    Source: Sennrich, Haddow and Birch 2016, arXiv 1606.02891, section 3.4.
+    """
+    if keys is None or rate == 0.0:
+        return x
+    return x * dropout(keys, place, rate, jnp.ones((*x.shape[:2], 1), x.dtype))
+
+
+def kept_units(
+    keys: Array | None, place: int, rate: float, directions: int, size: int
+) -> Bool[Array, "D B H"] | None:
+    """Draw which units of the state the steps of each sentence read; None without dropout."""
+    if keys is None or rate == 0.0:
+        return None
+    return dropout(keys, place, rate, jnp.ones((directions, len(keys), size))) > 0

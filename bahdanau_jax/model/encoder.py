@@ -4,7 +4,8 @@ B sentences, S source positions, E embedding, H units of a direction, D directio
 Source: arXiv 1409.0473, section 3.2 and appendix A.2.1.
 """
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import jax
@@ -14,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import score_named
-from bahdanau_jax.model.cells import CELLS
-from bahdanau_jax.model.dropout import dropout
+from bahdanau_jax.model.cells import CELLS, Cell, dropping
+from bahdanau_jax.model.dropout import dropout, kept_units, word_dropout
 from bahdanau_jax.model.matrix_products import matmul
 from bahdanau_jax.model.memory import Memory, first_step
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
@@ -55,26 +56,31 @@ def init_initial(key: Array, config: ModelConfig) -> dict[str, Array]:
     return draw(key, {"W_s": (INITS[config.init].weight, (size, size)), "b_s": zeros(size)})
 
 
-def _step(cell_step: Callable[..., Array]) -> recurrence.Step:
+@functools.cache
+def _step(cell: Cell, state_dropout: float) -> recurrence.Step:
     """Return a step of the cell that leaves the state unchanged at padding."""
 
     def step(dot, rest, h, inputs):
         x, real = inputs
-        return jnp.where(real, cell_step(dot, h, jnp.stack(x), rest), h), ()
+        of_cell, kept = rest
+        dot = dropping(dot, cell, state_dropout, kept)
+        return jnp.where(real, cell.step(dot, h, jnp.stack(x), of_cell), h), ()
 
     return step
 
 
-_STEPS = {name: _step(cell.step) for name, cell in CELLS.items()}
-
-
 def bidirectional(
-    config: ModelConfig, params: Params, x: Float[Array, "S B E"], mask: Bool[Array, "S B"]
+    config: ModelConfig,
+    params: Params,
+    x: Float[Array, "S B E"],
+    mask: Bool[Array, "S B"],
+    keys: Array | None = None,
 ) -> tuple[Float[Array, "S B C"], Float[Array, "D B H"]]:
     """Return the annotations h_j = [→h_j ; ←h_j], and the last state of each direction.
 
     Both directions run in one scan. The backward one reads the flipped sentence: its padding comes
-    first and leaves its state at 0 until the last real word.
+    first and leaves its state at 0 until the last real word. `keys`, one for each row, switch the
+    dropout of the state on.
     """
     cell = CELLS[config.cell]
     cells = [params[direction] for direction in DIRECTIONS[config.encoder_directions]]
@@ -89,10 +95,11 @@ def bidirectional(
         for of in (cell.weights, cell.rest)
     )
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
+    kept = kept_units(keys, 6, config.state_dropout, len(cells), config.hidden_size)
     h, _ = recurrence.scan(
-        _STEPS[config.cell],
+        _step(cell, config.state_dropout),
         weights,
-        rest,
+        (rest, kept),
         start,
         (inputs, real),
         config.gradients,
@@ -126,8 +133,8 @@ def encode_embedded(
     keys: Array | None = None,
 ) -> Memory:
     """Encode sentences of embedded words, as `encode` does with ids."""
-    x = dropout(keys, 0, config.embedding_dropout, x)
-    h, last = bidirectional(config, params["encoder"], x, mask.T)
+    x = word_dropout(keys, 4, config.word_dropout, dropout(keys, 0, config.embedding_dropout, x))
+    h, last = bidirectional(config, params["encoder"], x, mask.T, keys)
     start = INITIAL_STATES[config.initial_state]
     if start is None:
         initial = jnp.zeros_like(last[0])

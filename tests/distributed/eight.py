@@ -35,7 +35,9 @@ CONFIG = ModelConfig(
     hidden_size=14,
     alignment_size=10,
     readout_size=6,
+    word_dropout=0.1,
     embedding_dropout=0.2,
+    state_dropout=0.1,
     annotation_dropout=0.3,
     readout_dropout=0.4,
 )

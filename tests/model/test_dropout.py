@@ -8,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bahdanau_jax.model.dropout import dropout, row_keys
+from bahdanau_jax.batch import EOS
+from bahdanau_jax.model.dropout import dropout, kept_units, row_keys, word_dropout
 from bahdanau_jax.model.loss import sums
+from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
 TIME, FEATURES = 7, 5  # an odd number of units
@@ -65,9 +67,35 @@ def test_the_dropouts_of_a_model_have_places_of_their_own(monkeypatch):
         return x
 
     for name in ("encoder", "decoder"):
-        monkeypatch.setattr(importlib.import_module(f"bahdanau_jax.model.{name}"), "dropout", drop)
+        module = importlib.import_module(f"bahdanau_jax.model.{name}")
+        for kind in ("dropout", "word_dropout"):
+            monkeypatch.setattr(module, kind, drop)
     jax.eval_shape(lambda: sums(config, params, on_device(batch(pairs())), KEY))
-    assert len(places) == len(set(places)) == 4
+    assert len(places) == len(set(places)) == 6
+
+
+def test_word_dropout_drops_all_units_of_a_word():
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(97, 101, FEATURES)), jnp.float32)
+    keys = keys_of(KEY, 101)
+    dropped = np.asarray(compiled(word_dropout, static_argnums=(1, 2))(keys, 4, 0.3, x))
+    words = (dropped != 0).all(-1)
+    assert np.array_equal(words, (dropped != 0).any(-1))
+    assert np.allclose(dropped, np.where(words[..., None], x / 0.7, 0), rtol=1e-6)
+    assert abs(np.mean(~words) - 0.3) < 4 * (0.3 * 0.7 / words.size) ** 0.5
+    assert word_dropout(keys, 4, 0.0, x) is x
+    assert word_dropout(None, 4, 0.3, x) is x
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_word_dropout_reaches_the_words_of_both_sides(rate):
+    """A word that is dropped has no gradient; without dropout every real word has one."""
+    config = dataclasses.replace(CONFIGS["default"], word_dropout=rate)
+    params, given = parameters(config), on_device(batch(pairs()))
+    gradient = compiled(jax.grad(lambda p: sums(config, p, given, KEY).loss))(params)
+    for side, ids in {"source": given.source, "target": given.target[:, :-1]}.items():
+        seen = np.setdiff1d(ids, EOS)
+        moved = np.any(np.asarray(gradient[f"{side}_embedding"]["E"]) != 0, axis=-1)
+        assert moved[seen].all() == (rate == 0.0), side
 
 
 def test_a_rate_next_to_1_drops_next_to_all():
@@ -105,9 +133,70 @@ def test_dtype_and_gradient_are_those_of_the_mask(dtype):
 
 def test_padding_and_fillers_leave_the_loss_of_a_key():
     config = dataclasses.replace(
-        CONFIGS["default"], embedding_dropout=0.2, annotation_dropout=0.3, readout_dropout=0.4
+        CONFIGS["default"],
+        word_dropout=0.1,
+        embedding_dropout=0.2,
+        annotation_dropout=0.3,
+        readout_dropout=0.4,
     )
     params, total = parameters(config), compiled(sums, static_argnums=0)
     alone = total(config, params, batch(pairs()), KEY)
     assert np.allclose(total(config, params, batch(pairs(), 2, 1, fillers=1), KEY), alone, 1e-5)
     assert abs(total(config, params, batch(pairs()), jax.random.key(4)).loss - alone.loss) > 0.1
+
+
+RECURRENT = {"gru": ("U", "U_z", "U_r"), "tanh": ("U",), "mlp": ("U",)}
+STATE_RATE = 0.4
+
+
+def with_dropped_rows(config, params, key):
+    """The parameters whose recurrent matrices have the rows of dropped units at 0."""
+    keys, size = keys_of(key, 1), config.hidden_size
+    encoder = kept_units(keys, 6, STATE_RATE, len(params["encoder"]), size)
+    masks = dict(zip(params["encoder"], encoder[:, 0], strict=True))
+    masks["decoder"] = kept_units(keys, 7, STATE_RATE, 1, size)[0, 0]
+
+    def scaled(part, mask):
+        rows = np.where(mask, 1 / (1 - STATE_RATE), 0)[:, None]
+        names = RECURRENT[config.cell]
+        return {n: leaf * rows if n in names else leaf for n, leaf in part.items()}
+
+    encoder = {n: scaled(part, masks[n]) for n, part in params["encoder"].items()}
+    changed = {"encoder": encoder, "decoder": scaled(params["decoder"], masks["decoder"])}
+    return {**params, **changed}, masks
+
+
+@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "tanh", "mlp", "local_p"])
+def test_state_dropout_is_a_model_whose_recurrent_matrices_lack_rows(name):
+    """Each sentence has masks of its own, which are those of all its steps."""
+    config = dataclasses.replace(CONFIGS[name], state_dropout=STATE_RATE)
+    params = parameters(config)
+    given = pairs()[1]
+    changed, masks = with_dropped_rows(config, params, KEY)
+    assert all(0 < mask.mean() < 1 for mask in masks.values())
+    expected = oracles.loss(CONFIGS[name], oracles.f64(changed), [given])
+    loss = compiled(sums, static_argnums=0)(config, params, batch([given]), KEY).loss
+    assert np.isclose(loss, expected, rtol=1e-5)
+    without = compiled(sums, static_argnums=0)(CONFIGS[name], params, batch([given])).loss
+    assert abs(loss - without) > 1e-2
+
+
+@pytest.mark.parametrize("name", ["default", "luong", "mlp"])
+def test_gradients_of_all_dropouts_equal_autodiff(name):
+    config = dataclasses.replace(
+        CONFIGS[name],
+        word_dropout=0.2,
+        embedding_dropout=0.2,
+        state_dropout=STATE_RATE,
+        annotation_dropout=0.3,
+        readout_dropout=0.4,
+    )
+    params, given = parameters(config), on_device(batch(pairs()))
+
+    def gradient(way):
+        chosen = dataclasses.replace(config, gradients=way)
+        return compiled(jax.grad(lambda p: sums(chosen, p, given, KEY).loss))(params)
+
+    pair = map(jax.tree.leaves_with_path, map(gradient, ("deferred", "autodiff")))
+    for (path, ours), (_, theirs) in zip(*pair, strict=True):
+        assert np.allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max()), path

@@ -70,11 +70,15 @@ _function: Callable[[Any], Any] | None = None  # the function of a process of th
 def _install(function: Callable[[Any], Any], parent: int) -> None:
     global _function
     _function = function
+    ends_with_parent(parent)
+
+
+def ends_with_parent(parent: int) -> None:
+    """From now on this process ends after its parent, even if that has died already."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
-    """End this process after its parent has died, even if that happened before it started."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -72,7 +72,7 @@ DEFAULT_REQUEST = Request()
 
 def _corpora_options(request: Request) -> list[str]:
     """The options of a suite with corpora of the user's own that are set."""
-    common = ("quick", "seeds", "first_seed", "steps", "compute_dtype")
+    common = ("quick", "seeds", "first_seed", "steps", "compute_dtype", "processes")
     fields = [field for field in dataclasses.fields(request) if field.name not in common]
     return [field.name for field in fields if getattr(request, field.name) != field.default]
 
@@ -112,6 +112,7 @@ def reproduce(
         seeds,
         settings=suite.settings,
         tests=suite.tests(request),
+        processes=request.processes,
         reporter=reporter,
     )
     reporter.stage("drawing and writing the report")
