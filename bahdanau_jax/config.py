@@ -252,18 +252,16 @@ _AT_LEAST = MappingProxyType(
         "optimizer.max_nonfinite training.accumulate decoding.beam_size decoding.max_source "
         "decoding.batch_size training.log_every",
         0: "model.source_vocabulary model.target_vocabulary model.output_size data.max_tokens "
-        "data.subword_sentences data.limit_words data.batch_words data.processes "
-        "optimizer.warmup_steps optimizer.clip_norm training.steps training.seed "
-        "training.evaluate_every training.checkpoint_every training.patience "
-        "decoding.top_k decoding.seed",
+        "data.subword_sentences data.limit_words data.batch_words data.processes decoding.seed "
+        "optimizer.warmup_steps optimizer.clip_norm training.steps training.seed decoding.top_k "
+        "training.evaluate_every training.checkpoint_every training.patience",
         3: "data.source_vocabulary_size data.target_vocabulary_size",
     }
 )
 _SHARES = (
     "model.word_dropout model.embedding_dropout model.state_dropout model.annotation_dropout "
-    "model.readout_dropout "
-    "data.subword_sampling "
-    "optimizer.label_smoothing optimizer.rho optimizer.beta1 optimizer.beta2 optimizer.ema"
+    "model.readout_dropout data.subword_sampling optimizer.label_smoothing optimizer.rho "
+    "optimizer.beta1 optimizer.beta2 optimizer.ema"
 )
 _POSITIVE = "optimizer.learning_rate optimizer.epsilon"
 

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from bahdanau_jax.data import ends_with_parent
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.reporting import SILENT, Prefixed, Reporter
-from bahdanau_jax.training import Interrupted
-from bahdanau_jax.training.interruption import Signals
+from bahdanau_jax.training import Interrupted, Signals
 
 POLL = 0.2  # seconds between two looks at the signals
 

@@ -98,9 +98,7 @@ def _matrices(config: ModelConfig, params: Params) -> dict[str, Array]:
     return weights
 
 
-def _rest(
-    config: ModelConfig, params: Params, memory: Memory | Folded, kept: Array | None = None
-) -> tuple[Any, ...]:
+def _rest(config: ModelConfig, params: Params, memory: Memory | Folded, kept: Any = None) -> tuple:
     """Return the other parameters of a step, the kept units, and what attention reads beside s."""
     cell = CELLS[config.cell].rest(params["decoder"])
     return params["attention"], cell, kept, memory.keys, memory.mask, memory.intervention
@@ -193,8 +191,7 @@ def teacher_forced_states(
     if y is not None:
         y = dropout(keys, 2, config.embedding_dropout, y)
         y = word_dropout(keys, 5, config.word_dropout, y)
-    kept = kept_units(keys, 7, config.state_dropout, 1, config.hidden_size)
-    kept = None if kept is None else kept[0]
+    kept = kept_units(keys, 7, config.state_dropout, config.hidden_size)
     weights = _matrices(config, params) | {"annotations": memory.annotations}
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     states, alpha = recurrence.scan(

@@ -48,9 +48,10 @@ def word_dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T
 
 
 def kept_units(
-    keys: Array | None, place: int, rate: float, directions: int, size: int
-) -> Bool[Array, "D B H"] | None:
+    keys: Array | None, place: int, rate: float, size: int, directions: int = 0
+) -> Bool[Array, "*D B H"] | None:
     """Draw which units of the state the steps of each sentence read; None without dropout."""
     if keys is None or rate == 0.0:
         return None
-    return dropout(keys, place, rate, jnp.ones((directions, len(keys), size))) > 0
+    kept = dropout(keys, place, rate, jnp.ones((max(1, directions), len(keys), size))) > 0
+    return kept if directions else kept[0]

@@ -95,7 +95,7 @@ def bidirectional(
         for of in (cell.weights, cell.rest)
     )
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
-    kept = kept_units(keys, 6, config.state_dropout, len(cells), config.hidden_size)
+    kept = kept_units(keys, 6, config.state_dropout, config.hidden_size, len(cells))
     h, _ = recurrence.scan(
         _step(cell, config.state_dropout),
         weights,

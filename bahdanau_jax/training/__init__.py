@@ -1,5 +1,6 @@
 """Training: the update, the loop around it, and the records of a run."""
 
+from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.loop import run
 from bahdanau_jax.training.many_runs import train_vmapped
 from bahdanau_jax.training.monitor import Monitor, read_metrics
@@ -28,6 +29,7 @@ __all__ = [
     "OneRun",
     "Outcome",
     "Profile",
+    "Signals",
     "Telemetry",
     "TrainState",
     "Trainer",

@@ -12,8 +12,7 @@ import pytest
 
 from bahdanau_jax.experiments import cell_processes, sweep
 from bahdanau_jax.reporting import PLAIN, SILENT
-from bahdanau_jax.training import Interrupted
-from bahdanau_jax.training.interruption import Signals
+from bahdanau_jax.training import Interrupted, Signals
 from tests import small
 from tests.experiments.test_run_sweep import CELLS
 

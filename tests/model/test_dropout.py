@@ -152,9 +152,9 @@ STATE_RATE = 0.4
 def with_dropped_rows(config, params, key):
     """The parameters whose recurrent matrices have the rows of dropped units at 0."""
     keys, size = keys_of(key, 1), config.hidden_size
-    encoder = kept_units(keys, 6, STATE_RATE, len(params["encoder"]), size)
+    encoder = kept_units(keys, 6, STATE_RATE, size, len(params["encoder"]))
     masks = dict(zip(params["encoder"], encoder[:, 0], strict=True))
-    masks["decoder"] = kept_units(keys, 7, STATE_RATE, 1, size)[0, 0]
+    masks["decoder"] = kept_units(keys, 7, STATE_RATE, size)[0]
 
     def scaled(part, mask):
         rows = np.where(mask, 1 / (1 - STATE_RATE), 0)[:, None]
