@@ -40,7 +40,7 @@ def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"
 def word_dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"]) -> Array:
     """Set a share `rate` of the words to 0, with all their units, and scale the others.
 
-    Source: Sennrich, Haddow and Birch 2016, arXiv 1606.02891, section 3.4.
+    Source: Sennrich, Haddow and Birch 2016, arXiv 1606.02891.
     """
     if keys is None or rate == 0.0:
         return x

@@ -279,6 +279,17 @@ def test_lapack_has_one_thread_unless_the_environment_says_otherwise(monkeypatch
     assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's mallopt is that of Linux")
+def test_child_processes_keep_their_memory_too(monkeypatch):
+    from bahdanau_jax.cli import jax_defaults
+
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "0")
+    monkeypatch.delenv("MALLOC_MMAP_MAX_", raising=False)
+    jax_defaults.apply()
+    assert os.environ["MALLOC_MMAP_MAX_"] == "0"
+    assert os.environ["MALLOC_TOP_PAD_"] == "0"  # that of the environment, where it is set
+
+
 def test_the_cache_of_programs_has_a_place_and_yields_to_the_environment(monkeypatch, tmp_path):
     from bahdanau_jax.cli import jax_defaults
 
