@@ -5,19 +5,23 @@ score.
 """
 
 import contextlib
+import logging
 import os
+import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bahdanau_jax.data import ends_with_parent
 from bahdanau_jax.experiments.cell_runs import CellRuns
-from bahdanau_jax.reporting import SILENT, Prefixed, Reporter
+from bahdanau_jax.reporting import SILENT, Plain, Prefixed, Reporter
 from bahdanau_jax.training import Interrupted, Signals
 
 POLL = 0.2  # seconds between two looks at the signals
+PACKAGE = __name__.partition(".")[0]
 
 
 class Outcome(NamedTuple):
@@ -25,6 +29,14 @@ class Outcome(NamedTuple):
 
     scores: Mapping[int, dict[str, Any]]  # by seed
     failed: Mapping[str, str]  # the error of a run, by "CELL/seed-N"
+
+
+class _Message(NamedTuple):
+    """A log record of a cell's process, which the process of the sweep handles."""
+
+    logger: str
+    level: int
+    text: str
 
 
 class _Working(NamedTuple):
@@ -39,32 +51,42 @@ def outcomes(
     processes: int,
     workdir: Path,
     reporter: Reporter,
-) -> Iterator[tuple[str, Outcome]]:
+) -> Generator[tuple[str, Outcome], None, None]:
     """Train and score the cells in this number of processes; yield each cell when it has ended.
 
-    A process that dies loses its own cell only. Ctrl-C and SIGTERM save all trainings and raise
-    `training.Interrupted`. `vmapped`: see `sweep`.
+    A process that dies, or that a signal stops, loses its own cell only: the runs that had ended
+    keep their scores, and the others have failed. Ctrl-C and SIGTERM save all trainings and raise
+    `training.Interrupted`; closing the generator saves them too. `vmapped`: see `sweep`.
     """
     processes = min(processes, len(cells))
     waiting, free = [*cells], _shares(processes)
     working: dict[Future, _Working] = {}
     told = False
     stage = reporter.stage("training and scoring the cells", len(cells), "cells")
+    shows_notes = isinstance(reporter, Plain) and not reporter.live
     with Signals() as signals, contextlib.ExitStack() as pools:
         while working or (waiting and not signals.received):
             while waiting and free and not signals.received:
+                reporter.note(f"cell {len(cells) - len(waiting) + 1} of {len(cells)}: {waiting[0]}")
                 name, cores = waiting.pop(0), free.pop(0)
-                cells[name].reporter = SILENT if reporter.live else Prefixed(name)
+                cells[name].reporter = Prefixed(name) if shows_notes else SILENT
                 pool = pools.enter_context(_pool())
-                future = pool.submit(_work, cells[name], vmapped, cores)
+                with _without_ctrl_c():
+                    future = pool.submit(_work, cells[name], vmapped, cores)
                 working[future] = _Working(name, cores, pool)
             for future in wait(working, POLL, FIRST_COMPLETED).done:
                 name, cores, pool = working.pop(future)
                 pool.shutdown()
                 free.append(cores)
-                if not signals.received:
-                    stage.advance()
+                if signals.received:
+                    continue
+                stage.advance()
+                try:
                     yield name, _outcome(cells[name], future)
+                except GeneratorExit:
+                    _terminate(working.values())
+                    wait(working)
+                    raise
             if signals.received and not told:
                 _terminate(working.values())
                 told = True
@@ -92,25 +114,66 @@ def _pool() -> Iterator[Any]:
         pool.shutdown(kill_workers=True)
 
 
-def _work(runs: CellRuns, vmapped: bool | None, cores: list[int]) -> Outcome:
+@contextlib.contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Block SIGINT. A process that starts meanwhile never gets it, and ends by `_terminate`."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(runs: CellRuns, vmapped: bool | None, cores: list[int]) -> tuple[Outcome, list[_Message]]:
     """Train and score a cell in this process, before JAX has counted the cores."""
     if cores:
         os.sched_setaffinity(0, cores)
+    logger, handler = logging.getLogger(PACKAGE), _Kept()
+    logger.addHandler(handler)
+    logger.propagate = False
     runs.train(vmapped)
-    return Outcome(runs.score(), runs.failed)
+    return Outcome(runs.score(), runs.failed), handler.messages
+
+
+class _Kept(logging.Handler):
+    """A logging handler that keeps what the process of the sweep is to say."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.messages: list[_Message] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(_Message(record.name, record.levelno, record.getMessage()))
 
 
 def _outcome(runs: CellRuns, future: Future) -> Outcome:
-    """The outcome of a cell, or the same error for all its runs if its process has died."""
-    try:
-        return future.result()
-    except Exception as error:
-        text = f"its process ended: {str(error).strip().splitlines()[0]}"
-        seeds = [seed for group in runs.groups for seed in group]
-        return Outcome({}, {f"{runs.name}/seed-{seed}": text for seed in seeds})
+    """The outcome of a cell. If its process has died, the runs without stored scores failed."""
+    error = future.exception()
+    if error is None:
+        outcome, messages = future.result()
+        for logger, level, text in messages:
+            logging.getLogger(logger).log(level, "%s", text)
+        return outcome
+    scores = runs.stored_scores()
+    seeds = [seed for group in runs.groups for seed in group if seed not in scores]
+    failed = {f"{runs.name}/seed-{seed}": _reason(error) for seed in seeds}
+    return Outcome(scores, failed | runs.failed)  # those that diverged
 
 
-def _terminate(working: Any) -> None:
+def _reason(error: BaseException) -> str:
+    """Why a process ended early, in one line."""
+    if isinstance(error, Interrupted | SystemExit):
+        return "a signal stopped its process"
+    if isinstance(error, BrokenProcessPool):  # loky's text ends with {SIGKILL(-9)}
+        codes = re.findall(r"\{([^{}]+)\}", str(error))
+        return " ".join(["its process died", *(f"({code})" for code in codes)])
+    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+
+
+def _terminate(working: Iterable[_Working]) -> None:
     """Let the trainings save and end. A process that does not train ends at once."""
     for each in working:
         for process in [*(each.pool._processes or {}).values()]:

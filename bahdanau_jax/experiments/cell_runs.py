@@ -201,22 +201,32 @@ class CellRuns:
             }
         return self._digests
 
-    def _scored(self, folder: Path) -> dict[str, Any]:
-        path, settings = folder / SCORES, self._settings(folder)
+    def stored_scores(self) -> dict[int, dict[str, Any]]:
+        """The scores of the runs whose folders have them; nothing is computed."""
+        seeds = [seed for group in self.groups for seed in group if self._has_ended(seed)]
+        scores = {seed: self._stored(self.folder(seed)) for seed in seeds}
+        return {seed: found for seed, found in scores.items() if found is not None}
+
+    def _stored(self, folder: Path) -> dict[str, Any] | None:
+        """The scores in a run folder; None where it has none of this run and these settings."""
         try:
-            before = parse_json(path.read_text(encoding="utf-8"))
-            if before["settings"] == settings:
-                return before["scores"]
+            stored = parse_json((folder / SCORES).read_text(encoding="utf-8"))
+            return stored["scores"] if stored["settings"] == self._settings(folder) else None
         except (OSError, ValueError, KeyError, TypeError):
-            pass
+            return None
+
+    def _scored(self, folder: Path) -> dict[str, Any]:
+        if (stored := self._stored(folder)) is not None:
+            return stored
         trained = self._load(folder)
         evaluated = self._evaluate(trained)
         write_text(folder / TRANSLATIONS, "".join(f"{text}\n" for text in evaluated.texts))
         scores = evaluated.scores
         if self.tests:
             scores |= {"tests": {n: self._further(trained, at) for n, at in self.tests.items()}}
-        write_text(path, as_json({"settings": settings, "scores": scores}))
-        return parse_json(path.read_text(encoding="utf-8"))["scores"]
+        text = as_json({"settings": self._settings(folder), "scores": scores})
+        write_text(folder / SCORES, text)
+        return parse_json(text)["scores"]
 
     def _settings(self, folder: Path) -> dict[str, Any]:
         """All that the scores of a run depend on."""

@@ -11,7 +11,7 @@ import dataclasses
 import gc
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -59,7 +59,8 @@ def sweep(
         order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`.
         settings: those of the scores.
         tests: addresses of further test pairs by name; their scores are under "tests".
-        processes: on a CPU, cells that train at the same time, each with a share of the cores.
+        processes: on a CPU, cells that train at the same time, each in a process with a share of
+            the cores. They get the environment variables of this process, and not its jax.config.
         reporter: shows the stages and the progress.
 
     Raises ValueError for faults of any configuration or of its data before any training, and where
@@ -87,10 +88,11 @@ def sweep(
         else:
             ended = cell_processes.outcomes(all_runs, vmapped, processes, workdir, reporter)
         done: dict[str, cell_processes.Outcome] = {}
-        for name, outcome in ended:
-            done[name] = outcome
-            results = _results([(cell, done[cell]) for cell in cells if cell in done])
-            _write(workdir / RESULTS, results)
+        with contextlib.closing(ended):
+            for name, outcome in ended:
+                done[name] = outcome
+                results = _results([(cell, done[cell]) for cell in cells if cell in done])
+                _write(workdir / RESULTS, results)
     return results
 
 
@@ -101,7 +103,7 @@ def _results(outcomes: Sequence[tuple[str, cell_processes.Outcome]]) -> Results:
 
 def _in_turn(
     cells: Mapping[str, CellRuns], vmapped: bool | None, reporter: Reporter
-) -> Iterator[tuple[str, cell_processes.Outcome]]:
+) -> Generator[tuple[str, cell_processes.Outcome], None, None]:
     """Train and score one cell after the other."""
     for index, (name, runs) in enumerate(cells.items(), start=1):
         reporter.note(f"cell {index} of {len(cells)}: {name}")
@@ -170,8 +172,8 @@ def _check(
 
 
 def _check_processes(processes: int) -> None:
-    if processes < 1:
-        raise ValueError(f"{processes} processes: there should be at least one")
+    if type(processes) is not int or processes < 1:
+        raise ValueError(f"processes={processes!r}, but an integer of at least 1 was expected")
     if processes > 1 and (platform := jax.default_backend()) != "cpu":
         raise ValueError(
             f"cells train in several processes on a CPU only, but JAX uses the {platform}: set "

@@ -104,10 +104,12 @@ def test_a_state_is_donated_and_compiled_for_once(way):
     assert eight["compiled later"] == 0
 
 
-@pytest.mark.parametrize("way", FEW)
+@pytest.mark.parametrize(
+    "way", ["jit", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pmap", "vocabulary"))]
+)
 def test_tied_embeddings_train_alike_on_eight_devices(way):
     """The gradient of the output matrix is a part of the embedding's, and travels once."""
-    eight = measured("tied", *FEW)
+    eight = measured("tied", way)
     found = eight["float32"][way]
     assert eight["float32"]["smallest gradient"] > 0
     assert found["gradient"] <= 1e-5 and found["params"] <= 1e-5

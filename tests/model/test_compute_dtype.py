@@ -71,20 +71,21 @@ def with_auto(config: Config, **training) -> Config:
 
 def test_a_run_keeps_the_dtype_that_it_began_with(chosen, tmp_path):
     chosen("bfloat16")
-    run.train(with_auto(small.config, steps=2), tmp_path)
+    run.train(with_auto(small.config, steps=1), tmp_path)
     assert Config.load(tmp_path / "config.json").model.compute_dtype == "bfloat16"
     chosen("float32")
-    run.prepare(with_auto(small.config, steps=4), tmp_path)
-    resumed = run.train(with_auto(small.config, steps=4), tmp_path)
+    resumed = run.train(with_auto(small.config, steps=2), tmp_path)
     assert resumed.config.model.compute_dtype == "bfloat16"
-    for name in ("bfloat16", "float32"):
-        settings = dataclasses.replace(small.config.model, compute_dtype=name)
-        config = dataclasses.replace(with_auto(small.config, steps=4), model=settings)
-        if name == "bfloat16":
-            run.train(config, tmp_path)
-        else:
-            with pytest.raises(ValueError, match="compute_dtype is 'bfloat16', not 'float32'"):
-                run.train(config, tmp_path)
+    run.prepare(with_auto(small.config, steps=3), tmp_path)
+    named = {
+        name: dataclasses.replace(
+            small.config, model=dataclasses.replace(small.config.model, compute_dtype=name)
+        )
+        for name in model.COMPUTE_DTYPES
+    }
+    run.prepare(named["bfloat16"], tmp_path)
+    with pytest.raises(ValueError, match="compute_dtype is 'bfloat16', not 'float32'"):
+        run.prepare(named["float32"], tmp_path)
 
 
 def test_a_sweep_keeps_the_dtypes_of_its_cells(chosen, tmp_path):
