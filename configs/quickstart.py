@@ -24,7 +24,7 @@ config = Config(
         compute_dtype="auto",
     ),
     data=DataConfig(
-        train="builtin:en-fr/train?pairs=60000",
+        train="builtin:en-fr/train?pairs=30000",
         dev="builtin:en-fr/dev?pairs=200",
         test="builtin:en-fr/test?pairs=500",
         source_vocabulary_size=4000,
