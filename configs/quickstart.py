@@ -1,8 +1,7 @@
 """The built-in English-French corpus, for a first look.
 
 bahdanau train configs/quickstart.py --workdir runs/quickstart
-Two CPU cores: 216 s of training in float32; BLEU 98.0, AER 0.104 on 500 unseen sentences.
-In bfloat16, on cores that have it: 158 s; BLEU 97.1, AER 0.112.
+Two CPU cores that have bfloat16: 129 s of training; BLEU 97.5, AER 0.105 on 500 unseen sentences.
 """
 
 from bahdanau_jax.config import (
