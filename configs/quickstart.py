@@ -1,7 +1,8 @@
 """The built-in English-French corpus, for a first look.
 
 bahdanau train configs/quickstart.py --workdir runs/quickstart
-Two CPU cores that have bfloat16: 129 s of training; BLEU 97.5, AER 0.105 on 500 unseen sentences.
+Two CPU cores: 129 s of training in bfloat16; BLEU 97.5, AER 0.105 on 500 unseen sentences.
+The same in float32: 143 s; BLEU 97.8, AER 0.109.
 """
 
 from bahdanau_jax.config import (

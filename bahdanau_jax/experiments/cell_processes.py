@@ -21,7 +21,6 @@ from bahdanau_jax.reporting import SILENT, Plain, Prefixed, Reporter
 from bahdanau_jax.training import Interrupted, Signals
 
 POLL = 0.2  # seconds between two looks at the signals
-PACKAGE = __name__.partition(".")[0]
 
 
 class Outcome(NamedTuple):
@@ -54,8 +53,8 @@ def outcomes(
 ) -> Generator[tuple[str, Outcome], None, None]:
     """Train and score the cells in this number of processes; yield each cell when it has ended.
 
-    A process that dies, or that a signal stops, loses its own cell only: the runs that had ended
-    keep their scores, and the others have failed. Ctrl-C and SIGTERM save all trainings and raise
+    A process that dies, or that a signal stops, loses its own cell only: the runs that have scores
+    keep them, and the others have failed. Ctrl-C and SIGTERM save all trainings and raise
     `training.Interrupted`; closing the generator saves them too. `vmapped`: see `sweep`.
     """
     processes = min(processes, len(cells))
@@ -63,7 +62,7 @@ def outcomes(
     working: dict[Future, _Working] = {}
     told = False
     stage = reporter.stage("training and scoring the cells", len(cells), "cells")
-    shows_notes = isinstance(reporter, Plain) and not reporter.live
+    shows_notes = isinstance(reporter, Plain)
     with Signals() as signals, contextlib.ExitStack() as pools:
         while working or (waiting and not signals.received):
             while waiting and free and not signals.received:
@@ -131,7 +130,7 @@ def _work(runs: CellRuns, vmapped: bool | None, cores: list[int]) -> tuple[Outco
     """Train and score a cell in this process, before JAX has counted the cores."""
     if cores:
         os.sched_setaffinity(0, cores)
-    logger, handler = logging.getLogger(PACKAGE), _Kept()
+    logger, handler = logging.getLogger(__name__.partition(".")[0]), _Kept()
     logger.addHandler(handler)
     logger.propagate = False
     runs.train(vmapped)

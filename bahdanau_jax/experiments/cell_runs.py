@@ -202,7 +202,7 @@ class CellRuns:
         return self._digests
 
     def stored_scores(self) -> dict[int, dict[str, Any]]:
-        """The scores of the runs whose folders have them; nothing is computed."""
+        """The scores of the runs whose folders have them; no run is scored now."""
         seeds = [seed for group in self.groups for seed in group if self._has_ended(seed)]
         scores = {seed: self._stored(self.folder(seed)) for seed in seeds}
         return {seed: found for seed, found in scores.items() if found is not None}

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import re
 import types
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -33,11 +34,11 @@ def found(way: str) -> dict:
     return measured(*FEW) if way in FEW else measured()
 
 
-def ways(*names: str):
-    """Parametrise by back end; all but a few are slow tests."""
+def ways(*names: str, fast: Sequence[str] = FEW):
+    """Parametrise by back end; all but those that are fast are slow tests."""
     return pytest.mark.parametrize(
         "way",
-        [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in names or EVERY],
+        [pytest.param(n, marks=() if n in fast else pytest.mark.slow) for n in names or EVERY],
     )
 
 
@@ -104,9 +105,7 @@ def test_a_state_is_donated_and_compiled_for_once(way):
     assert eight["compiled later"] == 0
 
 
-@pytest.mark.parametrize(
-    "way", ["jit", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pmap", "vocabulary"))]
-)
+@ways(*FEW, fast=["jit"])
 def test_tied_embeddings_train_alike_on_eight_devices(way):
     """The gradient of the output matrix is a part of the embedding's, and travels once."""
     eight = measured("tied", way)

@@ -299,7 +299,11 @@ def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
     settings = runs._settings(folder)
     (folder / cell_runs.SCORES).write_text(json.dumps({"settings": settings, "scores": stored}))
     assert runs._scored(folder) == stored
+    assert not runs.stored_scores()  # its training has not ended
+    runs._end(1, None, [1])
+    assert runs.stored_scores() == {1: stored}
     monkeypatch.setattr(cell_runs, "updates_made", lambda _: 8)
+    assert not runs.stored_scores()
     with pytest.raises(pytest.fail.Exception, match="scored again"):
         runs._scored(folder)
 
