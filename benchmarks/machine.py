@@ -52,9 +52,14 @@ class PeakMemory:
         self._thread.join()
 
     def _watch(self) -> None:
+        # A child counts from its second sample on: until it runs its program, it has this process's
+        # memory, which would count twice.
+        before = {os.getpid()}
         while True:
-            held = sum(_resident(process) for process in _family(os.getpid()))
+            family = {*_family(os.getpid())}
+            held = sum(_resident(process) for process in family & before)
             self.mib = max(self.mib, held / 2**20)
+            before = family
             if self._done.wait(self.SECONDS):
                 return
 

@@ -54,8 +54,8 @@ def sweep(
         cells: the configurations by the names of their folders.
         workdir: the folder of the sweep.
         seeds: the values of training.seed.
-        vmapped: whether the seeds of a cell train vmapped; None: those of small models do, without
-            `training.patience`.
+        vmapped: whether the seeds of a cell train vmapped. With None, those of small models without
+            `training.patience` do.
         order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`.
         settings: those of the scores.
         tests: addresses of further test pairs by name; their scores are under "tests".
