@@ -1,9 +1,11 @@
 """What a training will cost: parameters, padded shapes, memory and time, before it begins.
 
-A few shapes of the plan are compiled and timed; the others lie between them.
+A few shapes of the plan are compiled and timed in turn, as updates of a training that follow each
+other; the others lie between them.
 """
 
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +47,7 @@ class Cost(NamedTuple):
     shapes: Sequence[ShapeCost]  # by their number of positions
     padding: float  # the share of padded positions of the first epoch
     compile_seconds: float  # of the measured shapes, one after the other
+    peak: int | None  # bytes of the process, or of the accelerator; None where unknown
 
     @property
     def epoch_updates(self) -> int:
@@ -87,7 +90,8 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
     chosen = spread(
         sorted(examples, key=lambda shape: examples[shape].source.shape[0] * sum(shape))
     )
-    measured = dict(_measure(trainer, {shape: examples[shape] for shape in chosen}, reporter))
+    measured, growth = _measure(trainer, {shape: examples[shape] for shape in chosen}, reporter)
+    peak = peak_memory()
     known = sorted(
         (_positions(examples[shape]), found.seconds) for shape, found in measured.items()
     )
@@ -108,6 +112,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
         sorted(shapes, key=lambda each: each.positions),
         plan.padding(),
         sum(found.compile_seconds for found in measured.values()),
+        peak and peak + growth * (len(examples) - len(chosen)),
     )
 
 
@@ -137,24 +142,46 @@ class _Measured(NamedTuple):
     compile_seconds: float
 
 
-def _measure(trainer: training.Trainer, examples: Mapping[Any, Batch], reporter: Reporter):
-    """Yield (shape, its measured update) for each example."""
-    measuring = reporter.stage("measuring updates", len(examples), "shapes")
-    state = trainer.backend.place(trainer.begin())
+def _measure(
+    trainer: training.Trainer, examples: Mapping[Any, Batch], reporter: Reporter
+) -> tuple[dict[Any, _Measured], int]:
+    """Return the measured update of each shape, and the bytes that one more program adds."""
+    measuring = reporter.stage("measuring updates", len(examples) + 1 + REPEATS, "steps")
+    state, programs, peaks = trainer.backend.place(trainer.begin()), {}, []
     for shape, example in examples.items():
-        batch = trainer.backend.feed(example)
         begin = time.perf_counter()
-        compiled = trainer.update.lower(state, batch).compile()
-        compile_seconds, seconds = time.perf_counter() - begin, []
-        for _ in range(1 + REPEATS):
+        compiled = trainer.update.lower(state, trainer.backend.feed(example)).compile()
+        programs[shape] = compiled, time.perf_counter() - begin
+        peaks.append(peak_memory() or 0)
+        measuring.advance()
+    seconds = {shape: [] for shape in examples}
+    for _ in range(1 + REPEATS):
+        for shape, example in examples.items():
             begin = time.perf_counter()
-            state, sums = compiled(state, batch)
+            state, sums = programs[shape][0](state, trainer.backend.feed(example))
             jax.block_until_ready(sums)
-            seconds.append(time.perf_counter() - begin)
+            seconds[shape].append(time.perf_counter() - begin)
+        measuring.advance()
+    measured = {}
+    for shape, (compiled, compile_seconds) in programs.items():
         plan = compiled.memory_analysis()
         memory = plan.argument_size_in_bytes + plan.temp_size_in_bytes
-        yield shape, _Measured(statistics.median(seconds[1:]), memory, compile_seconds)
-        measuring.advance()
+        median = statistics.median(seconds[shape][1:])
+        measured[shape] = _Measured(median, memory, compile_seconds)
+    return measured, (peaks[-1] - peaks[0]) // max(1, len(peaks) - 1)
+
+
+def peak_memory() -> int | None:
+    """Bytes of memory at the peak so far: those of the accelerator, or of this process on a CPU."""
+    first = jax.local_devices()[0]
+    if first.platform != "cpu":
+        return (first.memory_stats() or {}).get("peak_bytes_in_use")
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _positions(batch: Batch) -> int:

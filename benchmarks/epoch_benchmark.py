@@ -3,10 +3,12 @@
 Its time and memory are compared with what `bahdanau train --dry-run True` predicts.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import functools
 import itertools
+import multiprocessing
 import statistics
 import time
 from collections.abc import Iterable
@@ -20,7 +22,6 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
 from bahdanau_jax.training import Trainer
 from benchmarks import machine
-from benchmarks.peers import serving
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
 
@@ -28,15 +29,13 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
 def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dict[str, Any]:
     """Train for `epochs` epochs of `batches` batches (0: all), after all shapes are compiled.
 
-    `workdir` keeps the prepared corpus. `predicted` has the seconds and the memory that a dry run
-    predicts, each with the quotient of the measured and the predicted number; the measured memory
-    is the growth of this process. `host_share` is the share of time in which training waits for
+    `workdir` keeps the prepared corpus. `predicted` has the seconds of these updates and the peak
+    memory that a dry run in a process of its own predicts, each with the quotient of the measured
+    and the predicted number. `host_share` is the share of time in which training waits for
     batches and places them. `device_seconds` are those of the same updates with batches that are
     on the device already.
     """
-    serving.release()
-    before = serving.resident()
-    predicted = cost.estimate(_trained_alone(config), workdir)
+    predicted = _predicted(_trained_alone(config), workdir)
     config = predicted.config
     store = data.prepare(config.data, workdir).train
     plan = data.Plan.of(store, config.data, config.training.seed)
@@ -59,8 +58,6 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
             "compile_seconds": round(time.perf_counter() - start, 2),
         }
         rounds = []
-        serving.release()
-        serving.forget_peak()
         for _ in range(epochs):
             batches_of = functools.partial(data.train_batches, store, plan, multiple=multiple)
             state, timed = _epoch(ahead, state, itertools.islice(batches_of(), steps), backend)
@@ -71,10 +68,23 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
             rounds.append({**timed, "device_seconds": device_seconds, "host_share": host})
     medians = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
     results["predicted"] = {
-        "seconds": _beside(medians["seconds"], predicted.epoch_seconds * steps / plan.steps()),
-        "memory_mib": _beside(serving.resident("VmHWM") - before, predicted.memory / 2**20),
+        "seconds": _beside(medians["seconds"], _seconds(predicted, plan, steps)),
+        "memory_mib": _beside((cost.peak_memory() or 0) / 2**20, (predicted.peak or 0) / 2**20),
     }
     return {**results, **_rounded(medians), "epochs": [_rounded(each) for each in rounds]}
+
+
+def _predicted(config: Config, workdir: Path) -> cost.Cost:
+    """What a dry run in a process of its own predicts."""
+    fresh = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=fresh) as process:
+        return process.submit(cost.estimate, config, workdir).result()
+
+
+def _seconds(predicted: cost.Cost, plan: data.Plan, steps: int) -> float:
+    """The predicted seconds of the first updates of an epoch."""
+    of = {(each.shape, each.rows): each.seconds for each in predicted.shapes}
+    return sum(of[tuple(each.shape), each.height] for each in plan.epoch(0)[:steps])
 
 
 def _beside(measured: float, predicted: float) -> dict[str, float]:

@@ -36,6 +36,7 @@ def test_some_shapes_are_measured_and_the_smallest_and_the_largest_are_among_the
     assert all(each.seconds > 0 and (each.memory is not None) == each.measured for each in shapes)
     weights = 4 * sum(estimated.parameters.values())
     assert estimated.memory > 3 * weights  # the weights and two accumulators
+    assert estimated.memory < estimated.peak < 2**36  # bytes, neither KiB nor pages
 
 
 def test_the_time_of_training_follows_from_that_of_an_epoch():
@@ -45,7 +46,7 @@ def test_the_time_of_training_follows_from_that_of_an_epoch():
     ]
     training = dataclasses.replace(small.config.training, steps=100)
     config = dataclasses.replace(small.config, training=training)
-    found = cost.Cost(config, {"all": 3}, shapes, 0.0, 1.0)
+    found = cost.Cost(config, {"all": 3}, shapes, 0.0, 1.0, None)
     assert (found.epoch_updates, found.memory) == (20, 9)
     assert found.epoch_seconds == pytest.approx(5.0)
     assert found.training_seconds == pytest.approx(25.0)
