@@ -5,7 +5,6 @@ other; the others lie between them.
 """
 
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -172,16 +171,20 @@ def _measure(
 
 
 def peak_memory() -> int | None:
-    """Bytes of memory at the peak so far: those of the accelerator, or of this process on a CPU."""
+    """Bytes at the peak so far, of the accelerator or of this process; None where unknown.
+
+    The peak of a process is known on Linux alone. That of getrusage would include the program that
+    started this one.
+    """
     first = jax.local_devices()[0]
     if first.platform != "cpu":
         return (first.memory_stats() or {}).get("peak_bytes_in_use")
     try:
-        import resource
-    except ImportError:  # Windows
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
         return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields["VmHWM"].split()[0]) * 1024 if "VmHWM" in fields else None
 
 
 def _positions(batch: Batch) -> int:
