@@ -39,6 +39,16 @@ def test_some_shapes_are_measured_and_the_smallest_and_the_largest_are_among_the
     assert estimated.memory < estimated.peak < 2**36  # bytes, neither KiB nor pages
 
 
+def test_the_peak_grows_by_the_programs_of_the_other_shapes(tmp_path, monkeypatch):
+    peaks = iter([10, 25, 100])  # after each of two compilations, and after the updates
+    monkeypatch.setattr(cost.spread, "__defaults__", (2,))
+    monkeypatch.setattr(cost, "peak_memory", lambda: next(peaks))
+    settings = dataclasses.replace(small.config.data, shapes=4)
+    found = cost.estimate(dataclasses.replace(small.config, data=settings), tmp_path)
+    assert len(found.shapes) > 2
+    assert found.peak == 100 + 15 * (len(found.shapes) - 2)
+
+
 def test_the_time_of_training_follows_from_that_of_an_epoch():
     shapes = [
         cost.ShapeCost((3, 4), 2, 5, 0.1, True, 7),
