@@ -1,9 +1,11 @@
 """What a training will cost: parameters, padded shapes, memory and time, before it begins.
 
-A few shapes of the plan are compiled and timed in turn, as updates of a training that follow each
-other; the others lie between them.
+The updates of all shapes are compiled as a training compiles them, which then finds the programs in
+the cache. A few shapes are timed in turn, as updates of a training that follow each other; the
+others lie between them.
 """
 
+import contextlib
 import statistics
 import time
 from collections import Counter
@@ -19,19 +21,21 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
 from bahdanau_jax.reporting import SILENT, Reporter
 
-MEASURED = 3  # shapes that are compiled and timed
+MEASURED = 3  # shapes that are timed
 REPEATS = 3  # updates that are timed for each of them, after the first one
+
+Shape = tuple[int, int]  # (S, T)
 
 
 class ShapeCost(NamedTuple):
     """The updates of one padded shape."""
 
-    shape: tuple[int, int]  # (S, T)
+    shape: Shape
     rows: int
     updates: int  # of this shape in the first epoch
     seconds: float  # of an update
     measured: bool  # False: from the measured shapes, by the number of positions
-    memory: int | None  # bytes that the compiler plans; None where it was not compiled
+    memory: int  # bytes that the compiler plans
 
     @property
     def positions(self) -> int:
@@ -45,7 +49,7 @@ class Cost(NamedTuple):
     parameters: Mapping[str, int]  # of each part of the model
     shapes: Sequence[ShapeCost]  # by their number of positions
     padding: float  # the share of padded positions of the first epoch
-    compile_seconds: float  # of the measured shapes, one after the other
+    compile_seconds: float  # of all shapes, as many at once as in a training
     peak: int | None  # bytes of the process, or of the accelerator; None where unknown
 
     @property
@@ -64,7 +68,7 @@ class Cost(NamedTuple):
     @property
     def memory(self) -> int:
         """Bytes that the compiler plans for the largest shape."""
-        return max(each.memory or 0 for each in self.shapes)
+        return max(each.memory for each in self.shapes)
 
 
 def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost:
@@ -86,22 +90,18 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
         (batch.source.shape[1], batch.target.shape[1]): batch
         for batch in data.each_shape(prepared.train, plan, steps, multiple)
     }
-    chosen = spread(
-        sorted(examples, key=lambda shape: examples[shape].source.shape[0] * sum(shape))
-    )
-    measured, growth = _measure(trainer, {shape: examples[shape] for shape in chosen}, reporter)
-    peak = peak_memory()
+    measured = _measure(trainer, examples, reporter)
     known = sorted(
-        (_positions(examples[shape]), found.seconds) for shape, found in measured.items()
+        (_positions(examples[shape]), seconds) for shape, seconds in measured.seconds.items()
     )
     shapes = [
         ShapeCost(
             shape,
             height,
             updates,
-            measured[shape].seconds if shape in measured else between(known, height * sum(shape)),
-            shape in measured,
-            measured[shape].memory if shape in measured else None,
+            measured.seconds.get(shape) or between(known, height * sum(shape)),
+            shape in measured.seconds,
+            measured.memory[shape],
         )
         for (shape, height), updates in counts.items()
     ]
@@ -110,8 +110,8 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
         {part: model.count(leaves) for part, leaves in model.shapes(config.model).items()},
         sorted(shapes, key=lambda each: each.positions),
         plan.padding(),
-        sum(found.compile_seconds for found in measured.values()),
-        peak and peak + growth * (len(examples) - len(chosen)),
+        measured.compile_seconds,
+        peak_memory(),
     )
 
 
@@ -136,38 +136,38 @@ def between(known: Iterable[tuple[int, float]], positions: int) -> float:
 
 
 class _Measured(NamedTuple):
-    seconds: float
-    memory: int
+    seconds: Mapping[Shape, float]  # of an update, of the shapes that are timed
+    memory: Mapping[Shape, int]  # bytes that the compiler plans, of all shapes
     compile_seconds: float
 
 
 def _measure(
-    trainer: training.Trainer, examples: Mapping[Any, Batch], reporter: Reporter
-) -> tuple[dict[Any, _Measured], int]:
-    """Return the measured update of each shape, and the bytes that one more program adds."""
-    measuring = reporter.stage("measuring updates", len(examples) + 1 + REPEATS, "steps")
-    state, programs, peaks = trainer.backend.place(trainer.begin()), {}, []
-    for shape, example in examples.items():
-        begin = time.perf_counter()
-        compiled = trainer.update.lower(state, trainer.backend.feed(example)).compile()
-        programs[shape] = compiled, time.perf_counter() - begin
-        peaks.append(peak_memory() or 0)
-        measuring.advance()
-    seconds = {shape: [] for shape in examples}
+    trainer: training.Trainer, examples: Mapping[Shape, Batch], reporter: Reporter
+) -> _Measured:
+    state, memory = trainer.backend.place(trainer.begin()), {}
+    batches = {shape: trainer.backend.feed(example) for shape, example in examples.items()}
+    compiling = reporter.stage("compiling", len(batches), "programs")
+    begin = time.perf_counter()
+    with contextlib.closing(
+        training.Ahead(trainer.update, state, batches.values(), finished=compiling.advance)
+    ) as ahead:
+        programs = {shape: ahead.program(batch).run for shape, batch in batches.items()}
+    compile_seconds = time.perf_counter() - begin
+    for shape, program in programs.items():
+        plan = program.memory_analysis()
+        memory[shape] = plan.argument_size_in_bytes + plan.temp_size_in_bytes
+    chosen = spread(sorted(examples, key=lambda shape: _positions(examples[shape])))
+    seconds = {shape: [] for shape in chosen}
+    measuring = reporter.stage("measuring updates", 1 + REPEATS, "steps")
     for _ in range(1 + REPEATS):
-        for shape, example in examples.items():
+        for shape in chosen:
             begin = time.perf_counter()
-            state, sums = programs[shape][0](state, trainer.backend.feed(example))
+            state, sums = programs[shape](state, batches[shape])
             jax.block_until_ready(sums)
             seconds[shape].append(time.perf_counter() - begin)
         measuring.advance()
-    measured = {}
-    for shape, (compiled, compile_seconds) in programs.items():
-        plan = compiled.memory_analysis()
-        memory = plan.argument_size_in_bytes + plan.temp_size_in_bytes
-        median = statistics.median(seconds[shape][1:])
-        measured[shape] = _Measured(median, memory, compile_seconds)
-    return measured, (peaks[-1] - peaks[0]) // max(1, len(peaks) - 1)
+    medians = {shape: statistics.median(each[1:]) for shape, each in seconds.items()}
+    return _Measured(medians, memory, compile_seconds)
 
 
 def peak_memory() -> int | None:

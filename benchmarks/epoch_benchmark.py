@@ -45,7 +45,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     state = backend.place(trainer.begin())
     shapes = [*map(backend.feed, data.each_shape(store, plan, range(steps), multiple))]
     start = time.perf_counter()
-    with contextlib.closing(training.Ahead(trainer.update, state, shapes, data.cores())) as ahead:
+    with contextlib.closing(training.Ahead(trainer.update, state, shapes)) as ahead:
         for shape in shapes:
             ahead.program(shape)
         results: dict[str, Any] = {

@@ -395,6 +395,7 @@ def test_all_that_differs_is_told(refused, copy):
     assert "its model.hidden_size is 17, not 18; its training.seed is 1, not 2; choose" in told
 
 
+@pytest.mark.slow
 def test_text_that_changed_since_the_run_began(command_line, refused, corpus, tmp_path):
     for side in ("en", "fr"):
         (corpus / f"many.{side}").write_text("one two three\n" * 40)

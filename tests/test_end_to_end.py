@@ -235,6 +235,7 @@ def killed(workdir, when, delay: float = 0) -> None:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_prepared_run_killed_as_it_saves_equals_one_that_never_was(
     trained, command_line, tmp_path
 ):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bahdanau_jax.cost import REPEATS, Cost, ShapeCost
 from bahdanau_jax.report import publish
-from bahdanau_jax.report.document import Table, number
+from bahdanau_jax.report.document import Table
 from bahdanau_jax.report.provenance import duration
 
 
@@ -35,7 +35,7 @@ def _row(each: ShapeCost) -> tuple[str, ...]:
         f"{each.rows:,}",
         f"{each.updates:,}",
         f"{'' if each.measured else '≈'}{each.seconds:.3f}",
-        number(each.memory and each.memory / 2**30, ".2f"),
+        f"{each.memory / 2**30:.2f}",
     )
 
 
@@ -49,4 +49,4 @@ def _totals(cost: Cost) -> Iterator[tuple[str, str]]:
     yield "an epoch", f"{updates:,} updates, {duration(cost.epoch_seconds)}"
     yield "speed", f"{words / cost.epoch_seconds:,.0f} words of both sides a second"
     yield "training", f"{steps:,} updates, {duration(cost.training_seconds)}, without evaluation"
-    yield "compilation", f"{cost.compile_seconds:.0f} s for the measured shapes, once"
+    yield "compilation", f"{cost.compile_seconds:.0f} s, once"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from bahdanau_jax import data
 from bahdanau_jax.training.compile_log import CacheHits
 
 Shapes = tuple[tuple[int, ...], ...]  # of the arrays of a batch
@@ -20,7 +21,7 @@ Shapes = tuple[tuple[int, ...], ...]  # of the arrays of a batch
 class Program(NamedTuple):
     """A compiled update for one padded shape."""
 
-    run: Callable[[Any, Any], tuple[Any, Any]]
+    run: Any  # the jax.stages.Compiled, (state, batch) -> (state, sums), or the jitted update
     seconds: float  # to trace and compile it; 0: this happens in its first step
     cached: bool  # whether it was read from the compilation cache
 
@@ -51,14 +52,15 @@ class Ahead:
         step: the jitted update.
         state: a tree of arrays or of `jax.ShapeDtypeStruct`.
         batches: one example of each shape, as `step` takes it.
-        workers: the number of threads.
+        workers: the number of threads; None: one for each two cores, since a compilation keeps
+            nearly two cores busy.
         compiling: is called with the batch before its program is compiled, in the same thread.
         first_step: is called with the program after the first step.
         barrier: is called by several processes, so that all wait for the slowest compilation before
             they run the program.
         finished: is called after each compilation.
 
-    >>> with contextlib.closing(Ahead(step, state, examples, workers=2)) as step:
+    >>> with contextlib.closing(Ahead(step, state, examples)) as step:
     ...     state, sums = step(state, batch)
     """
 
@@ -67,7 +69,7 @@ class Ahead:
         step: Any,  # the result of jax.jit, which has `lower`
         state: Any,
         batches: Iterable[Any],
-        workers: int,
+        workers: int | None = None,
         compiling: Callable[[Any], None] = lambda batch: None,
         first_step: Callable[[Program], None] = lambda program: None,
         barrier: Callable[[], None] | None = None,
@@ -75,6 +77,7 @@ class Ahead:
     ):
         self._step, self._compiling, self._first_step = step, compiling, first_step
         self._barrier, self._hits, self._finished = barrier, CacheHits(), finished
+        workers = workers or max(1, data.cores() // 2)
         self._threads = ThreadPoolExecutor(workers, "compile")
         self._state = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state)
         self._futures: dict[Shapes, Future[Program]] = {}

@@ -212,10 +212,9 @@ def compiled_ahead(
         update,
         state,
         examples,
-        max(1, data.cores() // 2),  # each compilation keeps nearly two cores busy
-        log,
-        first_step,
-        distributed.barrier if distributed.is_distributed() else None,
+        compiling=log,
+        first_step=first_step,
+        barrier=distributed.barrier if distributed.is_distributed() else None,
         finished=compiling.advance,
     )
 

@@ -15,6 +15,7 @@ config = dataclasses.replace(config, training=dataclasses.replace(config.trainin
 """
 
 
+@pytest.mark.slow
 def test_lines_and_saves_are_told_apart(tmp_path, capsys):
     (tmp_path / "small.py").write_text(SMALL, encoding="utf-8")
     asked = ["--steps", "130", "--checkpoint-every", "35", "--rows", "50", "--length", "3"]

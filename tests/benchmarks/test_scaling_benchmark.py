@@ -56,6 +56,7 @@ def test_a_size_is_timed_and_its_memory_planned():
     assert seconds[BASE] > 0 and memory[BASE]["all"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way",
     [

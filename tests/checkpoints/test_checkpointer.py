@@ -159,6 +159,7 @@ def test_whatever_file_is_damaged(states, tmp_path, caplog):
     assert fallbacks >= len(names) / 2
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_noticed(states, tmp_path, caplog):
     """With any bit flipped, the newest checkpoint or the one before it is restored."""
     fill(tmp_path / "whole", states)

@@ -105,6 +105,7 @@ def test_a_state_is_donated_and_compiled_for_once(way):
     assert eight["compiled later"] == 0
 
 
+@pytest.mark.slow
 @ways(*FEW, fast=["jit"])
 def test_tied_embeddings_train_alike_on_eight_devices(way):
     """The gradient of the output matrix is a part of the embedding's, and travels once."""

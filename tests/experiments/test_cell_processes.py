@@ -131,6 +131,7 @@ def test_a_signal_saves_all_trainings_and_starts_no_other_cell(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "a-saved", "b", "b-saved"]
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_process_stops_its_cell_only(tmp_path):
     cells = [Long("a", tmp_path), Together("b", tmp_path), Runs("c", tmp_path)]
     cells[1].other = "a-saved"
@@ -145,6 +146,7 @@ def test_a_signal_to_one_process_stops_its_cell_only(tmp_path):
     assert found["b"].scores == found["c"].scores == {1: {"BLEU": 1.0}}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no masks of signals")
 def test_ctrl_c_reaches_the_process_of_the_sweep_alone(tmp_path):
     """A terminal sends SIGINT to all processes, also to one that imports its modules."""
@@ -162,6 +164,7 @@ def test_ctrl_c_reaches_the_process_of_the_sweep_alone(tmp_path):
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+@pytest.mark.slow
 def test_an_error_of_the_caller_saves_the_other_trainings(tmp_path):
     """The results of a cell cannot be written, for example."""
     before = signal.getsignal(signal.SIGINT)
@@ -174,6 +177,7 @@ def test_an_error_of_the_caller_saves_the_other_trainings(tmp_path):
     assert signal.getsignal(signal.SIGINT) == before
 
 
+@pytest.mark.slow
 def test_errors_and_warnings_of_a_cell_reach_the_caller(tmp_path, caplog):
     found = outcomes([Failing("a", tmp_path), Failing("b", tmp_path)], 2, tmp_path)
     assert set(found["a"].failed.values()) == {"AssertionError"}
@@ -181,6 +185,7 @@ def test_errors_and_warnings_of_a_cell_reach_the_caller(tmp_path, caplog):
     assert [each.getMessage() for each in caplog.records] == ["take care"]
 
 
+@pytest.mark.slow
 def test_messages_of_a_cell_begin_with_its_name(tmp_path, capsys):
     cells = {name: Runs(name, tmp_path) for name in "ab"}
     assert len([*cell_processes.outcomes(cells, None, 2, tmp_path, PLAIN)]) == 2

@@ -38,6 +38,7 @@ def test_a_sentence_that_is_too_long_is_refused_in_one_line(tab, tiny_page):
     settled(tab, f"{TEXT} === {json.dumps(before)}")
 
 
+@pytest.mark.slow
 def test_a_translation_that_does_not_end_is_cut_and_gives_way_to_another(tab, endless_page):
     tab.open(endless_page)
     assert len(steps(tab)) == 600
@@ -87,6 +88,7 @@ def test_a_second_click_during_a_search_is_left_out(tab, tiny_page):
     assert tab.run("explorer.app.state.panels[0].prefix[0]") == panel[0]
 
 
+@pytest.mark.slow
 def test_nothing_of_the_sentence_before_is_used_during_a_search(tab, endless_page):
     tab.open(endless_page)
     tab.page.fill("#sentence", "The man saw a house . " * 30)

@@ -76,6 +76,7 @@ def with_auto(config: Config, **training) -> Config:
     )
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_dtype_that_it_began_with(chosen, tmp_path):
     chosen("bfloat16")
     run.train(with_auto(small.config, steps=1), tmp_path)

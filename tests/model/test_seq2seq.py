@@ -141,6 +141,7 @@ assert all((a[9] == b).all() for a, b in zip(jax.tree.leaves(many), jax.tree.lea
 """
 
 
+@pytest.mark.slow
 def test_jitted_draws_of_many_seeds_end():
     """Without `orthogonal`, this program waits forever on two cores."""
     subprocess.run([sys.executable, "-c", DRAWS], check=True, timeout=300, cwd=small.ROOT)

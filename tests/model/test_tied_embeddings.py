@@ -144,6 +144,7 @@ def test_the_first_loss_is_that_of_equal_probabilities(name, sizes):
     assert float(scale) == pytest.approx(float(np.std(own)), rel=0.03)
 
 
+@pytest.mark.slow
 def test_vmapped_seeds_have_the_gradients_of_each():
     config, b = CONFIGS["tied_readout"], on_device(worlds.batch(worlds.pairs()))
     keys = jax.random.split(jax.random.key(2), 2)

@@ -66,6 +66,7 @@ def test_each_run_equals_the_run_alone(unbroken, tmp_path):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_every_run_has_the_log_of_compilations_and_the_time_to_the_first_step(unbroken):
     for seed in SEEDS:
         folder = unbroken / f"{seed}"
@@ -75,6 +76,7 @@ def test_every_run_has_the_log_of_compilations_and_the_time_to_the_first_step(un
         assert 0 < first["first_program_seconds"] <= first["first_step_seconds"]
 
 
+@pytest.mark.slow
 def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
     losses = {seed: lines(unbroken / f"{seed}")[-1]["dev_loss"] for seed in SEEDS}
     assert len(set(losses.values())) == len(SEEDS)
