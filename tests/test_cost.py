@@ -79,7 +79,7 @@ def test_other_shapes_lie_between_the_measured_ones():
 def test_a_dry_run_writes_nothing(command_line, tmp_path):
     folder = tmp_path / "run"
     dtype = ["--model.compute-dtype", "auto"]
-    arguments = ["train", small.FILE, "--workdir", folder, *dtype, "--dry-run", "True"]
+    arguments = ["train", small.FILE, "--workdir", folder, "--dry-run", *dtype]
     code, out, err = command_line(*arguments)
     assert code == 0, err
     assert not folder.exists()

@@ -2,27 +2,30 @@
 
 import dataclasses
 import math
+import os
+import subprocess
+import sys
 from importlib import metadata
 
 import jax
 import numpy as np
 import pytest
 
-from bahdanau_jax import compiler_faults, diagnosis
+from bahdanau_jax import compiler_faults, diagnosis, known_updates
 from bahdanau_jax.config import ModelConfig
-from tests import oracles
+from tests import oracles, small
 
 
 def _loss(params) -> float:
     """Nats for each word by the oracle."""
-    words = sum(len(target) for _, target in diagnosis.PAIRS)
-    return oracles.loss(diagnosis.SELF_TEST.model, params, diagnosis.PAIRS) / words
+    words = sum(len(target) for _, target in known_updates.PAIRS)
+    return oracles.loss(known_updates.SELF_TEST.model, params, known_updates.PAIRS) / words
 
 
 def test_the_expected_numbers_are_those_of_the_oracle():
     """The gradient by central differences; then clipping and Adadelta by hand."""
-    flat, tree = jax.tree.flatten(oracles.f64(diagnosis.weights()))
-    words = sum(len(target) for _, target in diagnosis.PAIRS)
+    flat, tree = jax.tree.flatten(oracles.f64(known_updates.weights()))
+    words = sum(len(target) for _, target in known_updates.PAIRS)
     gradient = [np.zeros_like(leaf) for leaf in flat]
     for leaf, g in zip(flat, gradient, strict=True):
         for index in np.ndindex(leaf.shape):
@@ -34,28 +37,28 @@ def test_the_expected_numbers_are_those_of_the_oracle():
             leaf[index] = kept
             g[index] = (ends[0] - ends[1]) / 2e-6
     norm = math.sqrt(sum(float((g**2).sum()) for g in gradient))
-    settings = diagnosis.SELF_TEST.optimizer
+    settings = known_updates.SELF_TEST.optimizer
     assert (settings.name, settings.loss_normalization) == ("adadelta", "sum")
     before = _loss(jax.tree.unflatten(tree, flat))
     for leaf, g in zip(flat, gradient, strict=True):
         g *= min(1, settings.clip_norm / norm)
         leaf -= math.sqrt(1e-6) / np.sqrt(0.05 * g**2 + 1e-6) * g
     after = _loss(jax.tree.unflatten(tree, flat))
-    assert pytest.approx((before, norm, after), rel=1e-6) == diagnosis.EXPECTED
+    assert pytest.approx((before, norm, after), rel=1e-6) == known_updates.EXPECTED
 
 
-@pytest.mark.parametrize("compute_dtype", diagnosis.TOLERANCE)
+@pytest.mark.parametrize("compute_dtype", known_updates.TOLERANCE)
 def test_two_updates_have_these_numbers(compute_dtype):
-    found = diagnosis.updates(compute_dtype)
-    tolerance = diagnosis.TOLERANCE[compute_dtype]
-    assert found == pytest.approx(diagnosis.EXPECTED, rel=tolerance / 3)
+    found = known_updates.updates(compute_dtype)
+    tolerance = known_updates.TOLERANCE[compute_dtype]
+    assert found == pytest.approx(known_updates.EXPECTED, rel=tolerance / 3)
     assert abs(found.next_loss / found.loss - 1) > 3 * 1e-4  # the update counts
 
 
 def test_wrong_results_are_a_problem(monkeypatch):
     assert not any(finding.remedy for finding in diagnosis.self_test())
-    wrong = diagnosis.EXPECTED._replace(loss=diagnosis.EXPECTED.loss * 1.001)
-    monkeypatch.setattr(diagnosis, "EXPECTED", wrong)
+    wrong = known_updates.EXPECTED._replace(loss=known_updates.EXPECTED.loss * 1.001)
+    monkeypatch.setattr(known_updates, "EXPECTED", wrong)
     first, second = diagnosis.self_test()
     assert "computes wrong results" in first.remedy and not second.remedy
 
@@ -100,8 +103,28 @@ def test_the_command(command_line, monkeypatch):
     assert code == 2 and "a thing" in out and err == "bahdanau: 1 problem: a thing: mend it\n"
 
 
+def doctor(**environment) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bahdanau_jax.cli.main", "doctor"]
+    environment = {**os.environ, "PYTHONPATH": str(small.ROOT), **environment}
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def test_a_platform_that_jax_does_not_have_is_a_problem():
+    found = doctor(JAX_PLATFORMS="nosuch")
+    assert found.returncode == 2 and "Traceback" not in found.stderr
+    assert "set JAX_PLATFORMS=cpu, or install its plugin" in found.stderr
+    assert "two updates" not in found.stdout
+
+
+def test_a_package_that_cannot_be_imported_is_a_problem(tmp_path):
+    (tmp_path / "optax.py").write_text("raise ModuleNotFoundError('it is broken')")
+    found = doctor(PYTHONPATH=f"{tmp_path}{os.pathsep}{small.ROOT}")
+    assert found.returncode == 2 and "Traceback" not in found.stderr
+    assert "ok      jax " in found.stdout and "self test: install what is missing" in found.stderr
+
+
 def test_the_model_of_the_self_test_has_every_part_of_the_paper():
-    settings = diagnosis.SELF_TEST.model
+    settings = known_updates.SELF_TEST.model
     sizes = {name: getattr(settings, name) for name in SIZES}
     assert settings == dataclasses.replace(ModelConfig(), **sizes)
 

@@ -38,6 +38,7 @@ WHOLE = {
     "resuming",
     "run",
     "diagnosis",
+    "known_updates",
     "cost",
 }
 TOOLS = {"report", "experiments", "explorer", "export", "serving"}
@@ -54,7 +55,8 @@ ALLOWED = {
     "resuming": BASE | {"data"},
     "dev_scores": BASE | STAGES | {"variants"},
     "run": BASE | STAGES | {"variants", "trained", "resuming", "dev_scores"},
-    "diagnosis": BASE | STAGES,
+    "diagnosis": BASE | STAGES | {"known_updates"},
+    "known_updates": BASE | STAGES,
     "cost": BASE | STAGES | {"run"},
     **{part: BASE | STAGES | TOOLS | WHOLE | {PACKAGE} for part in TOOLS},
     PACKAGE: BASE | STAGES | TOOLS | WHOLE,

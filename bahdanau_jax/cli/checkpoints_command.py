@@ -1,6 +1,5 @@
 """bahdanau checkpoints --run DIR [--verify] [--prune N] [--export F] [--import F]"""
 
-import itertools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ class Checkpoints:
 
 
 def main(arguments: Sequence[str]) -> None:
-    chosen = options.parse(Checkpoints, _flags(arguments), "bahdanau checkpoints")
+    chosen = options.parse(Checkpoints, arguments, "bahdanau checkpoints")
     if chosen.import_ is not None and (chosen.verify or chosen.prune or chosen.export):
         raise ValueError("--import makes a new run folder: leave out the other options")
     if chosen.words and chosen.import_ is None:
@@ -56,16 +55,6 @@ def main(arguments: Sequence[str]) -> None:
         _import(chosen, chosen.import_)
     else:
         _list(chosen)
-
-
-def _flags(arguments: Sequence[str]) -> list[str]:
-    """`--verify` alone means `--verify True`."""
-    pairs = itertools.zip_longest(arguments, arguments[1:], fillvalue="--")
-    return [
-        word
-        for name, value in pairs
-        for word in ((name, "True") if name == "--verify" and value.startswith("--") else (name,))
-    ]
 
 
 def _import(chosen: Checkpoints, path: Path) -> None:

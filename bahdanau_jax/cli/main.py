@@ -20,7 +20,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TypeGuard
 
 from bahdanau_jax.cli import LOST, USER_ERROR, jax_defaults, leaving, manual, messages
@@ -60,6 +60,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
 NUMERIC = frozenset({"jax", "jaxlib", "flax", "optax", "numpy"})
 Dispatch = Callable[[list[str]], int | None]
 DESCRIBED = (ValueError, OSError, MemoryError, FloatingPointError, RuntimeError)
+DEVICES = "jax._src.xla_bridge"  # the module of JAX that looks for devices
 
 
 EXAMPLES = (
@@ -211,15 +212,19 @@ def _version() -> str:
 
 def _is_user_error(error: BaseException) -> TypeGuard[Exception]:
     """Whether the user can correct it: values, files, a model that is too large, divergence."""
+    if _is_without_device(error):
+        return True
     if not isinstance(error, DESCRIBED):
         return False
     if isinstance(error, RuntimeError):  # XLA has no class for missing memory
         return "RESOURCE_EXHAUSTED" in str(error)
-    return isinstance(error, MemoryError) or not _is_numeric(error.__traceback__)
+    return isinstance(error, MemoryError) or _raised_in(error).partition(".")[0] not in NUMERIC
 
 
 def describe(error: Exception) -> str:
     """The message of an error for users; that of an OSError begins with its file."""
+    if _is_without_device(error):
+        return f"JAX finds no device: set JAX_PLATFORMS=cpu, or install its plugin. {error}".strip()
     if isinstance(error, MemoryError | RuntimeError):
         return (
             "not enough memory: lower decoding.batch_size, the beam size or --n-best to translate, "
@@ -232,13 +237,18 @@ def describe(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 
-def _is_numeric(trace: TracebackType | None) -> bool:
-    """Whether the frame that raised the error belongs to a library of arrays."""
-    package = ""
+def _is_without_device(error: BaseException) -> bool:
+    """Whether JAX finds no device, for which it raises an AssertionError at times."""
+    return isinstance(error, RuntimeError | AssertionError) and _raised_in(error) == DEVICES
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module whose frame raised the error."""
+    module, trace = "", error.__traceback__
     while trace is not None:
-        package = trace.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        module = trace.tb_frame.f_globals.get("__name__", "")
         trace = trace.tb_next
-    return package in NUMERIC
+    return module
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Options of a command from a dataclass, by tyro, with errors of one line.
 
-Every option takes one value, also a boolean one (`--model.gate-bias False`).
+Every option takes one value, also a boolean one (`--model.gate-bias False`), which is True without.
 """
 
 import contextlib
 import io
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -37,12 +39,13 @@ def parse(
         print(manual.text(cls, command, topic, default), end="")
         raise SystemExit(0)
     _reject_unknown(cls, arguments, command)
+    _reject_empty_paths(cls, arguments)
     message = io.StringIO()
     try:
         with contextlib.redirect_stderr(message):
             return tyro.cli(
                 cls,
-                args=list(arguments),
+                args=_with_values(cls, arguments),
                 prog=command,
                 config=(tyro.conf.FlagConversionOff,),
                 default=tyro.MISSING_NONPROP if default is None else default,
@@ -51,6 +54,34 @@ def parse(
         if leaving.code in (None, 0):
             raise
         raise ValueError(f"{one_line(message.getvalue())} ({command} --help)") from None
+
+
+def _reject_empty_paths(cls: type, arguments: Sequence[str]) -> None:
+    """Raise ValueError for an empty path, which Python would take for the current folder."""
+    paths = _of_type(cls, Path)
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    for name, value in itertools.pairwise(words):
+        if name in paths and not value:
+            raise ValueError(f"{name} is empty, but should be a path; . is the current folder")
+
+
+def _with_values(cls: type, arguments: Sequence[str]) -> list[str]:
+    """`--dry-run` alone means `--dry-run True`."""
+    switches = _of_type(cls, bool)
+    pairs = itertools.zip_longest(arguments, arguments[1:], fillvalue="--")
+    return [
+        word
+        for name, value in pairs
+        for word in (
+            (name, "True")
+            if name.replace("_", "-") in switches and value.startswith("--")
+            else (name,)
+        )
+    ]
+
+
+def _of_type(cls: type, kind: type) -> set[str]:
+    return {option.name for option in fields.options(cls) if option.value == fields.VALUES[kind]}
 
 
 def one_line(message: str) -> str:

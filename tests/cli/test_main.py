@@ -35,6 +35,14 @@ def bahdanau(*arguments, **options):
         (["translate"], "missing: --run (bahdanau translate --help)"),
         (["translate", "--rum", "x"], "no option --rum; did you mean --run?"),
         (["train"], "missing: CONFIG, --workdir (bahdanau train --help)"),
+        (
+            ["train", "primes", "--workdir", ""],
+            "--workdir is empty, but should be a path; . is the current folder",
+        ),
+        (
+            ["translate", "--run="],
+            "--run is empty, but should be a path; . is the current folder",
+        ),
         (["completion"], "missing: SHELL (bahdanau completion --help)"),
         (["reproduce"], "missing: SUITE, --workdir (bahdanau reproduce --help)"),
         (["train", "x", "--wokdir", "y"], "no option --wokdir; did you mean --workdir?"),
@@ -137,6 +145,14 @@ def test_an_error_about_arrays_keeps_its_traceback():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "Traceback" in done.stderr and "\nValueError: " in done.stderr
+
+
+@pytest.mark.parametrize("platform", ["nosuch", "rocm"])
+def test_a_platform_without_a_device_is_one_line(tmp_path, platform):
+    environment = {**os.environ, "JAX_PLATFORMS": platform}
+    found = bahdanau("train", "primes", "--workdir", tmp_path / "run", env=environment)
+    assert found.returncode == 2 and found.stderr.count("\n") == 1
+    assert "JAX finds no device: set JAX_PLATFORMS=cpu" in found.stderr
 
 
 def test_ctrl_c_leaves_quietly(call, run):
