@@ -47,7 +47,7 @@ class ModelConfig:
     compute_dtype: str = "float32"  # precision of matrix products
     word_dropout: float = 0.0  # share of words whose embedding is dropped as a whole, on both sides
     embedding_dropout: float = 0.0  # share of units dropped in both embeddings
-    state_dropout: float = 0.0  # share of units of the state that its own update does not read
+    state_dropout: float = 0.0  # share of the state's units that the recurrent products do not read
     annotation_dropout: float = 0.0  # share of units dropped in the encoder's output
     readout_dropout: float = 0.0  # share of units dropped in the readout
 

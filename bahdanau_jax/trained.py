@@ -262,7 +262,7 @@ class Run:
         do not depend on the others. Raises ValueError for an ensemble, which has several encoders.
 
         >>> run.encode(["The man sleeps ."])[0].annotations.shape
-        (5, 512)
+        (5, 256)
         """
         if self.others:
             raise ValueError("an ensemble has no encoder of its own: encode with each of its runs")

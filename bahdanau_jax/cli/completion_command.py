@@ -78,7 +78,8 @@ def words(command: str) -> dict[str, Sequence[str]]:
     known: dict[str, Sequence[str]] = {"--help": ()}
     for option in fields.options(own, f"bahdanau {command}"):
         if option.name.startswith("-"):
-            named = ("True", "False") if option.value == "True|False" else tuple(option.choices)
+            choices = tuple(name for name in option.choices if not name.isupper())  # no STEP
+            named = ("True", "False") if option.value == "True|False" else choices
             known[option.name] = () if option.value == "ADDRESS" else named
         elif option.name in POSITIONAL:
             known[""] = tuple(POSITIONAL[option.name]())

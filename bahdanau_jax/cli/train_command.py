@@ -59,6 +59,8 @@ def main(arguments: Sequence[str]) -> int | None:
         from bahdanau_jax import distributed, run, training
 
         run.check(chosen.settings)
+        if chosen.dry_run and chosen.profile:
+            raise ValueError("--dry-run trains nothing that --profile could trace: leave one out")
         if chosen.dry_run:
             return _predict(chosen, reporter)
         with distributed.connected(chosen.coordinator, chosen.processes, chosen.process_id):

@@ -36,7 +36,9 @@ def _equal_mass(confidence: Float[np.ndarray, " N"], bins: int):
     return places, [(float(low), float(high)) for low, high in ends]
 
 
+# confidences [N], the number of bins -> the bin of each, and the ends of each bin.
 Binning = Callable[..., tuple[Int[np.ndarray, " N"], list[tuple[float, float]]]]
+# Name -> how confidences are put into bins.
 BINNINGS: Mapping[str, Binning] = MappingProxyType(
     {"equal-width": _equal_width, "equal-mass": _equal_mass}
 )

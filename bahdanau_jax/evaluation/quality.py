@@ -16,6 +16,7 @@ from bahdanau_jax.evaluation.tally import Tally
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.pairing import check_equal_counts
 
+# log p of each target token, its attention -> a number that may predict the quality.
 Measure = Callable[[Float[np.ndarray, " T"], Float[np.ndarray, "T S"]], float]
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 from bahdanau_jax.pairing import check_equal_counts
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # of an interval
 LARGEST_P = 0.05  # with fewer seeds than can reach it, a p-value says nothing
 EXACT = 16  # with at most this many seeds, a test uses all 2^R combinations of signs
 DRAWS = 1 << 14  # combinations of signs that are drawn where there are more seeds

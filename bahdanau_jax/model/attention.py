@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.interventions import Intervention, changed
@@ -149,7 +149,10 @@ def state_itself(params: Params) -> None:
 
 
 def sum_of_directions(
-    config: ModelConfig, params: Params, annotations: Float[Array, "B S C"], mask: Array
+    config: ModelConfig,
+    params: Params,
+    annotations: Float[Array, "B S C"],
+    mask: Bool[Array, "B S"],
 ) -> Float[Array, "B S H"]:
     """Return →h_j + ←h_j, as wide as a decoder state; h_j itself with one direction."""
     size = config.hidden_size
@@ -177,6 +180,7 @@ def init_general(key: Array, config: ModelConfig) -> dict[str, Array]:
     return draw(key, {"W": (INITS[config.init].weight, shape)})
 
 
+# Luong et al.'s multiplicative score sᵀ W h_j, also that of local attention.
 GENERAL = Score(
     init=init_general,
     keys=lambda config, params, annotations, mask: matmul(
@@ -196,7 +200,11 @@ def _around(mask: Bool[Array, "B S"], p: Float[Array, " B"]) -> tuple[Array, Arr
 
 
 def monotonic_weights(
-    params: Params, e: Float[Array, "B S"], mask: Bool[Array, "B S"], query: Array, i: Array
+    params: Params,
+    e: Float[Array, "B S"],
+    mask: Bool[Array, "B S"],
+    query: Float[Array, "B Q"],
+    i: Int[Array, ""],
 ) -> Float[Array, "B S"]:
     """Softmax over |j − p_i| ≤ D, where p_i is i, at most the last real j (Luong, local-m)."""
     return masked_softmax(e, _around(mask, jnp.minimum(i, mask.sum(-1) - 1))[1])
@@ -210,7 +218,11 @@ def init_predictive(key: Array, config: ModelConfig) -> dict[str, Array]:
 
 
 def predictive_weights(
-    params: Params, e: Float[Array, "B S"], mask: Bool[Array, "B S"], query: Array, i: Array
+    params: Params,
+    e: Float[Array, "B S"],
+    mask: Bool[Array, "B S"],
+    query: Float[Array, "B Q"],
+    i: Int[Array, ""],
 ) -> Float[Array, "B S"]:
     """Softmax over |j − p_i| ≤ D, times exp(−(j − p_i)² / (2 (D/2)²)) (Luong, local-p).
 
@@ -225,13 +237,17 @@ def predictive_weights(
 
 
 def last_position(
-    config: ModelConfig, params: Params, annotations: Array, mask: Bool[Array, "B S"]
+    config: ModelConfig,
+    params: Params,
+    annotations: Float[Array, "B S C"],
+    mask: Bool[Array, "B S"],
 ) -> Float[Array, "B S 1"]:
     """Return 0 at the last real position of each sentence and -1e9 at every other position."""
     last = mask & ~jnp.pad(mask, ((0, 0), (0, 1)))[:, 1:]
     return jnp.where(last, 0.0, -1e9)[..., None].astype(annotations.dtype)
 
 
+# Value of `model.attention` -> the score function.
 SCORES: Mapping[str, Score] = MappingProxyType(
     {
         "additive": additive(jnp.tanh),

@@ -19,14 +19,15 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
+# A change of attention weights: a function with arrays, which jit, vmap and scan accept.
 Intervention = Partial
-KINDS = MappingProxyType({"numbers": jnp.number, "integers": jnp.integer, "booleans": jnp.bool})
+_KINDS = MappingProxyType({"numbers": jnp.number, "integers": jnp.integer, "booleans": jnp.bool})
 
 
 def _array(name: str, values: Any, rank: int, kind: str) -> Array:
     """`values` as an array. Raises ValueError where its rank or its kind is another."""
     array = jnp.asarray(values)
-    if array.ndim != rank or not jnp.issubdtype(array.dtype, KINDS[kind]):
+    if array.ndim != rank or not jnp.issubdtype(array.dtype, _KINDS[kind]):
         raise ValueError(
             f"{name} should have {rank} axes of {kind}, not shape {list(array.shape)} of "
             f"{array.dtype}"

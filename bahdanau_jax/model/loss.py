@@ -120,11 +120,11 @@ def plain_cross_entropy(
 def cross_entropy(
     smoothing: float,
     compute_dtype: str,
-    t: Array,
-    W_o: Array,
-    b_w: Array,
-    target: Array,
-    weight: Array,
+    t: Float[Array, "T B M"],
+    W_o: Float[Array, "M V"],
+    b_w: Float[Array, " V"],
+    target: Int[Array, "T B"],
+    weight: Float[Array, "T B"],
 ) -> CrossEntropy:
     """`plain_cross_entropy` with gradients from its forward pass; reverse mode only.
 

@@ -1,7 +1,7 @@
 """The Flax module: it declares the parameters, and its methods call the pure functions."""
 
 import flax.linen as nn
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
@@ -36,7 +36,7 @@ class Seq2Seq(nn.Module):
         """Return the totals of a batch under teacher forcing (`loss.sums`)."""
         return sums(self.config, self.parts, batch, key, smoothing, coverage)
 
-    def encode(self, source: Int[Array, "B S"], mask: Array) -> Memory:
+    def encode(self, source: Int[Array, "B S"], mask: Bool[Array, "B S"]) -> Memory:
         """Return the memory that the decoder attends to (`encoder.encode`)."""
         return encoder.encode(self.config, self.parts, source, mask)
 

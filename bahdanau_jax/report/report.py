@@ -1,6 +1,6 @@
 """Writes the report on a run: scores on test pairs, baselines, samples and pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -242,7 +242,7 @@ def _seen(run: Run, sources: Sequence[str]) -> int:
     return sum(source in seen for source in sources)
 
 
-def crosses(links) -> bool:
+def crosses(links: Iterable[tuple[int, int]]) -> bool:
     """Whether any two links cross: i < k, but j > l.
 
     >>> crosses({(0, 1), (1, 0)})

@@ -24,7 +24,8 @@ def escaped(line: str) -> str:
     """A line of text whose characters Markdown does not interpret, except in `code`."""
     parts = CODE.split(line)
     return "".join(
-        part if index % 2 else SPECIAL.sub(r"\\\1", part) for index, part in enumerate(parts)
+        part if index % 2 else SPECIAL.sub(r"\\\1", part.replace("&", "&amp;"))
+        for index, part in enumerate(parts)
     )
 
 

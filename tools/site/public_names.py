@@ -149,7 +149,11 @@ def _members(found: griffe.Object) -> Iterator[str]:
         if member.is_alias or member.name.startswith("_"):
             continue
         is_property = member.is_attribute and "property" in member.labels
-        is_constant = found.is_module and member.is_attribute and bool(member.docstring)
+        is_constant = (
+            found.is_module
+            and member.is_attribute
+            and (member.name.isupper() or bool(member.docstring))
+        )
         if (
             member.is_function
             or is_property
