@@ -31,7 +31,7 @@ PAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 HEIGHTS: Mapping[int, int] = MappingProxyType({1280: 860, 400: 860})  # of each width, in pixels
 SCHEMES = ("light", "dark")
-COLOURS = 64  # of a picture's palette, which keeps the files small
+COLOURS = 256  # of a picture's palette, which keeps the files small
 
 
 def main() -> int:
