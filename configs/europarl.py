@@ -25,12 +25,13 @@ def side(language: str) -> str:
 config = Config(
     model=ModelConfig(
         embedding_size=256,
-        hidden_size=256,
+        hidden_size=384,
         alignment_size=256,
         readout_size=256,
         init="glorot",
         compute_dtype="auto",
         readout_dropout=0.1,
+        tied_embeddings=True,
     ),
     data=DataConfig(
         train=f"text:{side('en')},{side('fr')}",
@@ -42,7 +43,7 @@ config = Config(
         target_vocabulary_size=8000,
         joint_vocabulary=True,
         max_tokens=50,
-        batch_size=80,
+        batch_size=160,
         plan="buckets",
         shapes=12,
     ),
@@ -53,11 +54,12 @@ config = Config(
         warmup_steps=200,
         epsilon=1e-8,
         loss_normalization="token",
+        label_smoothing=0.1,
         ema=0.999,
         coverage=0.1,
     ),
     training=TrainingConfig(
-        steps=5_000, log_every=50, evaluate_every=1_000, checkpoint_every=500, dev_metric="loss"
+        steps=7_800, log_every=50, evaluate_every=1_300, checkpoint_every=650, dev_metric="loss"
     ),
     decoding=DecodingConfig(beam_size=12, length_normalization="wu", alpha=1.0),
 )

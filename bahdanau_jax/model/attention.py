@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Num
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.interventions import Intervention, changed
@@ -204,7 +204,7 @@ def monotonic_weights(
     e: Float[Array, "B S"],
     mask: Bool[Array, "B S"],
     query: Float[Array, "B Q"],
-    i: Int[Array, ""],
+    i: Num[Array, " B"],
 ) -> Float[Array, "B S"]:
     """Softmax over |j − p_i| ≤ D, where p_i is i, at most the last real j (Luong, local-m)."""
     return masked_softmax(e, _around(mask, jnp.minimum(i, mask.sum(-1) - 1))[1])
@@ -222,7 +222,7 @@ def predictive_weights(
     e: Float[Array, "B S"],
     mask: Bool[Array, "B S"],
     query: Float[Array, "B Q"],
-    i: Int[Array, ""],
+    i: Num[Array, " B"],
 ) -> Float[Array, "B S"]:
     """Softmax over |j − p_i| ≤ D, times exp(−(j − p_i)² / (2 (D/2)²)) (Luong, local-p).
 
