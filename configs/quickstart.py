@@ -43,6 +43,6 @@ config = Config(
         epsilon=1e-8,
         coverage=0.2,
     ),
-    training=TrainingConfig(steps=1300, evaluate_every=650, checkpoint_every=650),
+    training=TrainingConfig(steps=1500, evaluate_every=750, checkpoint_every=750),
     decoding=DecodingConfig(beam_size=5),
 )
