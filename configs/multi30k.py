@@ -1,7 +1,7 @@
 """Multi30k, English to French: image captions, 29,000 pairs.
 
 BAHDANAU_DATA=... bahdanau train configs/multi30k.py --workdir runs/multi30k
-Two CPU cores, busy with small tests: 42 min; test_2016_flickr BLEU 59.1 (lower-cased, tokenised).
+Two CPU cores in bfloat16: 28 min; test_2016_flickr BLEU 59.0 to 59.7 (lower-cased, tokenised), four seeds.
 """
 
 from bahdanau_jax.config import (
@@ -35,21 +35,23 @@ config = Config(
         target_vocabulary_size=6000,
         joint_vocabulary=True,
         max_tokens=60,
-        batch_size=128,
+        batch_size=256,
         shapes=10,
     ),
     optimizer=OptimizerConfig(
         name="adam",
-        learning_rate=2e-3,
+        learning_rate=2.83e-3,
         schedule="cosine",
-        warmup_steps=200,
-        epsilon=1e-8,
+        warmup_steps=100,
+        beta1=0.8,
+        beta2=0.998,
+        epsilon=7e-9,
         loss_normalization="token",
         label_smoothing=0.1,
-        ema=0.999,
+        ema=0.998,
     ),
     training=TrainingConfig(
-        steps=15 * 227, log_every=50, evaluate_every=3 * 227, checkpoint_every=3 * 227
+        steps=15 * 114, log_every=50, evaluate_every=3 * 114, checkpoint_every=3 * 114
     ),
     decoding=DecodingConfig(beam_size=12, length_normalization="wu", alpha=1.0),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bahdanau_jax.cli import checkpoints_command, fields, main, manual, options
+from bahdanau_jax.cli import fields, main, manual, options
 from bahdanau_jax.config import Config
 from benchmarks import __main__ as benchmarks
 
@@ -90,8 +90,6 @@ def parse(arguments: list[str]) -> None:
         at = rest.index("--")
         rest, launched = rest[:at], rest[at + 1 :]
         parse(launched)
-    if name == "checkpoints":
-        rest = checkpoints_command._flags(rest)
     topic = options.help_asked(table[name], rest)[1]
     if topic is not None:
         assert topic in ("", *manual.topics(table[name]))

@@ -126,8 +126,6 @@ def test_help_begins_with_examples_that_are_command_lines(name):
 
 def parse(command, arguments):
     """Parse an example as its command does; its runs and files need not exist."""
-    if command == "checkpoints":
-        arguments = checkpoints_command._flags(arguments)
     chosen = options.parse(COMMANDS[command], arguments, command)
     if isinstance(chosen, experiment.Experiment) and not chosen.config.endswith(".py"):
         assert chosen.config in configurations.shipped()
