@@ -21,6 +21,19 @@ def say_to(stream: TextIO | None, text: str) -> None:
             print(text, file=stream, flush=True)
 
 
+def duration(seconds: float) -> str:
+    """Seconds in hours and minutes, or in minutes and seconds.
+
+    >>> duration(158.6), duration(9000)
+    ('2 min 39 s', '2 h 30 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def ignore(amount: int) -> None:
     """A callback for progress that does nothing."""
 

@@ -10,7 +10,8 @@ from bahdanau_jax.experiments.results import Pairs, Results, sections, table, us
 from bahdanau_jax.experiments.run_sweep import DEFINITION
 from bahdanau_jax.experiments.sweep_cells import REPORT, Cells, seed_folder
 from bahdanau_jax.names import choose
-from bahdanau_jax.report import Section, Table, commit, duration, hardware, publish
+from bahdanau_jax.report import Section, Table, commit, hardware, publish
+from bahdanau_jax.reporting import duration
 from bahdanau_jax.resuming import TRAINED_ON
 from bahdanau_jax.run_folder import STORE
 from bahdanau_jax.training import SHARED, read_metrics, read_record

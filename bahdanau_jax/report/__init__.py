@@ -10,7 +10,7 @@ from bahdanau_jax.report import (
     run_scores,
 )
 from bahdanau_jax.report.document import NOTHING, Picture, Section, Table, number, span
-from bahdanau_jax.report.provenance import commit, duration, hardware, made
+from bahdanau_jax.report.provenance import commit, hardware, made
 from bahdanau_jax.report.publish import as_json
 from bahdanau_jax.report.report import TestPairs, evaluate_test_pairs
 from bahdanau_jax.report.run_scores import DEFAULTS, Evaluated, Settings
@@ -29,7 +29,6 @@ __all__ = [
     "commit",
     "corpus_report",
     "cost_report",
-    "duration",
     "evaluate_test_pairs",
     "hardware",
     "learning_curves",

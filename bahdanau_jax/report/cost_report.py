@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bahdanau_jax.cost import REPEATS, Cost, ShapeCost
 from bahdanau_jax.report import publish
 from bahdanau_jax.report.document import Table
-from bahdanau_jax.report.provenance import duration
+from bahdanau_jax.reporting import duration
 
 
 def lines(cost: Cost) -> Iterator[str]:

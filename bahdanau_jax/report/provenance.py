@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import Any
 
 from bahdanau_jax.report.document import NOTHING, Section, Table
+from bahdanau_jax.reporting import duration
 from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics, read_record
 
@@ -103,16 +104,3 @@ def _time(start: Mapping[str, Any]) -> str:
     """
     date, _, clock = str(start.get("time", "")).partition("T")
     return f"{date} {clock[:5]} UTC" if clock else NOTHING
-
-
-def duration(seconds: float) -> str:
-    """Seconds in hours and minutes, or in minutes and seconds.
-
-    >>> duration(158.6), duration(9000)
-    ('2 min 39 s', '2 h 30 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

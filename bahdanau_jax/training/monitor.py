@@ -15,7 +15,7 @@ from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.parsing import finite, parse_json
-from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
+from bahdanau_jax.reporting import PLAIN, SILENT, Reporter, duration
 from bahdanau_jax.run_folder import COMPILATIONS, METRICS
 from bahdanau_jax.training.compile_log import CompileLog
 from bahdanau_jax.training.precompilation import Program
@@ -74,7 +74,7 @@ class Monitor:
 
     A line covers the updates since the line before. One is due every `log_every` updates and after
     the last one. With `state()`, a resumed run writes the same lines as an uninterrupted one. Only
-    the main process writes.
+    the main process writes. Where the run `may_stop` early, the time that is left is the longest.
     """
 
     def __init__(
@@ -84,12 +84,14 @@ class Monitor:
         *,
         log_every: int = 20,
         epoch_steps: float = 0,
+        may_stop: bool = False,
         reporter: Reporter = PLAIN,
     ):
         self.workdir, self.total_steps = Path(workdir), total_steps
         self._reporter = reporter if is_main_process() else SILENT
         self._stage = SILENT.stage("")
         self.log_every, self.epoch_steps = log_every, epoch_steps
+        self._at_most = "at most " if may_stop else ""
         self._window: dict[str, float] = {}  # sums since the last line
         self._started: dict[str, float] = {}  # the fields about the start, for the next line
         self._lines = 0
@@ -222,7 +224,7 @@ class Monitor:
         if self._reporter.live:
             return
         left = ratio((self.total_steps - step) * self._seconds, step)
-        self.note(f"step {step}/{self.total_steps}: {text}, {_short(left)} s left")
+        self.note(f"step {step}/{self.total_steps}: {text}, {self._at_most}{duration(left)} left")
 
     def first_step(self, seconds: float, program: Program) -> None:
         """Report the time until the end of the first step, and that for its program."""

@@ -118,6 +118,7 @@ def phases_of(
             settings.steps,
             log_every=settings.log_every,
             epoch_steps=epoch_steps,
+            may_stop=settings.patience > 0,
             reporter=reporter,
         ),
         settings,

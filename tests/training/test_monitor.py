@@ -1,5 +1,6 @@
 """metrics.jsonl, the progress bar, TensorBoard, and the lock of a run folder."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -75,8 +76,16 @@ def test_plain_lines_where_stderr_is_no_terminal(monitor, capfd):
     monitor.evaluation(6, {"dev_bleu": 12.5})
     out, err = capfd.readouterr()
     assert out == "" and "\x1b" not in err
-    assert "step 2/6: loss 2.5/word" in err and "words/s" in err and "s left" in err
+    assert "step 2/6: loss 2.5/word" in err and "words/s, 0 s left" in err
     assert "step 6: dev_bleu 12.5" in err
+
+
+def test_a_run_that_may_stop_early_has_a_longest_time(tmp_path, capfd):
+    with contextlib.closing(Monitor(tmp_path, 10, log_every=2, may_stop=True)) as monitor:
+        monitor.start(0, {})
+        for step in (1, 2):
+            monitor.update(step, SUMS)
+    assert "at most 0 s left" in capfd.readouterr().err
 
 
 def test_tensorboard(monitor, tmp_path):

@@ -10,7 +10,8 @@ from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.paper_printed import PRINTED
 from bahdanau_jax.experiments.suites.suite import Outcome, folder
 from bahdanau_jax.experiments.sweep_report import abbreviated, flat
-from bahdanau_jax.report import Section, Table, duration, number
+from bahdanau_jax.report import Section, Table, number
+from bahdanau_jax.reporting import duration
 
 RECIPE = "rnnsearch50"  # the shipped configuration with the paper's recipe
 SELECTION = "The authors selected their training text by domain; that selection is not reproduced."
