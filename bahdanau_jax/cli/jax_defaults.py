@@ -34,7 +34,7 @@ def apply() -> None:
     compiler_faults.avoid()
     # An unwritable cache costs only time.
     warnings.filterwarnings("ignore", message="Error (writ|read)ing persistent compilation cache")
-    _keep_memory()
+    keep_memory()
 
 
 # glibc's mallopt(3): parameter -> its variable for child processes, and its value.
@@ -49,7 +49,7 @@ _MALLOC = {
 }
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Let every update reuse the memory of the previous one instead of new memory of the kernel.
 
     On two CPU cores the page faults of a new gigabyte cost an eighth of an update.

@@ -21,7 +21,7 @@ from bahdanau_jax.trained import Run
 
 
 def as_batch(run: Run, sources: Sequence[str], targets: Sequence[str | Hypothesis]) -> Batch:
-    """Return the pairs as one padded batch, for functions of (config, params, batch).
+    """Return the pairs as one padded batch of JAX arrays, for functions of (config, params, batch).
 
     A hypothesis keeps its own tokens. Raises ValueError for unequal numbers of both.
 
@@ -31,10 +31,10 @@ def as_batch(run: Run, sources: Sequence[str], targets: Sequence[str | Hypothesi
     x = [run.codecs[0].encode(line) for line in sources]
     y = [target_ids(run.codecs[1], target) for target in targets]
     sides = [pad(side, max(map(len, side), default=0)) for side in (x, y)]
-    return Batch(*sides[0], *sides[1], np.ones(len(x), np.float32))
+    return jax.tree.map(jnp.asarray, Batch(*sides[0], *sides[1], np.ones(len(x), np.float32)))
 
 
-def without(batch: Batch, words: Bool[Array, "B S"]) -> Batch:
+def without(batch: Batch, words: Bool[Array | np.ndarray, "B S"]) -> Batch:
     """Replace these source words by UNK.
 
     >>> without(batch, np.arange(batch.source.shape[1])[None] == 2)

@@ -145,7 +145,7 @@ def masking_study(
     for start in range(0, len(order), ROWS):
         rows = order[start : start + ROWS]
         batch = as_batch(run, [lines[row] for row in rows], [targets[row] for row in rows])
-        measured = jax.tree.map(np.asarray, program(run.params, batch))
+        batch, *measured = jax.tree.map(np.asarray, (batch, *program(run.params, batch)))
         for masking, measure, pairs in _sentences(batch, *measured):
             samples.setdefault((masking, measure), []).append(pairs)
         for masking, drop in measured[0].items():

@@ -43,7 +43,7 @@ class Sums(NamedTuple):
 
 
 class CrossEntropy(NamedTuple):
-    """Fields of `Sums` for each word of a chunk, or their weighted sums over words."""
+    """Fields of `Sums` for each word of a chunk, [R] each, or their weighted sums, scalars."""
 
     loss: Array  # with label smoothing
     nll: Array  # −log p of the target word
