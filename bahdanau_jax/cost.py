@@ -31,7 +31,7 @@ class ShapeCost(NamedTuple):
     """The updates of one padded shape."""
 
     shape: Shape
-    rows: int
+    rows: int  # with the fillers that make them a multiple for the devices
     updates: int  # of this shape in the first epoch
     seconds: float  # of an update
     measured: bool  # False: from the measured shapes, by the number of positions
@@ -83,7 +83,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
     prepared = data.prepare(config.data, workdir)
     config = config.with_vocabularies(*(len(codec.vocabulary) for codec in prepared.codecs))
     plan = data.Plan.of(prepared.train, config.data, config.training.seed)
-    counts = Counter((each.shape, each.height) for each in plan.epoch(0))
+    counts = Counter(each.shape for each in plan.epoch(0))  # batches of a shape have equal rows
     trainer = training.Trainer(config)
     steps, multiple = range(plan.steps()), trainer.row_multiple
     examples = {
@@ -97,13 +97,13 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
     shapes = [
         ShapeCost(
             shape,
-            height,
+            examples[shape].source.shape[0],
             updates,
-            measured.seconds.get(shape) or between(known, height * sum(shape)),
+            measured.seconds.get(shape) or between(known, _positions(examples[shape])),
             shape in measured.seconds,
             measured.memory[shape],
         )
-        for (shape, height), updates in counts.items()
+        for shape, updates in counts.items()
     ]
     return Cost(
         config,

@@ -38,6 +38,7 @@ class Data:
 
 def _data(arguments: Sequence[str]) -> dict:
     chosen = options.parse(Data, arguments, "python -m benchmarks data")
+    _at_least_one("repeats", chosen.repeats)
     from benchmarks import data_benchmark
 
     settings = dataclasses.replace(chosen.data, dev="", test="")

@@ -29,7 +29,7 @@ class Accelerator:
     lengths: str = ""  # values of S = T in training in place of 30,50
     train: str = ""  # the address of a corpus to train on in the time left
     dev: str = ""  # the address of its dev pairs; default: those that belong to the corpus
-    config: str = "multi30k"  # the configuration of this training
+    config: str = ""  # the configuration of this training; default: multi30k
 
     EXAMPLES: ClassVar[Sequence[str]] = (
         "python -m benchmarks accelerator --output gpu",
@@ -66,10 +66,11 @@ def measure(arguments: Sequence[str], numbers: Callable[[str, str], list[int]]) 
 def _config(chosen: Accelerator) -> Config | None:
     """The configuration of the training, checked; None without --train."""
     if not chosen.train:
-        if chosen.dev:
-            raise ValueError("--dev has no meaning without --train")
+        for option in ("dev", "config"):
+            if getattr(chosen, option):
+                raise ValueError(f"--{option} has no meaning without --train")
         return None
-    config = experiment.trained_on(experiment.load(chosen.config), chosen.train)
+    config = experiment.trained_on(experiment.load(chosen.config or "multi30k"), chosen.train)
     if chosen.dev:
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, dev=chosen.dev))
     from bahdanau_jax import run

@@ -44,11 +44,12 @@ def run(
     its own, for its peak memory. A text with too few pieces gets a smaller vocabulary.
     """
     config = dataclasses.replace(config, dev="", test="")
+    chosen = {name: choose(ENCODERS, name, "kind of encoding") for name in encoders}
     next(data.pairs(config.train, config))  # raises errors of the corpus before any work
     results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "prepare": {}}
     with tempfile.TemporaryDirectory() as folder:
-        for name in encoders:
-            ours = dataclasses.replace(config, **choose(ENCODERS, name, "kind of encoding"))
+        for name, settings in chosen.items():
+            ours = dataclasses.replace(config, **settings)
             workdir = Path(folder) / name
             results["prepare"][name] = _in_a_process(ours, workdir)
             ours = dataclasses.replace(ours, **results["prepare"][name]["sizes"])

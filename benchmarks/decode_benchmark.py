@@ -116,7 +116,8 @@ def run(
 def _below(run: Run, text: Text, beams: Sequence[int]) -> dict[str, int]:
     """The number of sentences whose score is worse than with a narrower beam, as "5 than 1"."""
     by_beam = {
-        beam: run.translate(text.sources, beam_size=beam, **SEARCH) for beam in sorted({1, *beams})
+        beam: run.translate(text.sources, beam_size=beam, compute_dtype="float32", **SEARCH)
+        for beam in sorted({1, *beams})
     }
     return {
         f"{wide} than {narrow}": len(below(by_beam[wide], by_beam[narrow]))
@@ -207,6 +208,7 @@ def _ours(run: Run, text: Text, batch_sizes: Sequence[int], compute_dtype: str =
 
 def _from_text(run: Run, text: Text, batch_sizes: Sequence[int]) -> Side:
     def translate(beam: int, settings: Settings) -> Round:
+        settings = {**settings, "compute_dtype": "float32"}
         hypotheses, seconds = _timed(run, text.sources, beam, settings)
         tokens = sum(len(best.tokens) - best.finished for best in hypotheses)
         return Round(*seconds, [best.text for best in hypotheses], tokens)

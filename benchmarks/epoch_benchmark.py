@@ -85,8 +85,8 @@ def _predicted(config: Config, workdir: Path) -> cost.Cost:
 
 def _seconds(predicted: cost.Cost, plan: data.Plan, steps: int) -> float:
     """The predicted seconds of the first updates of an epoch."""
-    of = {(each.shape, each.rows): each.seconds for each in predicted.shapes}
-    return sum(of[each.shape, each.height] for each in plan.epoch(0)[:steps])
+    of = {each.shape: each.seconds for each in predicted.shapes}
+    return sum(of[each.shape] for each in plan.epoch(0)[:steps])
 
 
 def _beside(measured: float, predicted: float) -> dict[str, float]:

@@ -17,7 +17,7 @@ class Serve:
 
     Each client sends one line after the other. One client alone is measured with each beam size.
     With `--joeynmt`, the latency of one sentence is measured beside a JoeyNMT model of the same
-    sizes and vocabulary, which is trained first.
+    embedding, units and vocabulary, which is trained first.
     """
 
     run: Path  # the folder of a trained model

@@ -4,8 +4,7 @@ BAHDANAU_DATA=... bahdanau train configs/europarl.py --workdir runs/europarl
 
 7,800 updates, 2.7 epochs, on two CPU cores with bfloat16 products: 136 min. The best checkpoint has
 BLEU 25.8 on the 3,000 dev pairs (greedy, tokenised, lower-cased), and 19.2 and 19.3 on newstest2012
-and 2013 (beam 12). docs/results/README.md has the curve, and docs/results/alignment.md the
-alignments of models of an earlier configuration.
+and 2013 (beam 12). docs/results has the curve (README.md) and the alignments (alignment.md).
 """
 
 from bahdanau_jax.config import (

@@ -88,3 +88,10 @@ def test_a_dry_run_writes_nothing(command_line, tmp_path):
     missing = ["--data.train", "text:no.en,no.fr", "--dry-run", "True"]
     code, _, err = command_line("train", small.FILE, "--workdir", folder, *missing)
     assert code == 2 and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", [("--coordinator", "host:1234"), ("--processes", "2")])
+def test_a_dry_run_has_one_process(command_line, tmp_path, option):
+    arguments = ("train", small.FILE, "--workdir", tmp_path / "run", "--dry-run", *option)
+    code, _, err = command_line(*arguments)
+    assert code == 2 and "predicts the cost of one process" in err

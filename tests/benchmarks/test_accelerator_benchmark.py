@@ -139,6 +139,7 @@ def test_a_part_without_time_is_left_out_with_a_line(benchmark, tmp_path):
         (["--parts", "trainin"], "no part 'trainin'; known: correctness, decoding, learning"),
         (["--batches", "0"], "--batches is '0', but should be like"),
         (["--dev", "text:a,b"], "--dev has no meaning without --train"),
+        (["--config", "primes"], "--config has no meaning without --train"),
         (["--train", "builtin:reverse/train", "--config", "nowhere"], "nowhere: no such config"),
         (["--torch-python", "/no/python"], "/no/python is not an executable file"),
         (["--output", "used"], "accelerator.json exists already: name another --output"),

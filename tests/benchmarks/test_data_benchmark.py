@@ -54,6 +54,14 @@ def test_unknown_benchmarks_and_encoders(capfd):
     assert "no kind of encoding 'wrods'" in capfd.readouterr().err
 
 
+def test_what_cannot_be_measured_is_refused_before_any_work(benchmark):
+    train = ("data", "--data.train", "builtin:copy/train?pairs=600")
+    code, _, err = benchmark(*train, "--repeats", "0")
+    assert code == 2 and "--repeats is 0, but at least 1 is needed" in err
+    code, _, err = benchmark(*train, "--encoders", "words,bogus")
+    assert code == 2 and "bogus" in err
+
+
 def test_the_memory_of_children_counts():
     code = "held = bytearray(200 * 2**20); import time; time.sleep(1)"
     with machine.PeakMemory() as alone:
