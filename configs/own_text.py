@@ -2,6 +2,9 @@
 
 bahdanau train own_text --workdir runs/mine --data.train text:train.en,train.fr \\
     --data.dev text:dev.en,dev.fr --data.test text:test.en,test.fr
+
+Multi30k from German to English, 29,000 pairs, two CPU cores in bfloat16 beside other programs: it
+stopped after 7,000 updates and 63 min. The checkpoint of update 4,500 has BLEU 39.6 (13a, cased).
 """
 
 from bahdanau_jax.config import (
