@@ -46,6 +46,13 @@ def test_a_product_that_another_program_slowed_down_does_not_count(monkeypatch):
     assert compute_dtype._seconds() == {"float32": 1.0, "bfloat16": 0.5}
 
 
+def test_a_busy_machine_is_measured_longer(monkeypatch):
+    """Other programs slow all of the first rounds, so that both dtypes seem to be equal."""
+    times = iter([3.0, 3.0] * 2 * compute_dtype.REPEATS + [1.0, 0.5] * compute_dtype.MOST_REPEATS)
+    monkeypatch.setattr(compute_dtype, "_timed", lambda product, *factors: next(times))
+    assert compute_dtype._seconds() == {"float32": 1.0, "bfloat16": 0.5}
+
+
 def test_the_measurement_names_a_dtype_also_while_a_program_is_traced():
     compute_dtype.fastest.cache_clear()
     found = []
