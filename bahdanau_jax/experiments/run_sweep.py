@@ -11,6 +11,7 @@ import dataclasses
 import gc
 import itertools
 import json
+import shutil
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments import cell_processes
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.sweep_cells import MOST_SEEDS, REPORT, Cells, check_name
+from bahdanau_jax.experiments.sweep_cells import DATA, REPORT, Cells, check_name, checked_seeds
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json
@@ -69,11 +70,13 @@ def sweep(
     >>> results = sweep(product(config, {"model.order": ["paper", "luong"]}), "orders", [1, 2])
     >>> results.summary("order=paper", "BLEU").mean
     """
+    seeds = checked_seeds(seeds)
     _check(cells, seeds, vmapped, order, tests)
     _check_processes(processes)
     workdir = Path(workdir)
     cells = with_dtypes(cells, workdir)
     with run_folder.lock(workdir):
+        is_new = not (workdir / DEFINITION).exists()
         groups = _define(workdir, cells, seeds, vmapped, order)
         _stored(workdir / RESULTS)
         results = Results({}, {})
@@ -81,8 +84,14 @@ def sweep(
             name: CellRuns(workdir, name, config, groups, order, settings, tests, reporter)
             for name, config in cells.items()
         }
-        for runs in all_runs.values():
-            runs.prepare()
+        try:
+            for runs in all_runs.values():
+                runs.prepare()
+        except (ValueError, OSError):
+            if is_new:  # nothing has been trained: other settings may use the folder
+                (workdir / DEFINITION).unlink()
+                shutil.rmtree(workdir / DATA, ignore_errors=True)
+            raise
         if processes == 1:
             ended = _in_turn(all_runs, vmapped, reporter)
         else:
@@ -115,7 +124,8 @@ def _in_turn(
 def with_dtypes(cells: Cells, workdir: Path) -> dict[str, Config]:
     """The cells with named compute dtypes in place of "auto".
 
-    The dtype is that of an earlier call of the sweep in this folder, or this machine's fastest.
+    The dtype is that of an earlier call of the sweep in this folder, or this machine's fastest. A
+    new cell has that of the first cell there, so that cells can be compared.
     """
     path, stored = Path(workdir) / DEFINITION, {}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -124,8 +134,9 @@ def with_dtypes(cells: Cells, workdir: Path) -> dict[str, Config]:
     found = {}
     for name, config in cells.items():
         settings = model.with_named_dtype(config.model)
-        if config.model.compute_dtype == model.AUTO and name in stored:
-            settings = dataclasses.replace(settings, compute_dtype=stored[name])
+        if config.model.compute_dtype == model.AUTO and stored:
+            dtype = stored.get(name, next(iter(stored.values())))
+            settings = dataclasses.replace(settings, compute_dtype=dtype)
         found[name] = dataclasses.replace(config, model=settings)
     return found
 
@@ -146,9 +157,8 @@ def _check(
     order: str,
     tests: Mapping[str, str],
 ) -> None:
-    if not len(cells) or not len(seeds):
+    if not len(cells) or not seeds:
         raise ValueError("a sweep needs at least one cell and one seed")
-    _check_seeds(seeds)
     for name in cells:
         check_name(name)
     choose(training.DATA_ORDERS, order, "data order")
@@ -179,16 +189,6 @@ def _check_processes(processes: int) -> None:
             f"cells train in several processes on a CPU only, but JAX uses the {platform}: set "
             "JAX_PLATFORMS=cpu, or let one process use all devices"
         )
-
-
-def _check_seeds(seeds: Sequence[int]) -> None:
-    if len(seeds) > MOST_SEEDS:
-        raise ValueError(f"{len(seeds):,} seeds: a sweep has at most {MOST_SEEDS:,}")
-    for seed in seeds:
-        if type(seed) is not int or not 0 <= seed < 1 << 63:
-            raise ValueError(f"the seed {seed!r} should be an integer of at least 0, below 2^63")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError("the seeds of a sweep should all be different")
 
 
 def _check_settings(config: Config, vmapped: bool | None) -> None:

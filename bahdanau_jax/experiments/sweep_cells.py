@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import did_you_mean
 
@@ -110,6 +112,23 @@ def seed_range(first: int, count: int) -> range:
     if not 1 <= count <= MOST_SEEDS:
         raise ValueError(f"{count} seeds: a sweep has at least 1 and at most {MOST_SEEDS:,}")
     return range(first, first + count)
+
+
+def checked_seeds(seeds: Sequence[int]) -> list[int]:
+    """The seeds as integers of Python. Raises ValueError for too many, wrong or equal ones.
+
+    >>> checked_seeds(np.arange(1, 3))
+    [1, 2]
+    """
+    if len(seeds) > MOST_SEEDS:
+        raise ValueError(f"{len(seeds):,} seeds: a sweep has at most {MOST_SEEDS:,}")
+    checked = [int(seed) if isinstance(seed, np.integer) else seed for seed in seeds]
+    for seed in checked:
+        if type(seed) is not int or not 0 <= seed < 1 << 63:
+            raise ValueError(f"the seed {seed!r} should be an integer of at least 0, below 2^63")
+    if len(set(checked)) < len(checked):
+        raise ValueError("the seeds of a sweep should all be different")
+    return checked
 
 
 def seed_folder(workdir: Path, cell: str, seed: int) -> Path:

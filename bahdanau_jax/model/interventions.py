@@ -46,7 +46,8 @@ def _check_kind(intervention: Any) -> None:
 def replace(weights: Float[Any, "B T S"]) -> Intervention:
     """Use the given weights at steps 0 to T-1. Positions beyond S have a weight of 0.
 
-    A step whose given weights are all 0 keeps its own, and so do later steps.
+    A step whose given weights are all 0 keeps its own, and so do later steps. Weights beyond the
+    sentence are lost.
 
     >>> hypotheses = run.translate(lines)
     >>> translate(run, lines, replace(padded([h.alpha for h in hypotheses])))
@@ -55,16 +56,15 @@ def replace(weights: Float[Any, "B T S"]) -> Intervention:
 
 
 def _replace(weights, alpha, i):
-    given = weights.at[i].get(mode="fill", fill_value=0)[: len(alpha)].astype(alpha.dtype)
-    row = jnp.pad(given, (0, len(alpha) - len(given)))
-    return jnp.where(row.any(), row, alpha)
+    given = weights.at[i].get(mode="fill", fill_value=0).astype(alpha.dtype)
+    row = jnp.pad(given[: len(alpha)], (0, max(0, len(alpha) - len(given))))
+    return jnp.where(given.any(), row, alpha)
 
 
 def force(positions: Int[Any, "B T"]) -> Intervention:
     """Give the whole weight of step i to one source position; below 0: the step is unchanged.
 
-    Steps whose position is beyond S are unchanged too, and so are later steps. At a position of
-    padding, all weights are 0.
+    Steps beyond T are unchanged too. At a position beyond the sentence, all weights are 0.
 
     >>> translate(run, ["The man sleeps ."], force(np.array([[2, -1, 0]])))
     """
@@ -74,7 +74,7 @@ def force(positions: Int[Any, "B T"]) -> Intervention:
 def _force(positions, alpha, i):
     position = positions.at[i].get(mode="fill", fill_value=-1)
     row = jax.nn.one_hot(position, len(alpha), dtype=alpha.dtype)
-    return jnp.where((position >= 0) & (position < len(alpha)), row, alpha)
+    return jnp.where(position >= 0, row, alpha)
 
 
 def mask(words: Bool[Any, "B S"]) -> Intervention:

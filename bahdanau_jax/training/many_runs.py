@@ -99,7 +99,8 @@ class ManyRuns:
         return Outcome.INTERRUPTED if Outcome.INTERRUPTED in outcomes else outcomes.pop()
 
     def save_when_due(self, step: int, state: States, outcome: Outcome | None) -> None:
-        for i, each in self._active():
+        """Save every run, also one that diverged: all resume from a common step."""
+        for i, each in enumerate(self.runs):
             if each.save_due(step, outcome):
                 with self._others_paused(each):
                     each.save_when_due(step, self._member(state, i), outcome)

@@ -223,7 +223,7 @@ class Monitor:
         self._stage.describe(text)
         if self._reporter.live:
             return
-        left = ratio((self.total_steps - step) * self._seconds, step)
+        left = (self.total_steps - step) * self._seconds / step
         self.note(f"step {step}/{self.total_steps}: {text}, {self._at_most}{duration(left)} left")
 
     def first_step(self, seconds: float, program: Program) -> None:

@@ -6,11 +6,13 @@ import shutil
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from bahdanau_jax import run, training
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import cell_runs, product, sweep, sweep_report
+from bahdanau_jax.model import compute_dtype
 from tests import small
 
 STEPS = 4
@@ -48,6 +50,32 @@ def without_training(monkeypatch):
     monkeypatch.setattr(cell_runs.CellRuns, "_share_data", lambda *_: {"source": 9, "target": 9})
     monkeypatch.setattr(cell_runs.CellRuns, "_scored", scores)
     return trained
+
+
+def test_a_fault_of_the_data_leaves_the_folder_for_other_settings(
+    without_training, tmp_path, monkeypatch
+):
+    def refuse(self):
+        (tmp_path / "s" / "data").mkdir()
+        raise ValueError("no training pair is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cell_runs.CellRuns, "prepare", refuse)
+        with pytest.raises(ValueError, match="no training pair is left"):
+            sweep(CELLS, tmp_path / "s", [1], vmapped=False)
+    others = product(config(), {"model.order": ["groundhog"]})
+    assert not sweep(others, tmp_path / "s", np.arange(1, 2), vmapped=False).failed
+
+
+def test_cells_of_one_sweep_have_one_compute_dtype(without_training, tmp_path, monkeypatch):
+    model_of = dataclasses.replace(small.config.model, compute_dtype="auto")
+    cells = product(config(model=model_of), {"model.order": ["paper", "luong"]})
+    first, new = (dict([each]) for each in cells.items())
+    for dtype in ("bfloat16", "float32"):
+        monkeypatch.setattr(compute_dtype, "fastest", lambda dtype=dtype: dtype)
+        sweep(first | new if dtype == "float32" else first, tmp_path / "s", [1], vmapped=False)
+    definition = json.loads((tmp_path / "s" / "sweep.json").read_text())["cells"]
+    assert {each["model"]["compute_dtype"] for each in definition.values()} == {"bfloat16"}
 
 
 def test_a_run_that_fails_leaves_the_others_and_is_tried_again(without_training, tmp_path):

@@ -15,6 +15,7 @@ from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.model import encode, teacher_forced
 from bahdanau_jax.model.interventions import (
     at,
+    changed,
     check,
     force,
     harden,
@@ -205,11 +206,21 @@ def test_what_is_no_intervention_and_no_matrix_is_an_error():
     assert padded([]).shape == (0, 0, 0)
 
 
-def test_a_position_beyond_the_source_changes_nothing():
-    alpha = jnp.asarray([0.2, 0.8])
-    for positions in ([[2]], [[-1]], [[40, 0]]):
-        found = force(np.array(positions)).func(jnp.array(positions[0]), alpha, 0)
-        np.testing.assert_array_equal(found, alpha)
+@pytest.mark.parametrize("length", [2, 3, 9])
+def test_positions_beyond_the_sentence_give_the_same_at_every_padding(length):
+    """The sentence has two words. Its padded length depends on the other sentences of a batch."""
+    real = jnp.arange(length)[None] < 2
+    alpha = jnp.zeros((1, length)).at[0, :2].set(jnp.array([0.2, 0.8]))
+    step = jnp.zeros(1)
+    for position, expected in ((-1, [0.2, 0.8]), (1, [0, 1]), (2, [0, 0]), (5, [0, 0])):
+        found = changed(force(np.array([[position]])), alpha, step, real)
+        np.testing.assert_array_equal(found[0, :2], np.array(expected, np.float32))
+        assert not found[0, 2:].any()
+    beyond = np.zeros((1, 1, 7), np.float32)
+    for place, expected in ((0, [1, 0]), (5, [0, 0])):
+        beyond[:] = np.eye(7)[place]
+        found = changed(replace(beyond), alpha, step, real)
+        np.testing.assert_array_equal(found[0, :2], np.array(expected, np.float32))
 
 
 def test_a_memory_without_an_intervention_is_itself():

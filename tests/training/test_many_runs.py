@@ -11,6 +11,7 @@ import pytest
 
 from bahdanau_jax import run, training
 from bahdanau_jax.checkpoints import Damaged
+from bahdanau_jax.resuming import updates_made
 from bahdanau_jax.run_folder import COMPILATIONS
 from bahdanau_jax.training import many_runs, monitor
 from tests import small
@@ -125,6 +126,8 @@ def test_a_run_that_diverges_leaves_the_others(unbroken, tmp_path, monkeypatch):
     assert list(failed) == [1] and "not finite" in str(failed[1])
     assert lines(tmp_path / "3") == lines(unbroken / "3")
     assert all(line["step"] < 12 for line in lines(tmp_path / "2"))
+    made = [updates_made(tmp_path / f"{seed}") for seed in SEEDS]
+    assert set(made) == {12}  # so that an interrupted group resumes at its newest step
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.suite_request import Request
 
+MOST_UPDATES_LOST = 1000  # of a long training that is killed
 PERCENT = ("BLEU", "chrF")  # beginnings of the names of scores up to 100; the others end at 1
 
 
@@ -137,11 +138,15 @@ def folder(name: str) -> str:
 def shortened(config: Config, steps: int, every: int = 0) -> Config:
     """The configuration with this number of updates, and an evaluation and a save every `every`.
 
-    With 0, they happen at the middle and at the end.
+    With 0, they happen at the middle and at the end. A long training also saves in between.
     """
     every = every or max(1, steps // 2)
     training = dataclasses.replace(
-        config.training, steps=steps, evaluate_every=every, checkpoint_every=every, log_every=20
+        config.training,
+        steps=steps,
+        evaluate_every=every,
+        checkpoint_every=min(every, max(MOST_UPDATES_LOST, config.training.checkpoint_every)),
+        log_every=20,
     )
     return dataclasses.replace(config, training=training)
 
