@@ -138,7 +138,11 @@ def made(workdir: Path, results: Results) -> Section:
     rows.append(("training data", ", ".join(_distinct(map(_digest, folders)))))
     seconds = (_seconds(workdir, cell, results.scores[cell]) for cell in results.scores)
     rows.append(("time of training", duration(sum(seconds))))
-    text = "Seeds that train vmapped count once in the time of training."
+    text = (
+        "Seeds that train vmapped count once in the time of training. Cells that trained at the "
+        "same time, each in a process, count one after the other, and the hardware has the cores "
+        "of one process."
+    )
     return Section("How this was made", text, (Table(("field", "value"), rows),))
 
 
