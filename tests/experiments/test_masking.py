@@ -1,12 +1,15 @@
 """Rank correlations against SciPy, and the study of masking with a briefly trained run."""
 
+import itertools
+
+import jax
 import numpy as np
 import pytest
 from scipy import stats
 
 import bahdanau_jax as bj
 from bahdanau_jax.batch import UNK
-from bahdanau_jax.experiments import masking
+from bahdanau_jax.experiments import attribution, masking
 from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
 
@@ -36,6 +39,46 @@ def test_a_drop_is_log_p_before_less_log_p_after():
             expected = log_p(source, target) - log_p(masked, target)
             found = drops["UNK in the input"][row, : len(target), j]
             np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_the_measures_are_those_of_their_names():
+    config, own = CONFIGS["default"], pairs(seed=3, count=3)
+    params, b = on_device(parameters(config)), on_device(batch(own))
+    _, weights = compiled(masking._measured, static_argnums=0)(config, params, b)
+    gradient = attribution.gradient_times_input(config, params, b)[1]
+    np.testing.assert_allclose(weights["gradient times input"], gradient, atol=1e-5)
+    np.testing.assert_allclose(weights["|gradient times input|"], np.abs(gradient), atol=1e-5)
+    integrated = attribution.integrated_gradients(config, params, b, masking.POINTS)[1]
+    np.testing.assert_allclose(weights["integrated gradients"], integrated, atol=1e-5)
+    assert np.abs(integrated - gradient).max() > 1e-2
+    for row, (source, target) in enumerate(own):
+        for i, j in itertools.product(range(len(target)), range(len(source))):
+            distance = abs((i + 0.5) / len(target) - (j + 0.5) / len(source))
+            assert weights["diagonal"][row, i, j] == pytest.approx(-distance, abs=1e-6)
+
+
+def test_a_correlation_is_the_mean_over_target_words_without_eos():
+    """Against a loop with SciPy, also the share of words whose largest weight is right."""
+    rng = np.random.default_rng(5)
+    own = pairs(seed=3, count=4)
+    b = batch(own)
+    shape = len(own), b.target.shape[1], b.source.shape[1]
+    drop, weight = rng.normal(size=shape), rng.normal(size=shape)
+    words = [
+        (drop[row, i, : len(source) - 1], weight[row, i, : len(source) - 1])
+        for row, (source, target) in enumerate(own)
+        for i in range(len(target) - 1)
+        if len(source) > 2
+    ]
+    rows = [row for row, (source, _) in enumerate(own) if len(source) > 2]
+    chosen = jax.tree.map(lambda leaf: leaf[rows], b)
+    samples = [
+        each[2] for each in masking._sentences(chosen, {"m": drop[rows]}, {"w": weight[rows]})
+    ]
+    found = masking._summary(samples, np.zeros((3, len(samples)), int))
+    assert found.mean == pytest.approx(np.mean([stats.spearmanr(a, w)[0] for a, w in words]))
+    assert found.top == np.mean([a.argmax() == w.argmax() for a, w in words])
+    assert found.low == found.high == pytest.approx(samples[0][:, 0].mean())  # the first alone
 
 
 def test_the_study_counts_every_target_word(trained):
