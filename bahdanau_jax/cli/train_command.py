@@ -62,7 +62,9 @@ def main(arguments: Sequence[str]) -> int | None:
         if chosen.dry_run and chosen.profile:
             raise ValueError("--dry-run trains nothing that --profile could trace: leave one out")
         if chosen.dry_run and (chosen.coordinator or chosen.processes > 1 or chosen.process_id > 0):
-            raise ValueError("--dry-run predicts the cost of one process: leave out --coordinator")
+            raise ValueError(
+                "--dry-run predicts the cost of one process: leave out the options of several"
+            )
         if chosen.dry_run:
             return _predict(chosen, reporter)
         with distributed.connected(chosen.coordinator, chosen.processes, chosen.process_id):
