@@ -20,7 +20,7 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.reporting import say
 from benchmarks import accelerator_parts, machine
 from benchmarks.accelerator_parts import LEAST_SECONDS, Part
-from benchmarks.accelerator_plan import FULL, QUICK, Request, Scale
+from benchmarks.accelerator_plan import FULL, Request, Scale
 from benchmarks.peers import process
 
 RESULTS = "accelerator.json"  # in the output folder
@@ -53,26 +53,19 @@ def run(
     output: Path,
     minutes: float = 9.0,
     parts: Sequence[str] = (),
-    quick: bool = False,
+    scale: Scale = FULL,
     torch_python: Path | None = None,
     config: Config | None = None,
-    batches: Sequence[int] = (),
-    lengths: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Measure the parts, by default all, and return where the results are and what was left out.
 
-    `torch` needs `torch_python`, and `learning` needs a `config`. `batches` and `lengths` replace
-    those of training. Raises ValueError for unknown parts, and for a folder with earlier results.
+    `torch` needs `torch_python`, and `learning` needs a `config`. Raises ValueError for unknown
+    parts, and for a folder with earlier results.
     """
     chosen = {name: choose(PARTS, name, "part") for name in parts or PARTS}
     path = output / RESULTS
     if path.exists():
         raise ValueError(f"{path} exists already: name another --output, or delete it")
-    scale = QUICK if quick else FULL
-    if batches or lengths:
-        scale = scale._replace(
-            batches=tuple(batches) or scale.batches, lengths=tuple(lengths) or scale.lengths
-        )
     if torch_python is not None:
         torch_python = process.located("--torch-python", torch_python)
     output.mkdir(parents=True, exist_ok=True)

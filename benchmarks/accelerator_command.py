@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -10,6 +10,7 @@ from typing import ClassVar
 from bahdanau_jax.cli import experiment, options
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import choose
+from benchmarks.accelerator_plan import COMPILER, FULL, QUICK
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Accelerator:
     torch_python: Path | None = None  # the Python of an environment with torch and NumPy
     batches: str = ""  # batch sizes of training in place of 80,256,1024,4096
     lengths: str = ""  # values of S = T in training in place of 30,50
+    precisions: str = ""  # of bfloat16,tf32,float32, the first of which is measured most
+    settings: str = ""  # of the compiler, by their names in COMPILER, separated by commas
     train: str = ""  # the address of a corpus to train on in the time left
     dev: str = ""  # the address of its dev pairs; default: those that belong to the corpus
     config: str = ""  # the configuration of this training; default: multi30k
@@ -48,19 +51,26 @@ def measure(arguments: Sequence[str], numbers: Callable[[str, str], list[int]]) 
     config = _config(chosen)
     from benchmarks import accelerator_benchmark
 
-    parts = [name.strip() for name in chosen.parts.split(",") if name.strip()]
-    for name in parts:
-        choose(accelerator_benchmark.PARTS, name, "part")
+    parts = _names(chosen.parts, accelerator_benchmark.PARTS, "part")
+    scale = QUICK if chosen.quick else FULL
+    given = {
+        "batches": tuple(batches),
+        "lengths": tuple(lengths),
+        "precisions": _names(chosen.precisions, FULL.precisions, "precision"),
+        "settings": _names(chosen.settings, COMPILER, "setting of the compiler"),
+    }
+    scale = scale._replace(**{name: values for name, values in given.items() if values})
     return accelerator_benchmark.run(
-        chosen.output,
-        chosen.minutes,
-        parts,
-        chosen.quick,
-        chosen.torch_python,
-        config,
-        batches,
-        lengths,
+        chosen.output, chosen.minutes, parts, scale, chosen.torch_python, config
     )
+
+
+def _names(given: str, known: Iterable[str], kind: str) -> tuple[str, ...]:
+    """The names of an option, separated by commas. Raises ValueError for unknown ones."""
+    names = tuple(name.strip() for name in given.split(",") if name.strip())
+    for name in names:
+        choose({each: each for each in known}, name, kind)
+    return names
 
 
 def _config(chosen: Accelerator) -> Config | None:

@@ -39,6 +39,7 @@ COMPILER: Mapping[str, str] = MappingProxyType(
         "two steps in an iteration": (
             "--xla_gpu_enable_while_loop_unrolling=WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"
         ),
+        "products by libraries": "--xla_gpu_enable_triton_gemm=false",
         "split-k 1": "--xla_gpu_experimental_force_split_k=1",
     }
 )

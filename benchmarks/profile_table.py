@@ -17,6 +17,7 @@ import jax
 OPERATIONS, KINDS = 30, 15  # rows of the tables
 # Operations that run others: the time of those would be counted twice.
 CONTAINERS = re.compile(r"(while|call|cond|conditional|command_buffer)([._]?\d+)*$")
+RECORDED = re.compile(r"command_buffer([._]?\d+)*$")  # a CUDA graph of kernels
 NUMBER = re.compile(r"([._]\d+)+$")
 
 
@@ -93,6 +94,11 @@ def _kind(operation: str) -> str:
     return NUMBER.sub("", operation)
 
 
+def operation(named: str, kernel: str) -> str:
+    """The operation of a kernel: its own name where it is one of a CUDA graph."""
+    return kernel if RECORDED.match(named) else named
+
+
 def _union(events: Iterable[Event]) -> Iterator[tuple[float, float]]:
     """The intervals in which at least one event runs."""
     begin = end = None
@@ -118,6 +124,7 @@ def _events(file: Path) -> Iterator[Event]:
         for line in chosen:
             for event in line.events:
                 stats = {name: value for name, value in event.stats if isinstance(name, str)}
-                operation = str(stats.get("hlo_op", "") or (event.name if devices else ""))
-                if operation and not CONTAINERS.match(operation):
-                    yield Event(operation, event.name, event.start_ns, event.duration_ns)
+                named = str(stats.get("hlo_op", "") or (event.name if devices else ""))
+                named = operation(named, event.name)
+                if named and not CONTAINERS.match(named):
+                    yield Event(named, event.name, event.start_ns, event.duration_ns)

@@ -45,6 +45,10 @@ class Score(NamedTuple):
     # (params, e [B S], mask, query, i [B]) -> α [B S]; i = 0.0, 1.0, ... None: masked_softmax
     weights: Callable[..., Array] | None = None
 
+    def energies(self, params: Params, keys: Array, query: Array) -> Array:
+        """Return `score`, with the query as the last argument."""
+        return self.score(params, query, keys)
+
 
 def masked_softmax(e: Float[Array, "B S"], mask: Bool[Array, "B S"]) -> Float[Array, "B S"]:
     """Softmax over real positions, α_j = exp e_j / Σ_k exp e_k; zeros where a row has none.
@@ -71,10 +75,11 @@ def attend(
     dot: Dot,
     params: Params,
     query: Float[Array, "B ... A"],
-    keys: Float[Array, "B S _"],  # as wide as the query, or 1 where the score ignores the query
+    keys: Float[Array, "B S _"] | None,  # as wide as the query, or 1 where the score ignores it
     mask: Bool[Array, "B S"],
     i: Float[Array, "B ..."] | tuple[()] = (),  # the number of the step
     intervention: Intervention | None = None,
+    deferred: bool = False,  # whether `dot("score", query)` returns the energies
 ) -> Attended:
     """Return alpha_ij = softmax_j e_ij over real positions, and c_i = sum_j alpha_ij h_j.
 
@@ -82,7 +87,6 @@ def attend(
     weight of the step, `dot("annotations", alpha)`, so their gradient is one product after the
     backward loop. The backward pass recomputes the energies [B, S, A] of each step.
     """
-
     weights = score.weights or (lambda params, e, mask, query, i: masked_softmax(e, mask))
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
@@ -90,7 +94,11 @@ def attend(
         return weights(params, score.score(params, query, keys), mask, query, i)
 
     if query.ndim == 2:
-        alpha = changed(intervention, align(params, query, keys, mask, i), i, mask)
+        if deferred:
+            alpha = weights(params, dot("score", query), mask, query, i)
+        else:
+            alpha = align(params, query, keys, mask, i)
+        alpha = changed(intervention, alpha, i, mask)
         return Attended(dot("annotations", alpha.astype(query.dtype)[:, None])[:, 0], alpha)
     of_each = jax.vmap(align, in_axes=(None, 1, None, None, 1), out_axes=1)  # hypothesis
     alpha = changed(intervention, of_each(params, query, keys, mask, i), i, mask)

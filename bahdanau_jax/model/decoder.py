@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int
 
 from bahdanau_jax.batch import START
@@ -105,8 +106,8 @@ def _rest(config: ModelConfig, params: Params, memory: Memory | Folded, kept: An
 
 
 @functools.cache
-def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
-    """Build a step in the configured order; `maps_state`: the score multiplies s by a matrix."""
+def _step(config: ModelConfig, weights: frozenset[str]) -> recurrence.Step:
+    """Build a step in the configured order that multiplies with the weights of these names."""
     order, cell = ORDERS[config.order], CELLS[config.cell]
     score = score_named(config.attention)
 
@@ -116,8 +117,8 @@ def _step(config: ModelConfig, maps_state: bool) -> recurrence.Step:
         of_state = dropping(dot, cell, config.state_dropout, kept)
 
         def context_of(s):
-            query = dot("W_a", s) if maps_state else s
-            return attend(score, dot, params, query, keys, mask, state.i, intervention)
+            query, deferred = dot("W_a", s) if "W_a" in weights else s, "score" in weights
+            return attend(score, dot, params, query, keys, mask, state.i, intervention, deferred)
 
         def update(s, c):
             return cell.step(of_state, s, x + dot("C", c), of_cell)
@@ -160,14 +161,12 @@ def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
     if "C_o" in params["readout"]:
         weights.append(params["readout"]["C_o"])
     both = jnp.concatenate(weights, axis=-1)
-    annotations = matmul(config.compute_dtype, memory.annotations, both)
-    return Folded(annotations, *memory[1:])
+    return Folded(matmul(config.compute_dtype, memory.annotations, both), *memory[1:])
 
 
 def start(memory: Memory | Folded) -> State:
     """Return the state before the first word: s_0, and a context of zeros."""
-    batch, _, size = memory.annotations.shape
-    return State(memory.initial, jnp.zeros((batch, size), memory.annotations.dtype), memory.i)
+    return State(memory.initial, jnp.zeros_like(memory.annotations[:, 0]), memory.i)
 
 
 class TeacherForcedStates(NamedTuple):
@@ -192,10 +191,14 @@ def teacher_forced_states(
         y = dropout(keys, 2, config.embedding_dropout, y)
         y = word_dropout(keys, 5, config.word_dropout, y)
     kept = kept_units(keys, 7, config.state_dropout, config.hidden_size)
-    weights = _matrices(config, params) | {"annotations": memory.annotations}
+    weights: dict[str, Any] = _matrices(config, params) | {"annotations": memory.annotations}
+    if config.gradients == "deferred" and jax.default_backend() != "cpu":  # docs/decisions/0125
+        energies = score_named(config.attention).energies
+        weights["score"] = Partial(energies, params["attention"], memory.keys)
+        memory = memory._replace(keys=None)
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     states, alpha = recurrence.scan(
-        _step(config, "W_a" in weights),
+        _step(config, frozenset(weights)),
         weights,
         _rest(config, params, memory, kept),
         start(memory),
@@ -209,10 +212,7 @@ def teacher_forced_states(
 def read_out(
     config: ModelConfig, params: Params, forced: TeacherForcedStates, keys: Array | None = None
 ) -> Float[Array, "T B M"]:
-    """Return the inputs of the output softmax at every step.
-
-    M is the readout size L, or `output_size` where that is set.
-    """
+    """Return the inputs of the output softmax at every step; M is L, or `output_size` if set."""
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     t = readout(config, dot, params, forced.state.s, forced.y, forced.state.c)
     return project(config, params, dropout(keys, 3, config.readout_dropout, t))
@@ -278,7 +278,7 @@ def predictor(
 ) -> Predictor:
     """Return a `stepper` that gives a `Distribution`: faster for a search that reads few words."""
     weights = step_weights(config, params) if weights is None else weights
-    rest, move = _rest(config, params, memory), _step(config, "W_a" in weights)
+    rest, move = _rest(config, params, memory), _step(config, frozenset(weights))
     annotations = rounded(config.compute_dtype, {"annotations": memory.annotations})
     dot = recurrence.times({**weights, **annotations}, config.compute_dtype)
     if isinstance(memory, Folded):

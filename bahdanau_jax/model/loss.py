@@ -22,7 +22,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.dropout import row_keys
 from bahdanau_jax.model.encoder import encode
-from bahdanau_jax.model.matrix_products import einsum, matmul, rounded
+from bahdanau_jax.model.matrix_products import ALIGNED, aligned, einsum, matmul, rounded
 from bahdanau_jax.model.parameters import Params, add_bias
 from bahdanau_jax.model.readout import output_weights
 
@@ -56,7 +56,7 @@ class CrossEntropy(NamedTuple):
 
 def _of_words(smoothing, compute_dtype, t, W_o, b_w, target) -> tuple[CrossEntropy, Array]:
     """Return the cross-entropy of each word of a chunk, and the probabilities [R V]."""
-    logits = add_bias(matmul(compute_dtype, t, W_o), b_w).astype(
+    logits = add_bias(matmul(compute_dtype, t, W_o)[..., : len(b_w)], b_w).astype(
         jnp.promote_types(t.dtype, jnp.float32)
     )
     top = jnp.max(logits, axis=-1)
@@ -69,7 +69,10 @@ def _of_words(smoothing, compute_dtype, t, W_o, b_w, target) -> tuple[CrossEntro
     if smoothing:
         loss = (1 - smoothing) * nll + smoothing * (log_z - jnp.mean(logits, axis=-1))
     correct = (at_target >= top).astype(nll.dtype)
-    return CrossEntropy(loss, nll, correct), exp / total[..., None]
+    # An accelerator computes another exp sooner than it writes and reads the first.
+    on_cpu = jax.default_backend() == "cpu"
+    p = exp / total[..., None] if on_cpu else jnp.exp(logits - log_z[..., None])
+    return CrossEntropy(loss, nll, correct), p
 
 
 def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
@@ -81,6 +84,8 @@ def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
     )
     count = min(max(1, least, min(preferred, words // (scale * CHUNK_WORDS))), max(words, 1))
     height = -(-words // count)
+    if scale > 1:
+        height += -height % ALIGNED  # the number of terms of the product for the gradient of W_o
     fill = count * height - words
 
     def cut(leaf: Array) -> Array:
@@ -142,7 +147,7 @@ def _forward(smoothing, compute_dtype, t, W_o, b_w, target, weight):
     """Each line has the form that XLA compiles to fast code on a CPU (docs/decisions/0023)."""
     vocabulary = W_o.shape[-1]
     rows, *others = _chunks(t, target, weight, vocabulary)
-    W_o = rounded(compute_dtype, {"W_o": W_o})["W_o"]
+    W_o = aligned(rounded(compute_dtype, {"W_o": W_o})["W_o"], axis=1)
 
     def body(carry, chunk):
         sums, d_W, d_b = carry
@@ -150,18 +155,19 @@ def _forward(smoothing, compute_dtype, t, W_o, b_w, target, weight):
         words, p = _of_words(smoothing, compute_dtype, t, W_o, b_w, target)
         hit = lax.broadcasted_iota(target.dtype, p.shape, 1) == target[:, None]
         d = (p - jnp.where(hit, 1 - smoothing, 0.0) - smoothing / vocabulary) * weight[:, None]
-        d = d.astype(t.dtype)
+        d = aligned(d.astype(t.dtype), axis=1)
         d_W = d_W + matmul(compute_dtype, transposed, d)
         d_b = d_b + jnp.matmul(jnp.ones_like(d[:, 0]), d, precision="highest")  # sum over rows
         sums = jax.tree.map(jnp.add, sums, words.summed(weight))
         return (sums, d_W, d_b), (einsum(compute_dtype, "rv,mv->rm", d, W_o), words)
 
-    start = (_zeros(weight), jnp.zeros(W_o.shape, t.dtype), jnp.zeros_like(b_w))
+    width = W_o.shape[-1]
+    start = _zeros(weight), jnp.zeros((t.shape[-1], width), t.dtype), jnp.zeros(width, b_w.dtype)
     chunks = (rows, jnp.swapaxes(rows, 1, 2), *others)
     (sums, d_W, d_b), (d_t, words) = lax.scan(body, start, chunks)
-    d_t = d_t.reshape(-1, t.shape[-1])[: target.size].reshape(t.shape)
+    d_t = d_t.reshape(-1, len(W_o))[: target.size, : t.shape[-1]].reshape(t.shape)
     words = jax.tree.map(lambda leaf: leaf.reshape(-1)[: target.size].reshape(target.shape), words)
-    return sums, ((d_t, d_W, d_b), words)
+    return sums, ((d_t, d_W[:, :vocabulary], d_b[:vocabulary]), words)
 
 
 def _backward(smoothing, compute_dtype, residuals, cotangent):

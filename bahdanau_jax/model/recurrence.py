@@ -4,6 +4,9 @@ The gradient of `lax.scan` adds a small product to the gradient of each recurren
 step. Here a step calls `dot(name, operand)` for its products, and the forward scan stores their
 results. The backward loop recomputes the rest of each step, and overwrites each result with its
 gradient. After the loop, dW = Σ_t operand_tᵀ d(result)_t is one large product.
+
+A weight may also be a function with arrays, a `jax.tree_util.Partial`. Its result takes the place
+of the product, and the gradients of its arrays are computed after the loop, BLOCK steps at a time.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,18 +17,32 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.tree_util import Partial
 from jaxtyping import Array
 
 from bahdanau_jax.model.matrix_products import einsum, matmul, rounded
 
 Dot = Callable[[str, Array], Array]  # (name of a weight, operand [... B I]) -> operand @ weight
-Weights = Mapping[str, Array]  # each [... I O]; leading axes, if any, are batch axes of the product
+# Each [... I O], whose leading axes, if any, are batch axes of the product, or (operand) -> result.
+Weights = Mapping[str, Array | Partial]
+BLOCK = 8  # steps whose results of a function are in memory at once, if XLA does not fuse them
 Step = Callable[[Dot, Any, Any, Any], tuple[Any, Any]]  # (dot, rest, carry, input) -> carry, output
 
 
 def times(weights: Weights, compute_dtype: str) -> Dot:
     """Return the `dot` of these weights for a step outside `scan`."""
-    return lambda name, operand: matmul(compute_dtype, operand, weights[name])
+
+    def dot(name: str, operand: Array) -> Array:
+        weight = weights[name]
+        if isinstance(weight, Partial):
+            return weight(operand)
+        return matmul(compute_dtype, operand, weight)
+
+    return dot
+
+
+def _matrices(weights: Weights) -> dict[str, Array]:
+    return {name: w for name, w in weights.items() if not isinstance(w, Partial)}
 
 
 def scan(
@@ -60,7 +77,7 @@ _deferred = jax.custom_vjp(_autodiff, nondiff_argnums=(0, 1))
 
 
 def _forward(step: Step, compute_dtype: str, weights: Weights, rest: Any, carry: Any, inputs: Any):
-    multiply = times(rounded(compute_dtype, dict(weights)), compute_dtype)
+    multiply = times({**weights, **rounded(compute_dtype, _matrices(weights))}, compute_dtype)
 
     def body(carry, x):
         results = {}
@@ -97,13 +114,58 @@ _stored.defvjp(
 )
 
 
+@jax.custom_vjp
+def _kept(function: Partial, operand: Array, result: Array) -> Array:
+    """Return the stored result of function(operand), which has no gradient for `function`."""
+    return result
+
+
+_kept.defvjp(
+    lambda function, operand, result: (result, (function, operand)),
+    lambda given, d: (
+        jax.tree.map(jnp.zeros_like, given[0]),
+        *jax.vjp(given[0], given[1])[1](d),
+        d,
+    ),
+)
+
+
+def _of_arrays(function: Partial, operands: Array, d_results: Array) -> Partial:
+    """Return Σ_t of the gradients of the arrays of a function that ran at every step."""
+    steps = len(operands)
+    blocks = -(-steps // BLOCK)
+    fill = -steps % blocks
+
+    def cut(leaf: Array) -> Array:
+        leaf = jnp.pad(leaf, ((0, fill), *[(0, 0)] * (leaf.ndim - 1)))
+        return leaf.reshape(blocks, -1, *leaf.shape[1:])
+
+    arrays, tree = jax.tree.flatten(function)
+
+    def gradient(n: int) -> Array:
+        def add(total: Array, block: tuple[Array, Array]):
+            operands, d = block
+
+            def results(array: Array) -> Array:
+                changed = jax.tree.unflatten(tree, [*arrays[:n], array, *arrays[n + 1 :]])
+                return jax.vmap(changed)(operands)
+
+            return total + jax.vjp(results, arrays[n])[1](d)[0], None
+
+        # The barrier keeps XLA from storing what the gradients of two arrays have in common.
+        given = lax.optimization_barrier((cut(operands), cut(d_results)))
+        return lax.scan(add, jnp.zeros_like(arrays[n]), given)[0]
+
+    return jax.tree.unflatten(tree, [gradient(n) for n in range(len(arrays))])
+
+
 def _backward(step: Step, compute_dtype: str, residuals, cotangent):
     weights, rest, start, inputs, carries, results = residuals
     steps = len(jax.tree.leaves(carries)[0])
     (rest, fixed), (inputs, flags) = _split(rest), _split(inputs)
     # Transposed and rounded once for all steps.
     transposed = rounded(
-        compute_dtype, {name: jnp.swapaxes(w, -1, -2) for name, w in weights.items()}
+        compute_dtype, {name: jnp.swapaxes(w, -1, -2) for name, w in _matrices(weights).items()}
     )
     carried: dict[str, tuple[str, int]] = {}  # operands that are leaves of a step's carries
 
@@ -115,6 +177,8 @@ def _backward(step: Step, compute_dtype: str, residuals, cotangent):
 
             def dot(name: str, operand: Array) -> Array:
                 operands[name] = operand
+                if name not in transposed:
+                    return _kept(weights[name], operand, results[name])  # pyright: ignore
                 return _stored(compute_dtype, operand, transposed[name], results[name])  # pyright: ignore
 
             after = step(dot, _join(rest, fixed), carry, _join(x, _at(flags, t)))
@@ -156,6 +220,8 @@ def _backward(step: Step, compute_dtype: str, residuals, cotangent):
 
     d_weights = {
         name: einsum(compute_dtype, "t...bi,t...bo->...io", operand, d_results[name])
+        if name in transposed
+        else _of_arrays(weights[name], operand, d_results[name])
         for name, operand in operands.items()
     }
     return d_weights, d_rest, d_start, d_inputs

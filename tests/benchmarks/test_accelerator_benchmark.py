@@ -138,6 +138,8 @@ def test_a_part_without_time_is_left_out_with_a_line(benchmark, tmp_path):
         (["--minutes", "0"], "--minutes is 0.0, but should be a number above 0"),
         (["--parts", "trainin"], "no part 'trainin'; known: correctness, decoding, learning"),
         (["--batches", "0"], "--batches is '0', but should be like"),
+        (["--precisions", "float16"], "no precision 'float16'; known: bfloat16, float32, tf32"),
+        (["--settings", "fast"], "no setting of the compiler 'fast'; known: default, loops in"),
         (["--dev", "text:a,b"], "--dev has no meaning without --train"),
         (["--config", "primes"], "--config has no meaning without --train"),
         (["--train", "builtin:reverse/train", "--config", "nowhere"], "nowhere: no such config"),

@@ -39,6 +39,13 @@ def test_operations_that_run_others_do_not_count(name):
     assert not profile_table.CONTAINERS.match(f"{name}_fusion")
 
 
+def test_a_kernel_of_a_cuda_graph_counts_by_its_own_name():
+    """The trace of a GPU gives all kernels of a graph the name of the graph as operation."""
+    assert profile_table.operation("command_buffer_119", "gemm_fusion_dot_3") == "gemm_fusion_dot_3"
+    assert profile_table.operation("command_buffer.2", "command_buffer.2") == "command_buffer.2"
+    assert profile_table.operation("fusion.3", "loop_fusion") == "fusion.3"
+
+
 def test_a_trace_without_operations_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="the trace has no operation of a device"):
         profile_table.read(tmp_path, 3)
