@@ -75,7 +75,7 @@ def words(command: str) -> dict[str, Sequence[str]]:
         and each.__module__ == module.__name__
         and hasattr(each, "EXAMPLES")
     )
-    known: dict[str, Sequence[str]] = {"--help": ()}
+    known: dict[str, Sequence[str]] = {"--help": tuple(manual.topics(own))}
     for option in fields.options(own, f"bahdanau {command}"):
         if option.name.startswith("-"):
             choices = tuple(name for name in option.choices if not name.isupper())  # no STEP
@@ -83,27 +83,39 @@ def words(command: str) -> dict[str, Sequence[str]]:
             known[option.name] = () if option.value == "ADDRESS" else named
         elif option.name in POSITIONAL:
             known[""] = tuple(POSITIONAL[option.name]())
+    if "--vary" in known:  # fields have a group, such as model.
+        known["--vary"] = tuple(
+            f"{name[2:].replace('-', '_')}=" for name in known if "." in name and name[:2] == "--"
+        )
     return known
 
 
 def bash(commands: Mapping[str, Words]) -> Iterator[str]:
-    """The script of bash: other words than options and named values are files."""
+    """The script of bash: other words than options and named values are files.
+
+    The words after `bahdanau launch ... --` are a command of their own.
+    """
     yield "_bahdanau() {"
     yield '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""'
-    yield '  if [ "$COMP_CWORD" -eq 1 ]; then'
+    yield "  local i first=1"
+    yield "  for ((i = 2; i < COMP_CWORD; i++)); do"
+    yield '    if [ "${COMP_WORDS[i]}" = -- ]; then first=$((i + 1)); fi'
+    yield "  done"
+    yield '  if [ "$COMP_CWORD" -eq "$first" ]; then'
     yield f'    words="{" ".join(commands)} --help --version"'
-    yield '  else case "${COMP_WORDS[1]} $before" in'
+    yield '  else case "${COMP_WORDS[first]} $before" in'
     for command, known in commands.items():
         for option, named in known.items():
             if option.startswith("-"):
                 yield f'    "{command} {option}") words="{" ".join(named)}" ;;'
-    yield '    *) case "${COMP_WORDS[1]}" in'
+    yield '    *) case "${COMP_WORDS[first]}" in'
     for command, known in commands.items():
         listed = [*known.get("", ()), *(option for option in known if option)]
         yield f'      {command}) words="{" ".join(listed)}" ;;'
     yield "    esac ;;"
     yield "  esac; fi"
     yield '  COMPREPLY=($(compgen -W "$words" -- "$word"))'
+    yield '  if [ "$before" = --vary ]; then compopt -o nospace 2>/dev/null; fi'
     yield "}"
     yield "complete -o bashdefault -o default -F _bahdanau bahdanau"
 

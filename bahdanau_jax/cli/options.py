@@ -89,6 +89,8 @@ def one_line(message: str) -> str:
 
     >>> one_line("╭─ Value error ─╮\\n│ Error parsing --x: not an INT │\\n╰───────────────╯")
     'Error parsing --x: not an INT'
+    >>> one_line("╭─ E ─╮\\n│ Missing value for '--x'. Expected 1 values. │\\n╰─────╯")
+    "Missing value for '--x'. Expected 1 value."
     """
     sections: list[list[str]] = [[]]
     for line in COLOUR.sub("", message).splitlines()[1:]:
@@ -101,7 +103,7 @@ def one_line(message: str) -> str:
     missing = re.findall(r"(--[\w.-]+|[A-Z]{2,}) [^()]*\(required\)", words)
     if words.startswith("Missing from") and missing:
         return f"missing: {', '.join(missing)}"
-    return words
+    return words.replace("Expected 1 values", "Expected 1 value")
 
 
 def help_asked(cls: type, arguments: Sequence[str]) -> tuple[list[str], str | None]:

@@ -72,11 +72,12 @@ def _order(workdir: Path, results: Results) -> str:
     except (OSError, ValueError, KeyError):
         return ""
     runs = ((cell, seed) for cell, seeds in results.scores.items() for seed in seeds)
-    vmapped = any(len(group_of(seed_folder(workdir, *run), run[1])) > 1 for run in runs)
-    if vmapped and order == SHARED:
+    groups = {len(group_of(seed_folder(workdir, *run), run[1])) for run in runs}
+    if max(groups) > 1 and order == SHARED:
+        alone = " A seed that trained alone has an order of its own." if 1 in groups else ""
         return (
             "Seeds of a cell that train vmapped read the same batches in the same order: the "
-            "intervals cover the initial weights (and dropout), not the order of the data."
+            "intervals cover the initial weights (and dropout), not the order of the data." + alone
         )
     return "Every seed has initial weights and an order of the training data of its own."
 

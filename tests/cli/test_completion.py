@@ -37,6 +37,12 @@ def test_bash_completes_commands_options_and_named_values(tmp_path, command_line
     assert offered("sweep", "primes", "--model.gate-bias", "T") == ["True"]
     assert offered("reproduce", "len") == ["lengths"]
     assert offered("translate", "--input", "") == []  # then bash offers files
+    assert offered("sweep", "primes", "--vary", "model.att") == ["model.attention="]
+    assert offered("train", "--help", "opt") == ["optimizer"]
+    launch = "launch", "--processes", "2", "--"
+    assert set(offered(*launch, "")) == {*COMMANDS, "--help", "--version"}
+    assert offered(*launch, "train", "qui") == ["quickstart"]
+    assert offered(*launch, "train", "quickstart", "--model.att") == ["--model.attention"]
 
 
 @pytest.mark.parametrize("shell, check", [("bash", "-n"), ("zsh", "-n"), ("fish", "-n")])

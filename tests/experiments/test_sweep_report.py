@@ -77,9 +77,12 @@ def test_the_report_has_the_configuration_of_every_cell_and_says_what_seeds_shar
     assert whole == {name: json.loads(config.to_json()) for name, config in cells.items()}
     text = (report / "report.md").read_text()
     assert "read the same batches in the same order" in text
+    assert "A seed that trained alone has an order of its own." in text
     differing, shared = text.split("## How this was made")
     assert "| b | 7 |" in differing and "model.hidden" not in shared
     assert "| model.embedding\\_size |" in shared
     in_turn = Results({"b": scores.scores["b"]}, {})
     sweep_report.write(workdir, in_turn, {"b": base})
     assert "order of the training data of its own" in (report / "report.md").read_text()
+    sweep_report.write(workdir, Results({"a": scores.scores["a"]}, {}), {"a": base})
+    assert "trained alone" not in (report / "report.md").read_text()
