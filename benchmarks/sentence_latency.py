@@ -1,37 +1,50 @@
-"""Times the translation of one sentence at a time: served, in this process, and by JoeyNMT.
+"""Times the translation of one sentence at a time: served, in this process, and by other programs.
 
 All programs are loaded and warm. They translate the same sentences in turn, each with its fastest
 settings. A ratio is the median of the ratios of consecutive rounds.
 """
 
+import dataclasses
 import itertools
+import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
+import jax
+import numpy as np
+
 from bahdanau_jax import data
 from bahdanau_jax.batch import EOS
+from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.reporting import say
 from bahdanau_jax.trained import Run, load
 from benchmarks import decode_benchmark, peers
 from benchmarks.decode_benchmark import ALPHA, SEARCH, Round, Settings, Side, Text, tune
-from benchmarks.peers import recipe
+from benchmarks.peers import process, recipe
 from benchmarks.server_process import LONGEST, Server, one_by_one
 
 SERVED = "ours served"  # the name of the server in the results
 # Name -> whether the process reuses freed memory, as ours does.
-PEERS: Mapping[str, bool] = MappingProxyType({"joeynmt": True, "joeynmt as it comes": False})
+JOEYNMT: Mapping[str, bool] = MappingProxyType({"joeynmt": True, "joeynmt as it comes": False})
+TORCH = "torch"  # our model by hand in PyTorch
+PEERS = (*JOEYNMT, TORCH)
+# Fields of a model that the program in PyTorch takes from the weights, or does not need.
+FREE = ("source_vocabulary", "target_vocabulary", "embedding_size", "hidden_size")
+FREE += ("alignment_size", "readout_size", "init", "gradients", "compute_dtype")
 PRECISIONS = ("float32", "bfloat16")
 
 
 def run(
     folder: Path,
-    python: Path,
+    python: Path | None = None,
+    torch_python: Path | None = None,
     peer_folder: Path | None = None,
     peer_updates: int = 1_000,
     corpus: str = "",
@@ -40,27 +53,33 @@ def run(
     rounds: int = 5,
     trust_code: bool = False,
 ) -> dict[str, Any]:
-    """Measure the run in `folder`, and the JoeyNMT model of `decode_benchmark.run`.
+    """Measure the run in `folder` beside programs in other environments.
 
-    `python` is that of an environment with JoeyNMT. Raises ValueError where JoeyNMT or a server
-    fails.
+    `python` is that of an environment with JoeyNMT, whose model is that of `decode_benchmark.run`.
+    `torch_python` is that of an environment with torch and NumPy, for the run's own model. Raises
+    ValueError where a program or the server fails.
     """
     ours = load(folder, trust_code=trust_code)
     text = decode_benchmark.text_of(ours, corpus, sentences, LONGEST)
     home = (peer_folder or folder / "peer-joeynmt").absolute()
-    say(f"JoeyNMT: {peer_updates} updates, unless {home} has its model")
+    greetings: dict[str, Any] = {}
     with ExitStack() as stack:
-        theirs = {
-            name: stack.enter_context(peers.joeynmt(ours, python, home, peer_updates, keep))
-            for name, keep in PEERS.items()
-        }
+        others: dict[str, Side] = {}
+        if torch_python is not None:
+            torch = stack.enter_context(_torch_program(ours, torch_python, stack))
+            others[TORCH], greetings[TORCH] = _torch(torch, ours, text), torch.greeting
+        if python is not None:
+            say(f"JoeyNMT: {peer_updates} updates, unless {home} has its model")
+            for name, keep in JOEYNMT.items():
+                peer = stack.enter_context(peers.joeynmt(ours, python, home, peer_updates, keep))
+                others[name] = _joeynmt(peer, ours, text, keep)
+                sizes = {"updates": peer_updates, **recipe.sizes(ours.config)}
+                greetings.setdefault("joeynmt", {**peer.greeting, **sizes})
         say("the server starts")
         server = stack.enter_context(Server(folder, (), trust_code))
-        sides = {SERVED: _served(server, text), "ours": _ours(ours, text)}
-        sides |= {name: _joeynmt(peer, ours, text, PEERS[name]) for name, peer in theirs.items()}
-        greeting = theirs["joeynmt"].greeting
+        sides = {SERVED: _served(server, text), "ours": _ours(ours, text), **others}
         return {
-            "peer": {**greeting, "updates": peer_updates, **recipe.sizes(ours.config)},
+            "peers": greetings,
             "text": decode_benchmark.measured(ours, text),
             "search": dict(SEARCH),
             "counted": {name: side.counted for name, side in sides.items()},
@@ -197,5 +216,51 @@ def _joeynmt(peer: peers.Peer, run: Run, text: Text, keep: bool) -> Side:
     )
     if keep:
         counted += "; its process reuses freed memory, as ours does"
+    threads = sorted({data.cores(), 1}, reverse=True)
+    return Side(translate, {"threads": threads, "precision": PRECISIONS}, counted)
+
+
+def _torch_program(run: Run, python: Path, stack: ExitStack) -> peers.Peer:
+    """The search in PyTorch with the weights of the run. Raises ValueError for another model."""
+    default = dataclasses.asdict(ModelConfig())
+    for name, value in dataclasses.asdict(run.config.model).items():
+        if name not in FREE and not name.endswith("dropout") and value != default[name]:
+            raise ValueError(
+                "--torch-python: the program in PyTorch has the default model alone, but "
+                f"model.{name} of the run is {value!r}"
+            )
+    weights = Path(stack.enter_context(TemporaryDirectory(prefix="torch-"))) / "weights.npz"
+    leaves = jax.tree.leaves_with_path(run.params)
+    np.savez(
+        weights,
+        **{jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves},
+    )
+    file = Path(process.__file__).with_name("torch_search.py")
+    located = process.located("--torch-python", python)
+    settings = json.dumps({"weights": str(weights), "eos": EOS})
+    return peers.Peer("PyTorch", [str(located), str(file), settings])
+
+
+def _torch(peer: peers.Peer, run: Run, text: Text) -> Side:
+    source, target = run.codecs
+    lines = [source.encode(line) for line in text.sources]
+
+    def translate(beam: int, settings: Settings) -> Round:
+        found = peer.ask(
+            do="translate",
+            lines=lines,
+            beam_size=beam,
+            alpha=ALPHA,
+            ratio=SEARCH["max_ratio"],
+            **settings,
+        )
+        texts = [target.decode([*line, EOS]) for line in found["lines"]]
+        tokens = sum(map(len, found["lines"]))
+        return Round(sum(found["each"]), found["cpu_seconds"], texts, tokens, found["each"])
+
+    counted = (
+        "our model with our weights by hand in PyTorch, eager, in torch.inference_mode: ids in, "
+        "search without alignments, ids out; no HTTP, tokenising and detokenising are not counted"
+    )
     threads = sorted({data.cores(), 1}, reverse=True)
     return Side(translate, {"threads": threads, "precision": PRECISIONS}, counted)

@@ -17,7 +17,8 @@ class Serve:
 
     Each client sends one line after the other. One client alone is measured with each beam size.
     With `--joeynmt`, the latency of one sentence is measured beside a JoeyNMT model of the same
-    embedding, units and vocabulary, which is trained first.
+    embedding, units and vocabulary, which is trained first. With `--torch-python`, it is measured
+    beside the run's own model, by hand in PyTorch.
     """
 
     run: Path  # the folder of a trained model
@@ -26,6 +27,7 @@ class Serve:
     corpus: str = ""  # an address, as for --data.test; default: the run's test corpus
     beams: str = ""  # beam sizes of one client alone; default: 1, which is greedy, and the run's
     joeynmt: Path | None = None  # the Python of an environment with JoeyNMT
+    torch_python: Path | None = None  # the Python of an environment with torch and NumPy
     peer_folder: Path | None = None  # of JoeyNMT's model; default RUN/peer-joeynmt
     peer_updates: int = 1000  # updates of 64 sentences to train JoeyNMT's model
     sentences: int = 100  # the number of first sentences whose latency is compared; 0: all
@@ -58,10 +60,11 @@ def measure(arguments: Sequence[str], numbers: Callable[[str, str], list[int]]) 
     if chosen.trust_code:
         import_from_here()
     latency = {}
-    if chosen.joeynmt is not None:  # first: it is sooner known whether JoeyNMT runs
-        latency["beside JoeyNMT"] = sentence_latency.run(
+    if chosen.joeynmt or chosen.torch_python:  # first: it is sooner known whether they run
+        latency["one sentence"] = sentence_latency.run(
             chosen.run,
             chosen.joeynmt,
+            chosen.torch_python,
             chosen.peer_folder,
             chosen.peer_updates,
             chosen.corpus,

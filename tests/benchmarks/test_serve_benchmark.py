@@ -130,7 +130,7 @@ def test_latencies_are_those_of_all_rounds_and_ratios_those_of_each():
 def test_clients_load_real_servers_without_errors(bench):
     code, out, _ = bench("--beams", "1,2")
     found = json.loads(out)
-    assert code == 0 and found["clients"] == 3 and "beside JoeyNMT" not in found
+    assert code == 0 and found["clients"] == 3 and "one sentence" not in found
     shared, alone = found["servers"].values()
     for server in (shared, alone):
         loads = [*server["one client"].values(), server["all clients"]]
@@ -159,7 +159,7 @@ def test_one_sentence_is_translated_in_turn_with_joeynmt(bench, tmp_path):
         *("--sentences", "4", "--rounds", "3"),
     )
     assert code == 0, err
-    found = json.loads(out)["beside JoeyNMT"]
+    found = json.loads(out)["one sentence"]
     beam = found["beams"]["2"]
     joeynmt, as_it_comes = beam["joeynmt"], beam["joeynmt as it comes"]
     assert joeynmt["settings"]["precision"] == "bfloat16"
@@ -177,7 +177,7 @@ def test_one_sentence_is_translated_in_turn_with_joeynmt(bench, tmp_path):
             assert beam[name]["tokens_per_sentence"] == beam["ours"]["tokens_per_sentence"]
             assert beam[name]["bleu_lowercased"] == beam["ours"]["bleu_lowercased"]
     assert set(found["counted"]) == {*own, "joeynmt", "joeynmt as it comes"}
-    assert found["peer"]["updates"] == 1000 and found["text"]["sentences"] == 4
+    assert found["peers"]["joeynmt"]["updates"] == 1000 and found["text"]["sentences"] == 4
 
 
 def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):
@@ -190,8 +190,9 @@ def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):
     assert code == 2 and "--beams is '0', but should be like 1,2,4" in err
     code, _, err = bench("--run", tmp_path)
     assert code == 2 and "holds no run" in err
-    code, _, err = bench("--joeynmt", tmp_path / "nowhere")
-    assert code == 2 and f"{tmp_path}/nowhere is not an executable file" in err
+    for option in ("--joeynmt", "--torch-python"):
+        code, _, err = bench(option, tmp_path / "nowhere")
+        assert code == 2 and f"{tmp_path}/nowhere is not an executable file" in err
 
 
 def test_a_server_that_does_not_start_or_refuses_is_one_line(bench, trained):

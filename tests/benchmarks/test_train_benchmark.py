@@ -1,8 +1,6 @@
 """Peers compute the same updates as ours, and the command reports what it measured."""
 
 import json
-import os
-from pathlib import Path
 from typing import ClassVar
 
 import jax
@@ -15,14 +13,6 @@ from benchmarks.__main__ import main
 SIZE = sizes.SIZES["tiny"][0]
 EAGER = {"autocast": False, "threads": 1, "keep_memory": True, "foreach": False}
 EAGER |= {"compile": False, "compile_update": False}
-
-
-@pytest.fixture
-def torch_python() -> Path:
-    named = os.environ.get("BAHDANAU_TORCH_PYTHON", "")
-    if not named:
-        pytest.skip("BAHDANAU_TORCH_PYTHON is not set: it names a Python that has torch")
-    return Path(named)
 
 
 def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_path):
