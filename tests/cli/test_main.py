@@ -88,7 +88,7 @@ def bahdanau(*arguments, **options):
         ),
         (
             ["train", "x", "--workdir", "y", "--model.cell"],
-            "Missing value for argument '--model.cell'. Expected 1 values. (bahdanau train --help)",
+            "Missing value for argument '--model.cell'. Expected 1 value. (bahdanau train --help)",
         ),
         (
             ["train", "x", "--workdir", "y", "z"],
