@@ -26,7 +26,7 @@ class Accelerator:
     parts: str = ""  # correctness,training,profile,decoding,torch,learning; default: all
     quick: bool = False  # tiny sizes, which show on any machine that the command works
     torch_python: Path | None = None  # the Python of an environment with torch and NumPy
-    batches: str = ""  # batch sizes of training in place of 80,256,1024,4096
+    batches: str = ""  # batch sizes in place of 80,256,1024,4096, and of 80,1024 in comparisons
     lengths: str = ""  # values of S = T in training in place of 30,50
     precisions: str = ""  # of bfloat16,tf32,float32, the first of which is measured most
     settings: str = ""  # of the compiler, by their names in COMPILER, separated by commas
@@ -55,6 +55,7 @@ def measure(arguments: Sequence[str], numbers: Callable[[str, str], list[int]]) 
     scale = QUICK if chosen.quick else FULL
     given = {
         "batches": tuple(batches),
+        "compared": tuple(batches),
         "lengths": tuple(lengths),
         "precisions": _names(chosen.precisions, FULL.precisions, "precision"),
         "settings": _names(chosen.settings, COMPILER, "setting of the compiler"),

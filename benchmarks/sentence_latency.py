@@ -226,8 +226,8 @@ def _torch_program(run: Run, python: Path, stack: ExitStack) -> peers.Peer:
     for name, value in dataclasses.asdict(run.config.model).items():
         if name not in FREE and not name.endswith("dropout") and value != default[name]:
             raise ValueError(
-                "--torch-python: the program in PyTorch has the default model alone, but "
-                f"model.{name} of the run is {value!r}"
+                f"--torch-python supports the default model only, but model.{name} of the run is "
+                f"{value!r}"
             )
     weights = Path(stack.enter_context(TemporaryDirectory(prefix="torch-"))) / "weights.npz"
     leaves = jax.tree.leaves_with_path(run.params)

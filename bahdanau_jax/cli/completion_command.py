@@ -99,7 +99,9 @@ def bash(commands: Mapping[str, Words]) -> Iterator[str]:
     yield '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""'
     yield "  local i first=1"
     yield "  for ((i = 2; i < COMP_CWORD; i++)); do"
-    yield '    if [ "${COMP_WORDS[i]}" = -- ]; then first=$((i + 1)); fi'
+    yield '    if [ "${COMP_WORDS[1]} ${COMP_WORDS[i]}" = "launch --" ]; then'
+    yield "      first=$((i + 1)); break"
+    yield "    fi"
     yield "  done"
     yield '  if [ "$COMP_CWORD" -eq "$first" ]; then'
     yield f'    words="{" ".join(commands)} --help --version"'
@@ -134,7 +136,7 @@ def fish(commands: Mapping[str, Words]) -> Iterator[str]:
         for option, named in known.items():
             if not option:
                 yield f"{seen} -a '{' '.join(named)}'"
-            elif named:
+            elif named and option != "--help":  # which needs no topic
                 yield f"{seen} -l {option[2:]} -xa '{' '.join(named)}'"
             else:
                 yield f"{seen} -l {option[2:]}{'' if option == '--help' else ' -r'}"

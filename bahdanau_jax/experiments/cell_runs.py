@@ -129,7 +129,7 @@ class CellRuns:
         return updates_made(self.folder(seed)) > 0  # else somebody has removed its checkpoints
 
     def _end(self, seed: int, error: Exception | None, group: Sequence[int]) -> None:
-        """Record the end of a run, which trained together with its group."""
+        """Record the end of a run, with the group of a vmapped program; () for a run in turn."""
         if error is not None:
             self._fail(seed, error)
         if error is None or isinstance(error, Diverged):
@@ -143,7 +143,7 @@ class CellRuns:
             run.train(self._config(seed), self.folder(seed), reporter=self.reporter)
         except Exception as caught:
             error = caught
-        self._end(seed, error, [seed])
+        self._end(seed, error, ())
 
     def _train_vmapped(self, group: Sequence[int], missing: Sequence[int]) -> None:
         """Train a group, of which only the `missing` runs have not ended."""
@@ -277,6 +277,10 @@ def group_of(folder: Path, seed: int) -> tuple[int, ...]:
     """The seeds that trained together with this one, in one vmapped program or alone."""
     ended = _ended(folder)
     return tuple(ended["group"]) if ended and ended["group"] else (seed,)
+
+
+def was_vmapped(folder: Path) -> bool:
+    return bool((_ended(folder) or {}).get("group"))
 
 
 def _digest(address: str, config: DataConfig) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.experiments.cell_runs import group_of
+from bahdanau_jax.experiments.cell_runs import group_of, was_vmapped
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
 from bahdanau_jax.experiments.run_sweep import DEFINITION
 from bahdanau_jax.experiments.sweep_cells import REPORT, Cells, seed_folder
@@ -72,9 +72,9 @@ def _order(workdir: Path, results: Results) -> str:
     except (OSError, ValueError, KeyError):
         return ""
     runs = ((cell, seed) for cell, seeds in results.scores.items() for seed in seeds)
-    groups = {len(group_of(seed_folder(workdir, *run), run[1])) for run in runs}
-    if max(groups) > 1 and order == SHARED:
-        alone = " A seed that trained alone has an order of its own." if 1 in groups else ""
+    vmapped = [was_vmapped(seed_folder(workdir, *run)) for run in runs]
+    if any(vmapped) and order == SHARED:
+        alone = "" if all(vmapped) else " A seed that trained alone has an order of its own."
         return (
             "Seeds of a cell that train vmapped read the same batches in the same order: the "
             "intervals cover the initial weights (and dropout), not the order of the data." + alone

@@ -85,7 +85,7 @@ def attend(
 
     A score with `weights` returns other alpha. An intervention changes them. The annotations are a
     weight of the step, `dot("annotations", alpha)`, so their gradient is one product after the
-    backward loop. The backward pass recomputes the energies [B, S, A] of each step.
+    backward loop. The backward pass recomputes tanh [B, S, A] or the like of each step.
     """
     weights = score.weights or (lambda params, e, mask, query, i: masked_softmax(e, mask))
 

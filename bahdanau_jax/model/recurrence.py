@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.tree_util import Partial
 from jaxtyping import Array
@@ -114,6 +115,13 @@ _stored.defvjp(
 )
 
 
+def _nothing(leaf: Array) -> Any:
+    """The gradient 0 of a leaf, in the form that JAX expects."""
+    if jnp.issubdtype(leaf.dtype, jnp.inexact):
+        return jnp.zeros_like(leaf)
+    return np.zeros(leaf.shape, jax.dtypes.float0)
+
+
 @jax.custom_vjp
 def _kept(function: Partial, operand: Array, result: Array) -> Array:
     """Return the stored result of function(operand), which has no gradient for `function`."""
@@ -123,7 +131,7 @@ def _kept(function: Partial, operand: Array, result: Array) -> Array:
 _kept.defvjp(
     lambda function, operand, result: (result, (function, operand)),
     lambda given, d: (
-        jax.tree.map(jnp.zeros_like, given[0]),
+        jax.tree.map(_nothing, given[0]),
         *jax.vjp(given[0], given[1])[1](d),
         d,
     ),
@@ -131,18 +139,24 @@ _kept.defvjp(
 
 
 def _of_arrays(function: Partial, operands: Array, d_results: Array) -> Partial:
-    """Return Σ_t of the gradients of the arrays of a function that ran at every step."""
+    """Return Σ_t of the gradients of the arrays of a function that ran at every step.
+
+    The last block is filled with the last operand, where the function has a finite gradient.
+    """
     steps = len(operands)
     blocks = -(-steps // BLOCK)
-    fill = -steps % blocks
+    rows = -(-steps // blocks)
 
-    def cut(leaf: Array) -> Array:
-        leaf = jnp.pad(leaf, ((0, fill), *[(0, 0)] * (leaf.ndim - 1)))
-        return leaf.reshape(blocks, -1, *leaf.shape[1:])
+    def cut(leaf: Array, mode: str) -> Array:
+        widths = [(0, blocks * rows - steps), *[(0, 0)] * (leaf.ndim - 1)]
+        return jnp.pad(leaf, widths, mode=mode).reshape(blocks, rows, *leaf.shape[1:])
 
     arrays, tree = jax.tree.flatten(function)
 
-    def gradient(n: int) -> Array:
+    def gradient(n: int) -> Any:
+        if not jnp.issubdtype(arrays[n].dtype, jnp.inexact):
+            return _nothing(arrays[n])
+
         def add(total: Array, block: tuple[Array, Array]):
             operands, d = block
 
@@ -153,7 +167,8 @@ def _of_arrays(function: Partial, operands: Array, d_results: Array) -> Partial:
             return total + jax.vjp(results, arrays[n])[1](d)[0], None
 
         # The barrier keeps XLA from storing what the gradients of two arrays have in common.
-        given = lax.optimization_barrier((cut(operands), cut(d_results)))
+        blockwise = cut(operands, "edge"), cut(d_results, "constant")
+        given = lax.optimization_barrier(blockwise)
         return lax.scan(add, jnp.zeros_like(arrays[n]), given)[0]
 
     return jax.tree.unflatten(tree, [gradient(n) for n in range(len(arrays))])

@@ -19,7 +19,7 @@ def test_another_model_than_that_of_the_program_is_refused(trained, tmp_path):
     run = dataclasses.replace(run, config=dataclasses.replace(run.config, model=model))
     with (
         ExitStack() as stack,
-        pytest.raises(ValueError, match="default model alone, but model.order of the run is"),
+        pytest.raises(ValueError, match="default model only, but model.order of the run is"),
     ):
         sentence_latency._torch_program(run, tmp_path / "python", stack)
 

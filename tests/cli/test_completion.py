@@ -39,6 +39,7 @@ def test_bash_completes_commands_options_and_named_values(tmp_path, command_line
     assert offered("translate", "--input", "") == []  # then bash offers files
     assert offered("sweep", "primes", "--vary", "model.att") == ["model.attention="]
     assert offered("train", "--help", "opt") == ["optimizer"]
+    assert "train" not in offered("translate", "--run", "x", "--", "")
     launch = "launch", "--processes", "2", "--"
     assert set(offered(*launch, "")) == {*COMMANDS, "--help", "--version"}
     assert offered(*launch, "train", "qui") == ["quickstart"]

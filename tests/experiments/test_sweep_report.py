@@ -40,7 +40,7 @@ def test_pairs_are_compared_and_the_smallest_p_is_given():
 @pytest.fixture
 def workdir(tmp_path):
     """A sweep whose cell a trained vmapped and whose cell b trained in turn."""
-    groups = {("a", 1): [1, 2], ("a", 2): [1, 2], ("b", 1): [1], ("b", 2): [2]}
+    groups = {("a", 1): [1, 2], ("a", 2): [1, 2], ("b", 1): [], ("b", 2): []}
     for (cell, seed), group in groups.items():
         folder = tmp_path / cell / f"seed-{seed}"
         folder.mkdir(parents=True)
@@ -86,3 +86,10 @@ def test_the_report_has_the_configuration_of_every_cell_and_says_what_seeds_shar
     assert "order of the training data of its own" in (report / "report.md").read_text()
     sweep_report.write(workdir, Results({"a": scores.scores["a"]}, {}), {"a": base})
     assert "trained alone" not in (report / "report.md").read_text()
+    later = {"diverged": None, "group": [2]}  # a vmapped program of one model, in the same order
+    (workdir / "b" / "seed-2" / "sweep_training.json").write_text(json.dumps(later))
+    only = Results({"b": {2: {"exact": 0.6}, 3: {"exact": 0.5}}}, {})
+    (workdir / "b" / "seed-1").rename(workdir / "b" / "seed-3")
+    sweep_report.write(workdir, only, {"b": base})
+    text = (report / "report.md").read_text()
+    assert "read the same batches in the same order" in text and "trained alone" in text
