@@ -84,6 +84,7 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     assert set(found["below"]) == {"2 than 1"} and 0 <= found["below"]["2 than 1"] <= 6
 
 
+@pytest.mark.slow
 def test_without_a_peer_ours_is_measured_alone(bench):
     code, out, _ = bench("--beams", "1")
     found = json.loads(out)

@@ -14,12 +14,19 @@ from bahdanau_jax.model import loss as loss_module
 from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.loss import sums
 from bahdanau_jax.model.matrix_products import ALIGNED, matmul, rounded
-from tests.model.worlds import CONFIGS, batch, equations, on_device, pairs, parameters, relative
+from tests.model.worlds import (
+    CONFIGS,
+    EACH,
+    batch,
+    equations,
+    on_device,
+    pairs,
+    parameters,
+    relative,
+)
 
 # More target positions than a block of deferred steps has, and no multiple of it.
 BATCH = on_device(batch(pairs(count=7), 2, 12, 1))
-SOON = ("default", "luong", "rnnencdec", "local_p", "tied")
-NAMES = [name if name in SOON else pytest.param(name, marks=pytest.mark.slow) for name in CONFIGS]
 
 
 @pytest.fixture
@@ -44,7 +51,7 @@ def gradients(config, params, smoothing=0.0):
     return jax.jit(jax.value_and_grad(program, has_aux=True))(params)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_every_variant_has_the_gradients_of_a_cpu(name, by_each):
     config = CONFIGS[name]
     with jax.enable_x64(True):

@@ -32,7 +32,13 @@ from tests.model.worlds import (
 
 TOLERANCES = {np.float64: 1e-12, np.float32: 1e-5}
 BOTH_WAYS = {np.float64: ("deferred", "autodiff"), np.float32: ("deferred",)}
-every_precision = pytest.mark.parametrize("dtype", TOLERANCES, ids=["float64", "float32"])
+every_precision = pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(np.float64, id="float64"),
+        pytest.param(np.float32, id="float32", marks=pytest.mark.slow),
+    ],
+)
 FILLER = 5  # its row in `padded()`
 each_order = pytest.mark.parametrize("name", ["default", "groundhog", "luong"])
 

@@ -142,10 +142,10 @@ def distance(a, b) -> float:
     ("name", "limit"),
     [
         ("default", 0.03),
-        ("groundhog", 0.03),
-        ("luong", 0.03),
+        pytest.param("groundhog", 0.03, marks=pytest.mark.slow),
+        pytest.param("luong", 0.03, marks=pytest.mark.slow),
         ("local_p", 0.1),
-        ("tied", 0.03),
+        pytest.param("tied", 0.03, marks=pytest.mark.slow),
     ],
 )
 def test_loss_and_gradients_are_near_and_keep_their_type(name, limit):

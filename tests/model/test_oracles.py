@@ -13,6 +13,7 @@ from bahdanau_jax.model.decoder import teacher_force
 from tests import oracles
 from tests.model.worlds import (
     CONFIGS,
+    SOON,
     batch,
     compiled,
     everything,
@@ -23,7 +24,20 @@ from tests.model.worlds import (
 
 TOLERANCES = {np.float64: 1e-10, np.float32: 1e-5}
 every_config = pytest.mark.parametrize("name", CONFIGS)
-every_precision = pytest.mark.parametrize("dtype", TOLERANCES, ids=["float64", "float32"])
+# Float32 repeats what float64 shows, with a wider tolerance: for most variants in the slow tests.
+every_precision = pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        pytest.param(
+            name,
+            dtype,
+            id=f"{name}-{dtype.__name__}",
+            marks=pytest.mark.slow if dtype is np.float32 and name not in SOON else (),
+        )
+        for name in CONFIGS
+        for dtype in TOLERANCES
+    ],
+)
 
 
 @functools.cache
@@ -51,7 +65,6 @@ def expected(name):
 
 
 @every_precision
-@every_config
 def test_encoder(name, dtype):
     memory, tolerance = computed(name, dtype).memory, TOLERANCES[dtype]
     assert memory.annotations.dtype == memory.initial.dtype == dtype
@@ -62,7 +75,6 @@ def test_encoder(name, dtype):
 
 
 @every_precision
-@every_config
 def test_log_probabilities_and_alpha_of_every_word(name, dtype):
     got, tolerance = computed(name, dtype), TOLERANCES[dtype]
     for row, (source, target) in enumerate(pairs()):
@@ -74,7 +86,6 @@ def test_log_probabilities_and_alpha_of_every_word(name, dtype):
 
 
 @every_precision
-@every_config
 def test_sums(name, dtype):
     got, config, tolerance = computed(name, dtype), CONFIGS[name], TOLERANCES[dtype]
     plain = oracles.loss(config, weights(name), pairs())
@@ -120,7 +131,6 @@ def test_gradients_equal_finite_differences_of_the_oracle(name, gradients):
 
 
 @every_precision
-@every_config
 def test_deferred_gradients_equal_autodiff(name, dtype):
     got = jax.tree.leaves(computed(name, dtype).gradients["deferred"])
     wanted = jax.tree.leaves(computed(name, np.float64).gradients["autodiff"])

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.extend.core import jaxprs_in_params
 from jaxtyping import Array
 
@@ -79,6 +80,11 @@ CONFIGS = {
     ),
     "tied_readout": ModelConfig(**SIZES | {"readout_size": 3}, tied_embeddings=True),
 }
+
+
+# The variants of fast tests: the three orders, no attention, local attention, tied embeddings.
+SOON = ("default", "groundhog", "luong", "rnnencdec", "local_p", "tied")
+EACH = [name if name in SOON else pytest.param(name, marks=pytest.mark.slow) for name in CONFIGS]
 
 
 def pairs(seed: int = 0, count: int = 5, longest: int = 6) -> list[tuple[list[int], list[int]]]:
