@@ -20,7 +20,7 @@ from benchmarks.peers import process
 from benchmarks.peers.process import Failure, Peer, TimeLimit
 
 LEAST_SECONDS = 12.0  # a program is not started with less time than this
-FIRST_GROUP = 4  # programs that are compiled at once at first: too many would take all of the time
+FIRST_GROUP = 2  # programs that are compiled at once at first: too many would take all of the time
 GROUP_SHARE = 0.125  # of the time left: groups grow while their compilation takes less
 ENDING_SECONDS = 8.0  # for a training that saves before it ends
 TRAINING, METRICS = "training", "training.metrics.jsonl"

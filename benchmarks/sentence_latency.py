@@ -16,16 +16,13 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-import jax
-import numpy as np
-
 from bahdanau_jax import data
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.reporting import say
 from bahdanau_jax.trained import Run, load
-from benchmarks import decode_benchmark, peers
+from benchmarks import decode_benchmark, peers, updates
 from benchmarks.decode_benchmark import ALPHA, SEARCH, Round, Settings, Side, Text, tune
 from benchmarks.peers import process, recipe
 from benchmarks.server_process import LONGEST, Server, one_by_one
@@ -230,11 +227,7 @@ def _torch_program(run: Run, python: Path, stack: ExitStack) -> peers.Peer:
                 f"{value!r}"
             )
     weights = Path(stack.enter_context(TemporaryDirectory(prefix="torch-"))) / "weights.npz"
-    leaves = jax.tree.leaves_with_path(run.params)
-    np.savez(
-        weights,
-        **{jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves},
-    )
+    updates.save_parameters(weights, run.params)
     file = Path(process.__file__).with_name("torch_search.py")
     located = process.located("--torch-python", python)
     settings = json.dumps({"weights": str(weights), "eos": EOS})

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from importlib import metadata
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -95,6 +96,11 @@ def parameters(config: ModelConfig, weights: str = "") -> Any:
         return jax.tree.map_with_path(
             lambda path, _: jnp.asarray(file[_name(path)]), model.shapes(config)
         )
+
+
+def save_parameters(file: Path, params: Any) -> None:
+    """Write what `parameters` reads, and the programs in PyTorch."""
+    np.savez(file, **{_name(path): leaf for path, leaf in jax.tree.leaves_with_path(params)})
 
 
 def _name(path: tuple) -> str:

@@ -84,9 +84,8 @@ def words(command: str) -> dict[str, Sequence[str]]:
         elif option.name in POSITIONAL:
             known[""] = tuple(POSITIONAL[option.name]())
     if "--vary" in known:  # fields have a group, such as model.
-        known["--vary"] = tuple(
-            f"{name[2:].replace('-', '_')}=" for name in known if "." in name and name[:2] == "--"
-        )
+        settings = (name[2:].replace("-", "_") for name in known if "." in name)
+        known["--vary"] = tuple(f"{name}=" for name in settings)
     return known
 
 

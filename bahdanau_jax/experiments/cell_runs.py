@@ -280,6 +280,7 @@ def group_of(folder: Path, seed: int) -> tuple[int, ...]:
 
 
 def was_vmapped(folder: Path) -> bool:
+    """Whether the run was one of a vmapped program, if only of one model."""
     return bool((_ended(folder) or {}).get("group"))
 
 

@@ -23,7 +23,7 @@ from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import Attended, annotation_size, attend, score_named
 from bahdanau_jax.model.cells import CELLS, dropping
 from bahdanau_jax.model.dropout import dropout, kept_units, word_dropout
-from bahdanau_jax.model.matrix_products import matmul, rounded, with_bias, with_ones
+from bahdanau_jax.model.matrix_products import matmul, on_accelerator, rounded, with_bias, with_ones
 from bahdanau_jax.model.memory import Folded, Memory
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, embed, embedding
 from bahdanau_jax.model.readout import READOUT_INPUTS, output_weights, project, readout
@@ -192,7 +192,7 @@ def teacher_forced_states(
         y = word_dropout(keys, 5, config.word_dropout, y)
     kept = kept_units(keys, 7, config.state_dropout, config.hidden_size)
     weights: dict[str, Any] = _matrices(config, params) | {"annotations": memory.annotations}
-    if config.gradients == "deferred" and jax.default_backend() != "cpu":  # docs/decisions/0125
+    if config.gradients == "deferred" and on_accelerator():  # docs/decisions/0125
         energies = score_named(config.attention).energies
         weights["score"] = Partial(energies, params["attention"], memory.keys)
         memory = memory._replace(keys=None)

@@ -22,7 +22,14 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.decoder import teacher_force
 from bahdanau_jax.model.dropout import row_keys
 from bahdanau_jax.model.encoder import encode
-from bahdanau_jax.model.matrix_products import ALIGNED, aligned, einsum, matmul, rounded
+from bahdanau_jax.model.matrix_products import (
+    ALIGNED,
+    aligned,
+    einsum,
+    matmul,
+    on_accelerator,
+    rounded,
+)
 from bahdanau_jax.model.parameters import Params, add_bias
 from bahdanau_jax.model.readout import output_weights
 
@@ -70,21 +77,20 @@ def _of_words(smoothing, compute_dtype, t, W_o, b_w, target) -> tuple[CrossEntro
         loss = (1 - smoothing) * nll + smoothing * (log_z - jnp.mean(logits, axis=-1))
     correct = (at_target >= top).astype(nll.dtype)
     # An accelerator computes another exp sooner than it writes and reads the first.
-    on_cpu = jax.default_backend() == "cpu"
-    p = exp / total[..., None] if on_cpu else jnp.exp(logits - log_z[..., None])
+    p = jnp.exp(logits - log_z[..., None]) if on_accelerator() else exp / total[..., None]
     return CrossEntropy(loss, nll, correct), p
 
 
 def _chunks(t: Array, target: Array, weight: Array, vocabulary: int):
     """Cut the words of all sentences into equal chunks [N R ...], padded with weight 0."""
-    words, scale = target.size, 1 if jax.default_backend() == "cpu" else ON_ACCELERATORS
+    words, scale = target.size, ON_ACCELERATORS if on_accelerator() else 1
     preferred, least = (
         -(-words * vocabulary * 4 // (scale * size))
         for size in (CHUNK_BYTES, CHUNK_MOST * CHUNK_BYTES)
     )
     count = min(max(1, least, min(preferred, words // (scale * CHUNK_WORDS))), max(words, 1))
     height = -(-words // count)
-    if scale > 1:
+    if on_accelerator():
         height += -height % ALIGNED  # the number of terms of the product for the gradient of W_o
     fill = count * height - words
 

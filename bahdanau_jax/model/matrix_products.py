@@ -33,16 +33,21 @@ def rounded(compute_dtype: str, factors: Mapping[str, Array]) -> dict[str, Array
     return {n: (aligned(x) if x.ndim == 2 else x).astype(dtype) for n, x in factors.items()}
 
 
+def on_accelerator() -> bool:
+    """Whether programs are written for a GPU or TPU, whose arithmetic is faster than its memory."""
+    return jax.default_backend() != "cpu"
+
+
 ALIGNED = 8  # numbers of bfloat16 in 16 bytes, the unit in which a GPU's matrix products read rows
 
 
 def aligned(x: Array, axis: int = 0) -> Array:
     """Pad an axis with zeros to a multiple of ALIGNED on an accelerator.
 
-    With rows of 500 or 620 numbers of bfloat16, the paper's sizes, XLA chose kernels that were 3 to
-    4 times as slow on an H200.
+    With rows of 500 numbers of bfloat16, the paper's readout, products had a fifth to a third of
+    the rate of a large product on an H200 (docs/performance.md).
     """
-    fill = 0 if jax.default_backend() == "cpu" else -x.shape[axis] % ALIGNED
+    fill = -x.shape[axis] % ALIGNED if on_accelerator() else 0
     widths = [(0, 0)] * x.ndim
     widths[axis] = (0, fill)
     return jnp.pad(x, widths) if fill else x

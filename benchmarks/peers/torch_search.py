@@ -114,7 +114,7 @@ def main(given: dict) -> None:
     eos = given["eos"]
 
     def translate(lines, beam_size: int, alpha: float, ratio: float, threads: int, precision: str):
-        """Translate sentences of ids, EOS last, one by one, each in `seconds`."""
+        """Translate sentences of ids, EOS last, one by one; `each` has their seconds."""
         torch.set_num_threads(threads)
         model, written, each = models[precision], [], []
         cpu = time.process_time()

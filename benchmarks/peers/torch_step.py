@@ -169,7 +169,8 @@ def main(given: dict) -> None:
         weights, lr=1.0, rho=0.95, eps=1e-6, foreach=settings["foreach"]
     )
     mode = settings.get("mode", "default")
-    torch._dynamo.config.automatic_dynamic_shapes = False  # a program of its own for each size
+    if settings["compile"]:
+        torch._dynamo.config.automatic_dynamic_shapes = False  # a program of its own for each size
     loss_of = torch.compile(compute_loss, mode=mode) if settings["compile"] else compute_loss
     update = torch.compile(optimizer.step) if settings["compile_update"] else optimizer.step
 

@@ -19,9 +19,7 @@ def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_
     """A fault of loss, gradient, clipping or Adadelta would change the losses of later updates."""
     config = updates.architecture(SIZE)
     params = updates.parameters(config)
-    leaves = jax.tree.leaves_with_path(params)
-    arrays = {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
-    np.savez(tmp_path / "weights.npz", **arrays)
+    updates.save_parameters(tmp_path / "weights.npz", params)
     peer = train_benchmark.PEERS["torch"]
     weights = str(tmp_path / "weights.npz")
     with train_benchmark.start(peer, "torch", SIZE, EAGER, torch_python, weights) as torch:
