@@ -16,9 +16,10 @@ def say(text: str) -> None:
 
 def say_to(stream: TextIO | None, text: str) -> None:
     """Write a line to a stream, if it is open and writable; None is a closed stream."""
-    if stream is not None:  # print(file=None) writes to stdout
+    if stream is not None:
         with suppress(OSError, ValueError):
-            print(text, file=stream, flush=True)
+            stream.write(f"{text}\n")  # one call, so that no other thread writes inside the line
+            stream.flush()
 
 
 def duration(seconds: float) -> str:

@@ -41,6 +41,20 @@ def test_a_message_that_cannot_be_written_is_dropped(stream, capsys, monkeypatch
     assert capsys.readouterr().out == ""
 
 
+class Counted(io.StringIO):
+    writes = 0
+
+    def write(self, text):
+        self.writes += 1
+        return super().write(text)
+
+
+def test_another_thread_cannot_write_inside_a_line():
+    stream = Counted()
+    reporting.say_to(stream, "a message")
+    assert (stream.getvalue(), stream.writes) == ("a message\n", 1)
+
+
 def test_nothing_else_prints_to_stderr():
     """`print` fails where stderr is full, and writes to stdout where it is closed."""
     files = [path for path in PACKAGE.rglob("*.py") if "runtime" not in path.parts]  # it is alone
