@@ -40,6 +40,7 @@ def test_some_shapes_are_measured_and_the_smallest_and_the_largest_are_among_the
     assert estimated.memory < estimated.peak < 2**36  # bytes, neither KiB nor pages
 
 
+@pytest.mark.slow
 def test_every_shape_is_compiled_as_in_a_training(tmp_path, monkeypatch):
     """The training then finds all its programs in the cache, and has the same peak of memory."""
     made = []

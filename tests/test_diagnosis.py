@@ -55,6 +55,7 @@ def test_two_updates_have_these_numbers(compute_dtype):
     assert abs(found.next_loss / found.loss - 1) > 3 * 1e-4  # the update counts
 
 
+@pytest.mark.slow
 def test_wrong_results_are_a_problem(monkeypatch):
     assert not any(finding.remedy for finding in diagnosis.self_test())
     wrong = known_updates.EXPECTED._replace(loss=known_updates.EXPECTED.loss * 1.001)

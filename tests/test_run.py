@@ -231,6 +231,7 @@ def programs(monkeypatch):
         yield made, compiled.events
 
 
+@pytest.mark.slow
 def test_an_epoch_compiles_a_program_for_each_shape_and_no_more(tmp_path, programs):
     made, compiled = programs
     found = bj.train(CELLS, tmp_path / "run")

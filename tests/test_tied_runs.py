@@ -20,6 +20,7 @@ from tests.test_exchange import broken, words
 
 LINES = ["We sleep.", "The man is tired.", "He sees a house."]
 OPTIONS = ["--model.tied-embeddings", "True", "--model.readout-size", "11"]
+pytestmark = pytest.mark.slow
 
 
 def config(steps: int = 8, seed: int = 1, **of_model) -> bj.Config:
@@ -53,7 +54,6 @@ def test_the_checkpoint_has_no_second_matrix(tied):
     assert all(np.isfinite(line["loss"]) for line in lines if "loss" in line)
 
 
-@pytest.mark.slow
 def test_a_run_resumes_and_refuses_the_untied_model(tied, tmp_path):
     bj.train(config(steps=4), tmp_path / "run")
     bj.train(config(), tmp_path / "run")
@@ -146,7 +146,6 @@ def test_saliency_and_attention_link_words(tied):
         assert len(found) == len(LINES)
 
 
-@pytest.mark.slow
 def test_a_dry_run_counts_the_embedding_once(command_line, tmp_path):
     code, out, err = command_line(
         "train", small.FILE, "--workdir", tmp_path / "run", "--dry-run", "True", *OPTIONS
@@ -161,7 +160,6 @@ def test_a_dry_run_counts_the_embedding_once(command_line, tmp_path):
     assert "model.readout_size is 7 and model.embedding_size is 11: set both" in err
 
 
-@pytest.mark.slow
 def test_vmapped_seeds_train_as_each_alone(tied, tmp_path):
     folders = [tmp_path / "1", tmp_path / "2"]
     assert train_vmapped([config(seed=1), config(seed=2)], folders) == {}
@@ -170,7 +168,6 @@ def test_vmapped_seeds_train_as_each_alone(tied, tmp_path):
     assert not np.allclose(one["target_embedding"]["E"], two["target_embedding"]["E"], atol=1e-2)
 
 
-@pytest.mark.slow
 def test_bfloat16_products_train_and_translate(tmp_path):
     rounded = bj.train(config(compute_dtype="bfloat16"), tmp_path / "run")
     assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(rounded.params))

@@ -8,6 +8,7 @@ from benchmarks import machine
 from benchmarks.__main__ import BENCHMARKS, main
 
 
+@pytest.mark.slow
 def test_the_command_measures_what_it_says(capfd, tmp_path):
     code = main(
         [

@@ -95,6 +95,7 @@ def test_without_a_peer_ours_is_measured_alone(bench):
     assert "peer" not in found and "memory" not in found
 
 
+@pytest.mark.slow
 def test_a_trained_peer_is_used_again_and_never_for_another_run(bench, peer, tmp_path):
     assert bench("--joeynmt", peer())[0] == 0
     assert bench("--joeynmt", peer(train="sys.exit(9)"))[0] == 0

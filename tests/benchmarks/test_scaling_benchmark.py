@@ -51,6 +51,7 @@ def test_sweeps_are_measured_fitted_and_drawn(tmp_path, monkeypatch):
     json.dumps(found)
 
 
+@pytest.mark.slow
 def test_a_size_is_timed_and_its_memory_planned():
     seconds, memory = scaling_benchmark._measure([BASE], 2)
     assert seconds[BASE] > 0 and memory[BASE]["all"] > 0

@@ -93,6 +93,7 @@ def outcomes(cells, processes, folder):
     return dict(cell_processes.outcomes(cells, None, processes, folder, PLAIN))
 
 
+@pytest.mark.slow
 def test_cells_train_at_the_same_time_on_cores_of_their_own(tmp_path):
     a, b = Together("a", tmp_path), Together("b", tmp_path)
     a.other, b.other = "b", "a"

@@ -105,7 +105,7 @@ def run_program(libraries, program, *options, text=b""):
     return isolated("-c", BLOCKED + code, program, *options, input=text)
 
 
-@pytest.mark.parametrize("beam_size", [1, 5])
+@pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_the_folder_translates_alone(run, exported, libraries, beam_size):
     options = "--beam-size", beam_size, "--min-ratio", "0.5"
     text = "\n".join([*LINES, "no \x85 end of a line"]).encode() + b" \xff"

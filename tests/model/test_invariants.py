@@ -22,6 +22,7 @@ from tests.model.worlds import (
     CONFIGS,
     batch,
     compiled,
+    each,
     equations,
     everything,
     on_device,
@@ -71,7 +72,9 @@ def assert_same_rows(a, b, rows, tolerance):
 
 
 @every_precision
-@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "rnnencdec", "tied"])
+@pytest.mark.parametrize(
+    "name", each("default", "groundhog", of=["default", "groundhog", "luong", "rnnencdec", "tied"])
+)
 def test_padding_batch_size_and_order_change_no_result(name, dtype):
     tolerance, double = TOLERANCES[dtype], dtype is np.float64
     a = results(name, padded(), dtype)

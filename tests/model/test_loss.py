@@ -13,7 +13,7 @@ import pytest
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.loss import loss, sums
 from tests import oracles
-from tests.model.worlds import SIZES, batch, compiled, on_device, pairs, parameters, relative
+from tests.model.worlds import SIZES, batch, compiled, each, on_device, pairs, parameters, relative
 
 # The package gives away a function of the module's name.
 module = importlib.import_module("bahdanau_jax.model.loss")
@@ -185,7 +185,7 @@ def test_a_sentence_has_a_gradient_of_its_weight(coverage):
     np.testing.assert_allclose(compiled(jax.grad(losses))(b.weight), each, rtol=1e-5)
 
 
-@pytest.mark.parametrize("order", ["paper", "groundhog", "luong"])
+@pytest.mark.parametrize("order", each("paper", of=["paper", "groundhog", "luong"]))
 @pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
 def test_the_gradient_of_uncovered_words(order, gradients):
     config = ModelConfig(**SIZES, order=order, gradients=gradients)

@@ -13,7 +13,6 @@ from bahdanau_jax.model.decoder import teacher_force
 from tests import oracles
 from tests.model.worlds import (
     CONFIGS,
-    SOON,
     batch,
     compiled,
     everything,
@@ -24,7 +23,7 @@ from tests.model.worlds import (
 
 TOLERANCES = {np.float64: 1e-10, np.float32: 1e-5}
 every_config = pytest.mark.parametrize("name", CONFIGS)
-# Float32 repeats what float64 shows, with a wider tolerance: for most variants in the slow tests.
+# Float32 repeats what float64 shows, with a wider tolerance: for most variants a slow test.
 every_precision = pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -32,7 +31,7 @@ every_precision = pytest.mark.parametrize(
             name,
             dtype,
             id=f"{name}-{dtype.__name__}",
-            marks=pytest.mark.slow if dtype is np.float32 and name not in SOON else (),
+            marks=pytest.mark.slow if dtype is np.float32 and name != "default" else (),
         )
         for name in CONFIGS
         for dtype in TOLERANCES

@@ -15,7 +15,7 @@ from bahdanau_jax.model.attention import Score
 from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.loss import sums
 from tests import small
-from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
+from tests.model.worlds import CONFIGS, batch, compiled, each, on_device, pairs, parameters
 
 
 def shapes(config):
@@ -87,7 +87,7 @@ def scale_of(init, path, shape):
     return 0.01 if init == "paper" else (2 / sum(shape)) ** 0.5
 
 
-@pytest.mark.parametrize("init", ["paper", "scaled", "glorot"])
+@pytest.mark.parametrize("init", each("paper", of=["paper", "scaled", "glorot"]))
 def test_initial_weights(init):
     config = ModelConfig(**LARGE, init=init, embedding_bias=True, output_size=113)
     model, b = Seq2Seq(config), on_device(batch(pairs()))

@@ -18,7 +18,7 @@ from tests.model import worlds
 from tests.model.worlds import CONFIGS, compiled, on_device, parameters, relative, twin, untied
 
 TIED = [name for name, config in CONFIGS.items() if config.tied_embeddings]
-each_model = pytest.mark.parametrize("name", TIED)
+each_model = pytest.mark.parametrize("name", worlds.each("tied", of=TIED))
 WAYS = ("deferred", "autodiff")
 
 
@@ -69,7 +69,8 @@ def test_the_gradient_of_the_embedding_is_the_sum_of_both(name, way):
 
 
 @pytest.mark.parametrize(
-    ("name", "compute_dtype"), [("tied", "float32"), ("tied_readout", "bfloat16")]
+    ("name", "compute_dtype"),
+    [("tied", "float32"), pytest.param("tied_readout", "bfloat16", marks=pytest.mark.slow)],
 )
 def test_dropout_and_smoothing_are_those_of_the_twin(name, compute_dtype):
     config = dataclasses.replace(
@@ -130,7 +131,12 @@ AS_WIDE = {"readout_size": 101}, {"readout_size": 109, "output_size": 101}
 
 
 @pytest.mark.parametrize(
-    ("name", "sizes"), [("paper", AS_WIDE[0]), ("scaled", AS_WIDE[1]), ("glorot", AS_WIDE[0])]
+    ("name", "sizes"),
+    [
+        pytest.param("paper", AS_WIDE[0], marks=pytest.mark.slow),
+        ("scaled", AS_WIDE[1]),
+        pytest.param("glorot", AS_WIDE[0], marks=pytest.mark.slow),
+    ],
 )
 def test_the_first_loss_is_that_of_equal_probabilities(name, sizes):
     """A tied W_o is drawn as W_o is, so the logits are small and the loss near ln V a word."""

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -82,9 +82,9 @@ CONFIGS = {
 }
 
 
-# The variants of fast tests: the three orders, no attention, local attention, tied embeddings.
-SOON = ("default", "groundhog", "luong", "rnnencdec", "local_p", "tied")
-EACH = [name if name in SOON else pytest.param(name, marks=pytest.mark.slow) for name in CONFIGS]
+def each(*soon: Any, of: Iterable[Any] = CONFIGS) -> list[Any]:
+    """Parameters of a test, by default the variants; for all but those of `soon` it is slow."""
+    return [name if name in soon else pytest.param(name, marks=pytest.mark.slow) for name in of]
 
 
 def pairs(seed: int = 0, count: int = 5, longest: int = 6) -> list[tuple[list[int], list[int]]]:

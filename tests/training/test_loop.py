@@ -16,6 +16,7 @@ from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.training import monitor
+from tests.model import worlds
 from tests.training import toy
 
 
@@ -77,7 +78,7 @@ def test_lines_of_a_run(step, unbroken):
     assert found[1]["padding_share"] == pytest.approx((positions - real) / positions)
 
 
-@pytest.mark.parametrize("at", range(1, toy.CONFIG.steps + 1))
+@pytest.mark.parametrize("at", worlds.each(1, 5, 6, 9, 14, of=range(1, toy.CONFIG.steps + 1)))
 def test_broken_off_after_any_step(at, step, unbroken, tmp_path):
     def dying(state, batch):
         result = step(state, batch)
