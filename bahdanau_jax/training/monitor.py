@@ -96,6 +96,7 @@ class Monitor:
         self._started: dict[str, float] = {}  # the fields about the start, for the next line
         self._lines = 0
         self._seconds = 0.0  # since the training began, with earlier starts of the run
+        self._paced: tuple[int, float] | None = None  # step and seconds of this start's first line
         self._since = time.perf_counter()
         self._file = self._board = self._programs = None
 
@@ -223,8 +224,13 @@ class Monitor:
         self._stage.describe(text)
         if self._reporter.live:
             return
-        left = (self.total_steps - step) * self._seconds / step
-        self.note(f"step {step}/{self.total_steps}: {text}, {self._at_most}{duration(left)} left")
+        if self._paced is None:  # these updates also waited for the compiler
+            self._paced = step, self._seconds
+        else:
+            first, seconds = self._paced
+            left = (self.total_steps - step) * (self._seconds - seconds) / (step - first)
+            text += f", {self._at_most}{duration(left)} left"
+        self.note(f"step {step}/{self.total_steps}: {text}")
 
     def first_step(self, seconds: float, program: Program) -> None:
         """Report the time until the end of the first step, and that for its program."""

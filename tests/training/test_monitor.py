@@ -78,15 +78,31 @@ def test_plain_lines_where_stderr_is_no_terminal(monitor, capfd):
     out, err = capfd.readouterr()
     assert out == "" and "\x1b" not in err
     assert "step 2/6: loss 2.5/word" in err and re.search(r"words/s, \d+ s left", err)
+    assert " left" not in err.splitlines()[0]
     assert "step 6: dev_bleu 12.5" in err
 
 
 def test_a_run_that_may_stop_early_has_a_longest_time(tmp_path, capfd):
     with contextlib.closing(Monitor(tmp_path, 10, log_every=2, may_stop=True)) as monitor:
         monitor.start(0, {})
-        for step in (1, 2):
+        for step in (1, 2, 3, 4):
             monitor.update(step, SUMS)
     assert re.search(r"words/s, at most \d+ s left", capfd.readouterr().err)
+
+
+@pytest.mark.parametrize("start", [0, 20])
+def test_the_time_left_leaves_out_the_wait_for_the_compiler(start, tmp_path, capfd, monkeypatch):
+    """Two updates took 100 s, and those after them a second each."""
+    now = 0.0
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    with contextlib.closing(Monitor(tmp_path, start + 10, log_every=2)) as monitor:
+        monitor.start(start, {"seconds": 7.0} if start else {})
+        now = 100.0
+        for step in (1, 2, 3, 4):
+            now += step > 2
+            monitor.update(start + step, SUMS)
+    first, second = capfd.readouterr().err.splitlines()[-2:]
+    assert "left" not in first and second.endswith(", 6 s left")
 
 
 def test_tensorboard(monitor, tmp_path):
