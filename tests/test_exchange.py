@@ -48,6 +48,7 @@ def test_an_imported_run_translates_as_the_exported_one(exported, trained, tmp_p
         exchange.import_weights(exported[0], tmp_path / "new")
 
 
+@pytest.mark.slow
 def test_an_imported_run_trains_on(exported, tmp_path):
     exchange.import_weights(exported[0], tmp_path / "new")
     before = bj.load(tmp_path / "new").params

@@ -274,6 +274,7 @@ def test_a_failing_library_is_recorded_and_the_training_follows(whole):
     assert all(point["bleu"] >= 0 and point["seconds"] > 0 for point in curve)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", COMPILER)
 def test_the_compiler_knows_each_option(setting):
     """XLA ends the process for a name that it does not know; values are checked by it too."""

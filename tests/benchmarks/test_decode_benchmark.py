@@ -103,6 +103,7 @@ def test_a_trained_peer_is_used_again_and_never_for_another_run(bench, peer, tmp
     assert code == 2 and f"{tmp_path}/peer holds another JoeyNMT model" in err
 
 
+@pytest.mark.slow
 def test_a_peer_that_fails_to_train_is_no_trained_peer(bench, peer):
     code, _, err = bench("--joeynmt", peer(train="raise OSError('no cake')"))
     assert code == 2 and err.count("\n") == 1
@@ -110,6 +111,7 @@ def test_a_peer_that_fails_to_train_is_no_trained_peer(bench, peer):
     assert bench("--joeynmt", peer(train="sys.exit(3)"))[0] == 2  # it is trained anew
 
 
+@pytest.mark.slow
 def test_a_peer_that_dies_or_talks_nonsense_is_one_line(bench, peer):
     code, _, err = bench("--joeynmt", peer(serve="raise MemoryError('too wide')"))
     assert code == 2 and err.count("\n") == 1

@@ -13,6 +13,7 @@ from bahdanau_jax.trained import load
 from benchmarks import decode_benchmark, sentence_latency
 
 
+@pytest.mark.slow
 def test_another_model_than_that_of_the_program_is_refused(trained, tmp_path):
     run = load(trained[0])
     model = dataclasses.replace(run.config.model, order="luong")

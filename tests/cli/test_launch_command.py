@@ -87,6 +87,7 @@ def test_a_killed_process_has_all_started_again(pretend):
     assert [len(each) for each in pids] == [2, 2]
 
 
+@pytest.mark.slow
 def test_a_stopped_process_that_the_others_died_of_is_named(pretend):
     code, _, err, pids = pretend("abort,stop", "0,0")
     assert code == 0

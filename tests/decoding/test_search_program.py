@@ -55,7 +55,9 @@ def agree(found, log_p, alpha, pairs):
         assert math.isclose(found.score[row, 0], log_p[row, :n].sum(), abs_tol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "tied"])
+@pytest.mark.parametrize(
+    "name", worlds.each("default", "groundhog", of=["default", "groundhog", "luong", "tied"])
+)
 def test_a_whole_target_as_prefix_is_forced_decoding(name):
     config = worlds.CONFIGS[name]
     params = jax.tree.map(jnp.asarray, worlds.parameters(config))
@@ -250,7 +252,7 @@ def test_settings_that_do_not_shape_a_program_do_not_compile_another():
 assert EOS == PAD  # what the prefixes above rely on
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("beam_size", worlds.each(3, of=[1, 3]))
 def test_sentences_that_are_searched_on_alone_find_the_same(monkeypatch, beam_size):
     config = worlds.CONFIGS["default"]
     params = jax.tree.map(jnp.asarray, worlds.parameters(config))

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import re
 import types
-from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -18,10 +17,11 @@ from bahdanau_jax.run import check
 from bahdanau_jax.training.optimizer import make
 from bahdanau_jax.training.step import train_step
 from tests import small
+from tests.model.worlds import each
 from tests.training import toy
 
-FEW = ["jit", "pmap", "vocabulary"]  # the back ends that `make test` asks
-EVERY = [*FEW, "jit, 2 parts", "one device, 4 parts"]
+FEW = ["jit", "pmap"]  # the back ends that `make test` asks
+EVERY = [*FEW, "vocabulary", "jit, 2 parts", "one device, 4 parts"]
 
 
 @functools.cache
@@ -34,12 +34,9 @@ def found(way: str) -> dict:
     return measured(*FEW) if way in FEW else measured()
 
 
-def ways(*names: str, fast: Sequence[str] = FEW):
-    """Parametrise by back end; all but those that are fast are slow tests."""
-    return pytest.mark.parametrize(
-        "way",
-        [pytest.param(n, marks=() if n in fast else pytest.mark.slow) for n in names or EVERY],
-    )
+def ways(*names: str):
+    """Parametrise by back end, by default by every one."""
+    return pytest.mark.parametrize("way", each(*FEW, of=names or EVERY))
 
 
 @ways()
@@ -85,6 +82,7 @@ def test_an_update_sends_one_message(way):
     assert gradients < size <= gradients + sums
 
 
+@pytest.mark.slow
 def test_only_what_is_split_travels_besides():
     """Gathered are the sharded parameters, and those whose accumulators are sharded."""
     eight = found("vocabulary")
@@ -106,7 +104,7 @@ def test_a_state_is_donated_and_compiled_for_once(way):
 
 
 @pytest.mark.slow
-@ways(*FEW, fast=["jit"])
+@ways("jit", "pmap", "vocabulary")
 def test_tied_embeddings_train_alike_on_eight_devices(way):
     """The gradient of the output matrix is a part of the embedding's, and travels once."""
     eight = measured("tied", way)

@@ -81,6 +81,7 @@ def test_a_correlation_is_the_mean_over_target_words_without_eos():
     assert found.low == found.high == pytest.approx(samples[0][:, 0].mean())  # the first alone
 
 
+@pytest.mark.slow
 def test_the_study_counts_every_target_word(trained):
     run = bj.load(trained[0])
     with pytest.raises(ValueError, match="translations of 1 lines have no word to measure"):

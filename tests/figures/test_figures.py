@@ -122,6 +122,7 @@ def test_labels_are_whole_apart_and_of_one_size(words, outputs):
             assert getattr(left, end) <= getattr(right, start) + 1
 
 
+@pytest.mark.slow
 def test_a_huge_matrix_is_no_larger_and_has_a_label_for_every_so_manyth_token():
     source, target = [f"{j}" for j in range(601)], [f"{i}" for i in range(364)]
     figure = figures.alignment(translation(source, target), gold=[(600, 363)])

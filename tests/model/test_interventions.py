@@ -26,7 +26,7 @@ from bahdanau_jax.model.interventions import (
 )
 from bahdanau_jax.model.memory import intervene
 from tests import oracles
-from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
+from tests.model.worlds import CONFIGS, batch, compiled, each, on_device, pairs, parameters
 
 PAIRS = pairs(seed=5, count=7)
 BATCH = on_device(batch(PAIRS, extra_source=1, extra_target=2))
@@ -81,7 +81,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", each("default", "local_p", of=NAMES))
 def test_changed_weights_equal_the_loop(name, change, monkeypatch):
     intervention, by_hand = CHANGES[change]
     found = forced(CONFIGS[name], parameters(CONFIGS[name]), BATCH, intervention)

@@ -186,7 +186,7 @@ def test_a_sentence_has_a_gradient_of_its_weight(coverage):
 
 
 @pytest.mark.parametrize("order", each("paper", of=["paper", "groundhog", "luong"]))
-@pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
+@pytest.mark.parametrize("gradients", each("deferred", of=["deferred", "autodiff"]))
 def test_the_gradient_of_uncovered_words(order, gradients):
     config = ModelConfig(**SIZES, order=order, gradients=gradients)
     numbers = parameters(config, np.float64)

@@ -162,7 +162,7 @@ def test_a_finished_run_makes_no_step(step, unbroken):
     assert lines(unbroken[0]) == before
 
 
-@pytest.mark.parametrize("at", [None, 5, 8, 9, 15])
+@pytest.mark.parametrize("at", worlds.each(None, 9, of=[None, 5, 8, 9, 15]))
 def test_early_stopping_survives_a_break(at, step, tmp_path):
     """With scores 1 3 2 3 at steps 4 8 12 16, two evaluations without a better one end the run."""
     config = dataclasses.replace(toy.CONFIG, steps=40, patience=2)

@@ -53,6 +53,7 @@ def unbroken(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_each_run_equals_the_run_alone(unbroken, tmp_path):
     alone = tmp_path / "alone"
     run.train(config(2), alone)
