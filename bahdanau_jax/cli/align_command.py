@@ -1,6 +1,5 @@
 """bahdanau align --run DIR --source F --target F"""
 
-import functools
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bahdanau_jax import run_folder
-from bahdanau_jax.cli import import_from_here, lines, options, progress
+from bahdanau_jax.cli import lines, options, progress
+from bahdanau_jax.cli.runs import load, require
 from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Align:
     JSON object with these and all other numbers.
     """
 
-    run: Path  # the folder of a trained model
+    run: Path  # the folder of a trained model, or one of its checkpoints, DIR@STEP
     source: Path  # one sentence a line, also .gz or .xz
     target: Path  # its translation, line by line
     output: Path | None = None  # a file, which appears when complete; default: stdout
@@ -76,8 +75,7 @@ NEEDS: Mapping[str, str] = MappingProxyType(
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Align, arguments, "bahdanau align")
-    for folder in filter(None, (chosen.run, chosen.reverse_run)):
-        run_folder.require(folder)
+    require(_runs(chosen))
     _check(chosen)
     keep = progress.wanted(None, chosen.output is None and lines.to_terminal())
     with progress.reporter(progress.on_terminal(), keep=keep) as reporter:
@@ -85,21 +83,22 @@ def main(arguments: Sequence[str]) -> None:
     _report(chosen, table, left_out)
 
 
+def _runs(chosen: Align) -> list[Path]:
+    """The run, and that of the opposite direction if there is one."""
+    return [*filter(None, (chosen.run, chosen.reverse_run))]
+
+
 def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[int]]:
     """Align and write all pairs; return a table of results and the pairs without links."""
     reporter.stage("loading the model")
     from bahdanau_jax import alignment, decoding
     from bahdanau_jax.report import aligned_corpus
-    from bahdanau_jax.trained import load
 
     gold = _gold(chosen)
-    if chosen.trust_code:
-        import_from_here()
-    open_run = functools.partial(load, trust_code=chosen.trust_code)
-    trained = open_run(chosen.run)
+    trained, *reverse = load(_runs(chosen), chosen.trust_code)
     read = aligned_corpus.of_tokens if chosen.tokenized else lambda run: run
     forward = read(trained)
-    backward = read(open_run(chosen.reverse_run)) if chosen.reverse_run else None
+    backward = read(reverse[0]) if reverse else None
     if backward is not None:
         aligned_corpus.check_opposite(forward, backward)
     way = chosen.symmetrize if backward else "forward"

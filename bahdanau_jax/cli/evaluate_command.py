@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bahdanau_jax import run_folder
-from bahdanau_jax.cli import import_from_here, lines, options, progress
+from bahdanau_jax.cli import lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
+from bahdanau_jax.cli.runs import load, require
 from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ class Evaluate:
     --output, a folder gets a page, tables, pictures and translations.
     """
 
-    run: Path  # the folder of a trained model
+    run: Path  # the folder of a trained model, or one of its checkpoints, DIR@STEP
     source: Path  # text to translate, one sentence a line, also .gz or .xz
     reference: Path  # its translation, line by line
     output: Path | None = None  # a folder for the report: index.html, report.md, scores.json, ...
-    baseline: Path | None = None  # a file of translations or a run folder, to compare with
+    baseline: Path | None = None  # a file of translations, a run, or DIR@STEP, to compare with
     tokenize: str = "13a"  # the words of BLEU
     beam_size: int | None = None  # hypotheses in the beam; default: the run's setting
     max_ratio: float | None = None  # steps for each source token; default: the run's setting
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "bahdanau evaluate")
     sources, references, theirs = _read(chosen)
     _check(chosen)
-    run_folder.require(chosen.run)
+    require([chosen.run])
     with progress.reporter(progress.on_terminal()) as reporter:
         model, evaluated = _evaluated(chosen, sources, references, theirs, reporter)
         evaluated.scores["pairs"] = f"text:{chosen.source},{chosen.reference}"
@@ -87,7 +88,6 @@ def _evaluated(
 ) -> tuple["Run", "run_scores.Evaluated"]:
     """The run and its scores."""
     reporter.stage("loading the model")
-    from bahdanau_jax import trained
     from bahdanau_jax.report import run_scores
 
     settings = run_scores.Settings(
@@ -99,12 +99,10 @@ def _evaluated(
         max_ratio=chosen.max_ratio,
     )
     run_scores.check(sources, references, settings)
-    if chosen.trust_code:
-        import_from_here()
-    model, baseline = trained.load(chosen.run, trust_code=chosen.trust_code), None
+    (model,), baseline = load([chosen.run], chosen.trust_code), None
     if chosen.baseline is not None:
         if theirs is None:
-            other = trained.load(chosen.baseline, trust_code=chosen.trust_code)
+            (other,) = load([chosen.baseline], chosen.trust_code)
             stage = reporter.stage("translating with the baseline", len(sources), "lines")
             best = other.translate(sources, advance=stage.advance, **settings.search())
             theirs = [hypothesis.text for hypothesis in best]
@@ -118,7 +116,7 @@ def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
     if not sources:
         raise ValueError(f"{chosen.source} is empty; expected one sentence a line")
     _check_counts(chosen, sources, chosen.reference, references)
-    if chosen.baseline is None or chosen.baseline.is_dir():
+    if chosen.baseline is None or run_folder.split(chosen.baseline)[0].is_dir():
         return sources, references, None
     theirs = lines.read_all(chosen.baseline)
     _check_counts(chosen, sources, chosen.baseline, theirs)

@@ -11,6 +11,7 @@ import tyro
 
 from bahdanau_jax import run_folder, serving
 from bahdanau_jax.cli import options, page_texts, serve_command
+from bahdanau_jax.cli.runs import load
 from bahdanau_jax.reporting import say
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
     serve_command.check_port(chosen.port)
     names = run_folder.names(chosen.run)
     with serving.bind(chosen.host, chosen.port) as opened:
-        runs = page_texts.load(chosen.run, chosen.trust_code)
+        runs = load(chosen.run, chosen.trust_code)
         from bahdanau_jax import explorer
 
         texts = page_texts.read(chosen.settings)

@@ -10,6 +10,7 @@ import tyro
 
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import options, page_texts, progress
+from bahdanau_jax.cli.runs import load
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import choose
 from bahdanau_jax.reporting import say
@@ -113,6 +114,6 @@ def main(arguments: Sequence[str]) -> None:
     form.check(chosen)
     with progress.reporter(progress.on_terminal()) as reporter:
         reporter.stage("loading the model")
-        runs = page_texts.load(chosen.run, chosen.trust_code)
+        runs = load(chosen.run, chosen.trust_code)
         reporter.stage("writing the model")
         form.write(chosen, runs)

@@ -1,16 +1,15 @@
-"""The runs and sentences of the explorer's page, which `explore` and `export` read alike."""
+"""The sentences of the explorer's page, which `explore` and `export` read alike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bahdanau_jax import run_folder
-from bahdanau_jax.cli import import_from_here, lines
+from bahdanau_jax.cli import lines
+from bahdanau_jax.cli.runs import require
 
 if TYPE_CHECKING:
     from bahdanau_jax.alignment import GoldFile
-    from bahdanau_jax.trained import Run
 
 
 @dataclass(frozen=True)
@@ -39,26 +38,13 @@ def check(runs: Sequence[Path], files: Files) -> None:
         raise ValueError("missing: --run")
     if len(runs) > 2:
         raise ValueError(f"--run is given {len(runs)} times, but a page shows one or two runs")
-    for folder, _ in map(run_folder.split, runs):
-        run_folder.require(folder)
+    require(runs)
     for option, needed in NEEDED:
         if getattr(files, option) is not None and getattr(files, needed) is None:
             raise ValueError(f"--{option} needs --{needed}, which is missing")
     for option, path in vars(files).items():
         if path is not None and not path.exists():
             raise FileNotFoundError(2, f"no such file (--{option})", str(path))
-
-
-def load(runs: Sequence[Path], trust_code: bool) -> list["Run"]:
-    """Load each DIR or DIR@STEP. Raises as `trained.load`."""
-    if trust_code:
-        import_from_here()
-    from bahdanau_jax import trained
-
-    return [
-        trained.load(folder, checkpoint=checkpoint, trust_code=trust_code)
-        for folder, checkpoint in map(run_folder.split, runs)
-    ]
 
 
 def read(files: Files) -> Texts:

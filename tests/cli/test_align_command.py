@@ -48,6 +48,24 @@ def align(trained, corpus, command_line):
     return run
 
 
+def test_a_run_is_a_folder_or_one_of_its_checkpoints(trained, corpus, command_line):
+    folder, pairs = corpus
+    files = "--source", folder / "test.en", "--target", folder / "test.fr", "--format", "jsonl"
+    first, *_, last = sorted(int(path.name) for path in (trained[0] / "checkpoints").iterdir())
+    found = {}
+    for step in (first, last):
+        code, out, err = command_line("align", "--run", f"{trained[0]}@{step}", *files)
+        assert (code, err) == (0, "")
+        found[step] = [json.loads(line)["score"] for line in out.splitlines()]
+        run = bj.load(trained[0], checkpoint=str(step))
+        texts = ([" ".join(getattr(p, side)) for p in pairs] for side in ("source", "target"))
+        expected = [pair.score for pair in run.align(*texts)]
+        np.testing.assert_allclose(found[step], expected, rtol=1e-5)
+    assert not np.allclose(found[first], found[last], rtol=1e-2)
+    code, out, err = command_line("align", "--run", f"{trained[0]}@7777", *files)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "7777" in err
+
+
 def test_links_of_every_line_and_their_error_rate(align, corpus):
     folder, pairs = corpus
     code, out, err = align("--gold", folder / "test.pharaoh")

@@ -122,6 +122,25 @@ def test_a_run_as_its_own_baseline(arguments, trained, capfd):
         assert (one["difference"], one["p_bootstrap"], one["interval"]) == (0, 1, [0, 0])
 
 
+def test_a_checkpoint_with_another_one_as_its_baseline(arguments, trained, capfd, monkeypatch):
+    load, loaded = runs.load, []
+
+    def recorded(folder, checkpoint, **options):
+        loaded.append(int(checkpoint))
+        return load(folder, checkpoint=checkpoint, **options)
+
+    monkeypatch.setattr("bahdanau_jax.trained.load", recorded)
+    first, *_, last = sorted(int(path.name) for path in (trained[0] / "checkpoints").iterdir())
+    named = {step: f"{trained[0]}@{step}" for step in (first, last)}
+    sides = map(str, arguments[3:-1])
+    own = ["evaluate", "--run", named[first], *sides, named[last], "--resamples", "20"]
+    assert main(own) == 0
+    scores = json.loads(capfd.readouterr().out)
+    assert scores["checkpoint"]["steps"] == [first]
+    assert scores["comparison"]["baseline"] == f"{trained[0].name}@{last}"
+    assert loaded == [first, last]
+
+
 def test_unequal_files_are_named_with_their_lengths(call, files, tmp_path):
     source, reference = files
     reference.write_text("un\ndeux\ntrois\n")
