@@ -12,9 +12,10 @@ from bahdanau_jax.experiments.inspection import (
 from bahdanau_jax.experiments.intervened import score, translate
 from bahdanau_jax.experiments.masking import MaskingStudy, masking_study
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.run_sweep import sweep, with_dtypes
+from bahdanau_jax.experiments.run_sweep import sweep
 from bahdanau_jax.experiments.suites import SUITES, Request, reproduce
 from bahdanau_jax.experiments.sweep_cells import Cells, product, seed_range
+from bahdanau_jax.experiments.sweep_definition import with_dtypes
 from bahdanau_jax.experiments.sweep_report import write as write_report
 from bahdanau_jax.model import attribution, interventions
 

@@ -7,11 +7,8 @@ DIR/results.json         the scores of all runs
 """
 
 import contextlib
-import dataclasses
 import gc
 import itertools
-import json
-import shutil
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -19,20 +16,21 @@ from typing import Any
 
 import jax
 
-from bahdanau_jax import data, model, run, run_folder, training
+from bahdanau_jax import data, run, run_folder, training
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments import cell_processes
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.sweep_cells import DATA, REPORT, Cells, check_name, checked_seeds
+from bahdanau_jax.experiments.sweep_cells import Cells, check_name, checked_seeds
+from bahdanau_jax.experiments.sweep_definition import define, stored_text, undo, with_dtypes
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.training import SHARED
 
-DEFINITION, RESULTS = "sweep.json", "results.json"
+RESULTS = "results.json"
 
 
 def sweep(
@@ -76,8 +74,8 @@ def sweep(
     workdir = Path(workdir)
     cells = with_dtypes(cells, workdir)
     with run_folder.lock(workdir):
-        is_new = not (workdir / DEFINITION).exists()
-        groups = _define(workdir, cells, seeds, vmapped, order)
+        before = stored_text(workdir)
+        groups = define(workdir, cells, seeds, vmapped, order)
         _stored(workdir / RESULTS)
         results = Results({}, {})
         all_runs = {
@@ -88,9 +86,7 @@ def sweep(
             for runs in all_runs.values():
                 runs.prepare()
         except (ValueError, OSError):
-            if is_new:  # nothing has been trained: other settings may use the folder
-                (workdir / DEFINITION).unlink()
-                shutil.rmtree(workdir / DATA, ignore_errors=True)
+            undo(workdir, cells, before)
             raise
         if processes == 1:
             ended = _in_turn(all_runs, vmapped, reporter)
@@ -119,26 +115,6 @@ def _in_turn(
         runs.train(vmapped)
         yield name, cell_processes.Outcome(runs.score(), runs.failed)
         _forget_programs()
-
-
-def with_dtypes(cells: Cells, workdir: Path) -> dict[str, Config]:
-    """The cells with named compute dtypes in place of "auto".
-
-    The dtype is that of an earlier call of the sweep in this folder, or this machine's fastest. A
-    new cell has that of the first cell there, so that cells can be compared.
-    """
-    path, stored = Path(workdir) / DEFINITION, {}
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        cells_before = parse_json(path.read_text(encoding="utf-8"))["cells"]
-        stored = {name: each["model"]["compute_dtype"] for name, each in cells_before.items()}
-    found = {}
-    for name, config in cells.items():
-        settings = model.with_named_dtype(config.model)
-        if config.model.compute_dtype == model.AUTO and stored:
-            dtype = stored.get(name, next(iter(stored.values())))
-            settings = dataclasses.replace(settings, compute_dtype=dtype)
-        found[name] = dataclasses.replace(config, model=settings)
-    return found
 
 
 def _forget_programs() -> None:
@@ -227,70 +203,3 @@ def _stored(path: Path) -> dict[str, dict[str, Any]]:
     except (ValueError, KeyError, TypeError) as error:
         text = "remove it: each run folder has its own scores"
         raise ValueError(f"{path} is damaged; {text}") from error
-
-
-def _define(
-    workdir: Path, cells: Cells, seeds: Sequence[int], vmapped: bool | None, order: str
-) -> list[list[int]]:
-    """Write the definition of the sweep, or compare it with that in the folder.
-
-    A later call may add cells and seeds; its new seeds form a group. Returns the groups of seeds.
-    """
-    path = workdir / DEFINITION
-    now: dict[str, Any] = {
-        "cells": {name: json.loads(config.to_json()) for name, config in cells.items()},
-        "seeds": [list(seeds)],
-        "order": order,
-        "vmapped": vmapped,
-    }
-    if path.exists():
-        before = _definition(path)
-        if fault := _difference(before, now):
-            raise ValueError(f"{workdir} holds another sweep: {fault}; choose another folder")
-        known = {seed for group in before["seeds"] for seed in group}
-        new = [seed for seed in seeds if seed not in known]
-        now["seeds"] = [*before["seeds"], new] if new else before["seeds"]
-        now["cells"] = before["cells"] | now["cells"]
-    elif (workdir / REPORT).is_file():
-        raise ValueError(f"{workdir / REPORT} is a file where the report goes: move it away")
-    elif any(each.is_dir() for each in workdir.iterdir()):
-        raise ValueError(f"{workdir} holds other folders: choose an empty one for a sweep")
-    write_text(path, json.dumps(now, indent=2, ensure_ascii=False) + "\n")
-    return now["seeds"]
-
-
-def _definition(path: Path) -> dict[str, Any]:
-    """The definition of an earlier call. Raises ValueError for a damaged file."""
-    try:
-        before = parse_json(path.read_text(encoding="utf-8"))
-        cells, seeds = before["cells"].values(), [*before["seeds"]]
-        sound = all(isinstance(part, dict) for cell in cells for part in cell.values())
-        sound &= all(isinstance(seed, int) for group in seeds for seed in group)
-        sound &= {"order", "vmapped"} <= before.keys()
-    except (ValueError, KeyError, TypeError, AttributeError):
-        sound = False
-    if not sound:
-        raise ValueError(f"{path} is damaged: restore it, or choose another folder")
-    return before
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """The reason why the new call cannot continue the earlier sweep; None where it can."""
-    same = [name for name in now["cells"] if name in before["cells"]]
-    if not same:
-        return f"its cells are {', '.join(before['cells'])}"
-    defaults = json.loads(Config().to_json())  # of fields that did not exist when it was written
-    for name in same:
-        was, is_now = before["cells"][name], now["cells"][name]
-        for section, fields in is_now.items():
-            for field, value in fields.items():
-                old = was.get(section, {}).get(field, defaults[section][field])
-                if old != value:
-                    return f"{section}.{field} of its cell {name} is {old!r}, not {value!r}"
-    for field in ("order", "vmapped"):
-        if before[field] != now[field]:
-            return f"its {field} is {before[field]!r}, not {now[field]!r}"
-    missing = {seed for group in before["seeds"] for seed in group} - set(now["seeds"][0])
-    if missing:
-        return f"it also has the seeds {', '.join(map(str, sorted(missing)))}"
-    return None

@@ -7,8 +7,8 @@ from typing import Any
 
 from bahdanau_jax.experiments.cell_runs import group_of, was_vmapped
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
-from bahdanau_jax.experiments.run_sweep import DEFINITION
 from bahdanau_jax.experiments.sweep_cells import REPORT, Cells, seed_folder
+from bahdanau_jax.experiments.sweep_definition import DEFINITION
 from bahdanau_jax.names import choose
 from bahdanau_jax.report import Section, Table, commit, hardware, publish
 from bahdanau_jax.reporting import duration

@@ -6,7 +6,6 @@ import shutil
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from bahdanau_jax import run, training
@@ -52,19 +51,32 @@ def without_training(monkeypatch):
     return trained
 
 
-def test_a_fault_of_the_data_leaves_the_folder_for_other_settings(
+def test_a_fault_of_the_data_leaves_the_folder_for_other_settings(tmp_path, monkeypatch):
+    """The data of the first cell are in its run folder when those of the second are refused."""
+    monkeypatch.setattr(run, "train", lambda *_, **__: pytest.fail("it trains"))
+    cells = product(config(), {"data.max_tokens": [40, 1]})
+    with pytest.raises(ValueError, match="cell max_tokens=1: no training pair is left"):
+        sweep(cells, tmp_path / "s", [1], vmapped=False)
+    assert not [path for path in (tmp_path / "s").iterdir() if path.is_dir()]
+    assert not (tmp_path / "s" / "sweep.json").exists()
+
+
+def test_a_fault_of_the_data_of_a_later_cell_leaves_the_sweep_as_it_was(
     without_training, tmp_path, monkeypatch
 ):
+    one, *_ = (dict([each]) for each in CELLS.items())
+    sweep(one, tmp_path / "s", [1], vmapped=False)
+    before = (tmp_path / "s" / "sweep.json").read_bytes()
+
     def refuse(self):
-        (tmp_path / "s" / "data").mkdir()
         raise ValueError("no training pair is left")
 
     with monkeypatch.context() as patch:
         patch.setattr(cell_runs.CellRuns, "prepare", refuse)
         with pytest.raises(ValueError, match="no training pair is left"):
-            sweep(CELLS, tmp_path / "s", [1], vmapped=False)
-    others = product(config(), {"model.order": ["groundhog"]})
-    assert not sweep(others, tmp_path / "s", np.arange(1, 2), vmapped=False).failed
+            sweep(CELLS, tmp_path / "s", [1, 2], vmapped=False)
+    assert (tmp_path / "s" / "sweep.json").read_bytes() == before
+    assert not sweep(one, tmp_path / "s", [1], vmapped=False).failed
 
 
 def test_cells_of_one_sweep_have_one_compute_dtype(without_training, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 
 from bahdanau_jax import data, model, run
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
-from bahdanau_jax.experiments import SUITES, Request
+from bahdanau_jax.experiments import SUITES, Request, cell_runs
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.suites import (
     ablations,
@@ -97,6 +97,23 @@ def test_intervals_of_a_figure_stay_within_the_scale_of_the_score(tmp_path):
     assert 48 < low < mean < high < 52 and seeds == [50.0, 50.2]  # 50.1 ± 12.7 * 0.1
     assert bleu["single cell"][1:] == pytest.approx((math.nan, math.nan, 30.0), nan_ok=True)
     assert outcome.intervals("exact", names) == {"spread cell": (0.5, 0.0, 1.0, 0.1, 0.9)}
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"), [([[1, 2]], 60.0), ([[1, 2], [3, 4]], 100.0), ([[], []], 30.0)]
+)
+def test_the_speed_of_a_score_adds_what_ran_together(groups, expected, tmp_path):
+    """Seed n makes 20 n words a second: two in a program, four in two programs, two in turn."""
+    runs = {}
+    for seed, group in enumerate((g for g in groups for _ in range(len(g) or 1)), start=1):
+        folder = tmp_path / "cell" / f"seed-{seed}"
+        folder.mkdir(parents=True)
+        line = json.dumps({"step": 1, "words_per_second": 20.0 * seed})
+        (folder / "metrics.jsonl").write_text(f"{line}\n")
+        (folder / cell_runs.ENDED).write_text(json.dumps({"diverged": None, "group": group}))
+        runs[seed] = {}
+    outcome = Outcome(tmp_path, {}, Results({"cell": runs}, {}))
+    assert score_functions._words_per_second(outcome, "cell") == expected
 
 
 def test_lengths_compares_the_models_of_one_training_length_at_each_range_of_lengths(tmp_path):

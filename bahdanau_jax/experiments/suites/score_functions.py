@@ -7,6 +7,7 @@ import jax
 
 from bahdanau_jax import data, figures, model, run, training
 from bahdanau_jax.configurations import configuration
+from bahdanau_jax.experiments.cell_runs import group_of
 from bahdanau_jax.experiments.suites import english_french
 from bahdanau_jax.experiments.suites.suite import (
     PAPER,
@@ -72,9 +73,9 @@ def _speed(outcome: Outcome) -> Section:
         speeds = [_words_per_second(outcome, f"{corpus}-{score}") for corpus in CORPORA]
         rows.append((score, *(number(speed, ",.0f") for speed in speeds)))
     text = (
-        "Target words per second of training: the median over a run of the seeds that train "
-        "vmapped, all seeds counted. These numbers depend on what else the machine did, and "
-        "another call of the suite gives others."
+        "Target words per second of training: the median over a run, added for the seeds that "
+        "trained together in a vmapped program. These numbers depend on what else the machine "
+        "did, and another call of the suite gives others."
     )
     return Section("Speed", text, (Table(("target words/s", *CORPORA), rows),))
 
@@ -86,12 +87,14 @@ def compared(cells: Cells) -> list[tuple[str, str]]:
 
 
 def _words_per_second(outcome: Outcome, cell: str) -> float | None:
-    rates = []
+    """The sum over the seeds that trained together, and the mean over such groups."""
+    rates: dict[tuple[int, ...], float] = {}
     for seed in outcome.results.scores[cell]:
-        lines = training.read_metrics(outcome.folder(cell, seed))
+        folder = outcome.folder(cell, seed)
+        lines, group = training.read_metrics(folder), group_of(folder, seed)
         own = [line["words_per_second"] for line in lines if line.get("words_per_second")]
-        rates.append(statistics.median(own) if own else 0.0)
-    return sum(rates) if rates else None
+        rates[group] = rates.get(group, 0.0) + (statistics.median(own) if own else 0.0)
+    return statistics.mean(rates.values()) if rates else None
 
 
 def _memory(outcome: Outcome, cell: str) -> float | None:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import sweep_report
 from bahdanau_jax.experiments.results import Pairs, Results
-from bahdanau_jax.experiments.run_sweep import sweep, with_dtypes
+from bahdanau_jax.experiments.run_sweep import sweep
 from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder, seed_range
+from bahdanau_jax.experiments.sweep_definition import with_dtypes
 from bahdanau_jax.report import DEFAULTS, Section, Settings
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.suite_request import Request
