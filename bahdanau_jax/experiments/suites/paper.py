@@ -34,7 +34,7 @@ EDGES = (10, 20, 30, 40, 50, 60)
 SENTENCES = (
     "The European Economic Area is an important market .",
     "We have read the new report of the international committee .",
-    "I would like to thank the honourable member for her very good question .",
+    "The common agricultural policy and the single currency are very important .",
 )
 
 STEPS = 6_250  # five passes over 100,000 pairs in batches of 80
