@@ -36,22 +36,30 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
 
 
 def present(environment: Mapping[str, str] = os.environ) -> Fault | None:
-    """Return the fault of the installed jaxlib, or None where XLA_FLAGS name its option.
-
-    A user's own value of the option is never overridden.
-    """
+    """Return the fault of the installed jaxlib, or None where XLA_FLAGS avoid it."""
     try:
         fault = FAULTS.get(metadata.version("jaxlib"))
     except metadata.PackageNotFoundError:
         return None
-    if fault is None or fault.option in environment.get("XLA_FLAGS", ""):
+    if fault is None:
         return None
-    return fault
+    given = _values(fault, environment)
+    avoided = bool(given) and (given[-1] == "" or fault.value in given[-1].split(","))
+    return None if avoided else fault
+
+
+def _values(fault: Fault, environment: Mapping[str, str]) -> list[str]:
+    """The values that XLA_FLAGS give to the option; XLA takes the last one."""
+    flags = (flag.partition("=") for flag in environment.get("XLA_FLAGS", "").split())
+    return [value for name, _, value in flags if name.lstrip("-") == fault.option]
 
 
 def avoid(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Add the option to XLA_FLAGS. XLA reads them once, when JAX first looks for devices."""
-    if fault := present(environment):
+    """Add the option to XLA_FLAGS. XLA reads them once, when JAX first looks for devices.
+
+    A user's own value of the option is never overridden.
+    """
+    if (fault := present(environment)) and not _values(fault, environment):
         flags = environment.get("XLA_FLAGS", "")
         environment["XLA_FLAGS"] = f"{flags} --{fault.option}={fault.value}".strip()
 

@@ -64,10 +64,17 @@ def test_other_flags_stay(faulty):
     assert environment == {"XLA_FLAGS": flags}
 
 
-def test_a_users_own_value_stays(faulty):
-    environment = {"XLA_FLAGS": "--xla_cpu_experimental_ynn_fusion_type=+dot"}
+@pytest.mark.parametrize(
+    ("values", "avoided"),
+    [(["-reduce"], True), (["+dot,-reduce"], True), ([""], True), (["reduce", "-reduce"], True)]
+    + [(["reduce"], False), (["+dot"], False), (["-reduce", "reduce"], False)],
+)
+def test_a_users_own_value_stays_and_the_last_one_counts(values, avoided, faulty):
+    flags = " ".join(f"--xla_cpu_experimental_ynn_fusion_type={value}" for value in values)
+    environment = {"XLA_FLAGS": flags}
     compiler_faults.avoid(environment)
-    assert environment == {"XLA_FLAGS": "--xla_cpu_experimental_ynn_fusion_type=+dot"}
+    assert environment == {"XLA_FLAGS": flags}
+    assert (compiler_faults.present(environment) is None) == avoided
 
 
 def test_a_version_without_a_fault_gets_no_option(monkeypatch):
