@@ -33,8 +33,8 @@ def split(given: Path) -> tuple[Path, str]:
 
     A path that exists is a folder, also with @ in its name.
 
-    >>> split(Path("runs/quickstart@750")), split(Path("runs/quickstart"))
-    ((PosixPath('runs/quickstart'), '750'), (PosixPath('runs/quickstart'), 'best'))
+    >>> split(Path("runs/quickstart@650")), split(Path("runs/quickstart"))
+    ((PosixPath('runs/quickstart'), '650'), (PosixPath('runs/quickstart'), 'best'))
     """
     folder, _, checkpoint = str(given).rpartition("@")
     if "@" not in given.name or not folder or given.exists():

@@ -25,7 +25,7 @@ AUTO = {"auto": "the faster of both on this machine, measured when the run begin
 CHECKPOINTS = {
     "best": "the checkpoints with the best dev scores",
     "newest": "the newest checkpoints",
-    "STEP": "the checkpoint of this update, such as 750",
+    "STEP": "the checkpoint of this update, such as 650",
 }
 
 WEIGHTS = {

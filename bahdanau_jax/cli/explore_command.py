@@ -46,7 +46,7 @@ class Explore:
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau explore --run runs/quickstart",
         "bahdanau explore --run runs/rnnsearch --run runs/rnnencdec --port 9000",
-        "bahdanau explore --run runs/quickstart@750 --run runs/quickstart",
+        "bahdanau explore --run runs/quickstart@650 --run runs/quickstart",
     )
 
 
