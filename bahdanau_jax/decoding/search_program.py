@@ -184,7 +184,7 @@ def combined(
 
 
 def mean(arrays: Sequence[Array]) -> Array:
-    """Return the mean over the members of an ensemble."""
+    """Return the mean over the members of an ensemble, whose arrays have one shape, any."""
     return functools.reduce(jnp.add, arrays) / len(arrays)
 
 

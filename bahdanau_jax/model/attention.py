@@ -46,7 +46,7 @@ class Score(NamedTuple):
     weights: Callable[..., Array] | None = None
 
     def energies(self, params: Params, keys: Array, query: Array) -> Array:
-        """Return `score`, with the query as the last argument."""
+        """Return e [B, S]: `score`, with the query [B, A] after the keys [B, S, A]."""
         return self.score(params, query, keys)
 
 
@@ -171,14 +171,14 @@ def sum_of_directions(
 def dot_score(
     params: Params, query: Float[Array, "B H"], keys: Float[Array, "B S H"]
 ) -> Float[Array, "B S"]:
-    """e_ij = sᵀ h_j."""
+    """e_ij = sᵀ h_j (Luong et al. 2015, arXiv 1508.04025)."""
     return jnp.einsum("bh,bsh->bs", query, keys)
 
 
 def scaled_dot_score(
     params: Params, query: Float[Array, "B H"], keys: Float[Array, "B S H"]
 ) -> Float[Array, "B S"]:
-    """e_ij = sᵀ h_j / √H."""
+    """e_ij = sᵀ h_j / √H (Vaswani et al. 2017, arXiv 1706.03762)."""
     return dot_score(params, query, keys) * query.shape[-1] ** -0.5
 
 

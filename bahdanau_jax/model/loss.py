@@ -57,7 +57,7 @@ class CrossEntropy(NamedTuple):
     correct: Array  # whether the target word is the likeliest
 
     def summed(self, weight: Array) -> "CrossEntropy":
-        """Return the sums over words, each times its weight."""
+        """Return scalars: the sums over words [R], each times its weight [R]."""
         return CrossEntropy(*(jnp.sum(values * weight) for values in self))
 
 
