@@ -4,6 +4,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$python && break; done)
 VENV := .venv
+EXTRAS := dev,docs
 INSTALLED := $(VENV)/.installed
 
 # Two processes run the test files. Tests mostly compile, and one compilation keeps less than two
@@ -50,6 +51,8 @@ test-all: $(INSTALLED)
 	$(PYTEST) -m ""
 
 accelerator: $(INSTALLED)
+	@JAX_PLATFORMS= $(VENV)/bin/python -c 'import jax, sys; sys.exit(jax.default_backend() == "cpu" and \
+		"JAX finds no GPU or TPU: make clean, then make install EXTRAS=dev,docs,cuda (or tpu)")'
 	JAX_PLATFORMS= XLA_FLAGS=--xla_gpu_deterministic_ops=true XLA_PYTHON_CLIENT_PREALLOCATE=false \
 		$(VENV)/bin/python -m pytest -rs tests/test_accelerator.py
 
@@ -77,5 +80,5 @@ clean:
 $(INSTALLED): pyproject.toml setup.py constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]' --constraint constraints.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]' --constraint constraints.txt
 	@touch $@
