@@ -14,7 +14,7 @@ PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reord
 .PHONY: help install demo docs notebooks test test-slow test-all accelerator faults release-check lint format clean
 
 help:
-	@echo "make install make .venv with the pinned versions of everything"
+	@echo "make install make .venv with the pinned versions of everything; EXTRAS=dev,docs,cuda: for a GPU too"
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
 	@echo "make docs    build the documentation site in build/site; NOTEBOOKS=no does not run the notebooks"
 	@echo "make notebooks  run docs/notebooks, and write their pages and .ipynb files to build/notebooks"

@@ -131,15 +131,12 @@ def _function(commands: Mapping[str, Words]) -> Iterator[str]:
     yield "_bahdanau() {"
     yield '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"'
     yield '  local words="" prefix="" option="" equals="" i first=1'
-    yield '  case "$before$word" in'
-    yield "    *=*) equals=1 ;;"
-    yield "  esac"
-    yield '  if [ "$word" = "=" ]; then option="$before" word=""'
-    yield '  elif [ "$before" = "=" ]; then option="${COMP_WORDS[COMP_CWORD-2]}"'
+    yield '  if [ "$word" = "=" ]; then option="$before" word="" equals=1'
+    yield '  elif [ "$before" = "=" ]; then option="${COMP_WORDS[COMP_CWORD-2]}" equals=1'
     yield '  else case "$word" in'
-    yield '    *=*) option="${word%%=*}" prefix="${word%%=*}=" word="${word#*=}" ;;'
+    yield '    *=*) option="${word%%=*}" prefix="${word%%=*}=" word="${word#*=}" equals=1 ;;'
     yield "    -*) ;;"
-    yield '    *) option="$before" equals="" ;;'
+    yield '    *) option="$before" ;;'
     yield "  esac; fi"
     yield '  case "$equals$option" in'
     yield '    1[a-z]*) option="--${option//_/-}" ;;'
