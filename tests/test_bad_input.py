@@ -300,6 +300,7 @@ def truncate(checkpoint):
         path.write_bytes(path.read_bytes()[:100])
 
 
+@pytest.mark.slow
 def test_truncated_checkpoints(translate, refused, copy):
     steps = sorted((copy / "checkpoints").iterdir())
     assert len(steps) > 1
@@ -353,6 +354,7 @@ def test_one_line_out_for_one_line_in_whatever_it_holds(translate, trained):
     assert lines[0] == lines[1] == lines[2] == ""
 
 
+@pytest.mark.slow
 def test_endless_text_is_translated_as_it_comes(trained):
     with subprocess.Popen(
         small.command("translate", "--run", trained[0]),

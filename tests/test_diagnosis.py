@@ -22,6 +22,7 @@ def _loss(params) -> float:
     return oracles.loss(known_updates.SELF_TEST.model, params, known_updates.PAIRS) / words
 
 
+@pytest.mark.slow
 def test_the_expected_numbers_are_those_of_the_oracle():
     """The gradient by central differences; then clipping and Adadelta by hand."""
     flat, tree = jax.tree.flatten(oracles.f64(known_updates.weights()))

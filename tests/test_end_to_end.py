@@ -106,6 +106,7 @@ def checkpoints_of(workdir) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in files if path.is_file()}
 
 
+@pytest.mark.slow
 def test_training_a_finished_run_again_changes_nothing(trained, command_line):
     workdir, first = trained
     before, kept = (workdir / "metrics.jsonl").read_bytes(), checkpoints_of(workdir)

@@ -75,6 +75,7 @@ def test_translating_imports_nothing_that_it_does_not_need(trained):
     assert parts == set(TRANSLATING.split())
 
 
+@pytest.mark.slow
 def test_training_begins_without_what_draws():
     code = "import sys, bahdanau_jax.run; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
@@ -155,6 +156,7 @@ def test_the_moving_average_or_the_weights_themselves(trained, tmp_path):
     equal(bj.load(tmp_path, weights="params").params, run.params)
 
 
+@pytest.mark.slow
 def test_a_damaged_best_checkpoint_is_named_by_all_that_load_it(trained, tmp_path, caplog):
     folder = shutil.copytree(trained[0], tmp_path / "copy")
     best = bj.load(folder).chosen.used[0]
@@ -299,6 +301,7 @@ def test_order_batch_size_and_padding_change_nothing(run, order, batch_size):
             np.testing.assert_allclose(h.alpha, alone[row].alpha, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_each_preset_is_a_search_that_works(run):
     for name, preset in bj.SEARCHES.items():
         given = {**dataclasses.asdict(preset), "batch_size": 12}

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).resolve().parent
 SENTENCE = "s=The+man+saw+the+European+Economic+Area+."
 # Name -> (state of the page, widths, colour schemes, whether the whole page is taken)
 PICTURES = {
-    "screen": (f"{SENTENCE}&w0=7", (1200,), ("light",), False),
+    "screen": (f"{SENTENCE}&w0=7", (1200,), ("light", "dark"), False),
     "page": (SENTENCE, (1200, 400), ("light", "dark"), True),
     "gradients": (f"{SENTENCE}&v=both&w0=7", (1200,), ("light",), True),
     "changed": (f"{SENTENCE}&a0=4:2&w0=4", (1200,), ("light",), True),

@@ -29,6 +29,7 @@ def test_the_command_measures_what_it_says(capfd, tmp_path):
         assert 1 > curve["1"] > curve["3"] >= curve["exact"] > 0
 
 
+@pytest.mark.slow
 def test_few_pairs_give_the_largest_vocabularies_that_they_can(capfd):
     train = "builtin:en-fr/train?pairs=60&max=6"
     options = ("--data.train", train, "--repeats", "1", "--padding-shapes", "1")

@@ -41,6 +41,7 @@ def problem():
     return config, updates.parameters(config), updates.random_batch(SIZE)
 
 
+@pytest.mark.slow
 def test_the_count_is_that_of_plain_autodiff_to_the_last_product(problem):
     _, params, batch = problem
     program = jax.make_jaxpr(jax.value_and_grad(plain.loss))(params, batch)
@@ -86,6 +87,7 @@ def test_only_the_attention_is_made_for_pairs_of_positions():
 CORNERS = ((1, 1), (2, 1), (1, 2), (2, 2))
 
 
+@pytest.mark.slow
 def test_plain_jax_computes_our_loss_and_gradients_also_of_padded_rows(problem):
     config, params, batch = problem
     source_mask = np.arange(SIZE.S) < np.array([[5], [3], [1]])

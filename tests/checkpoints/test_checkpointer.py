@@ -143,6 +143,7 @@ def flip(path, position):
     path.write_bytes(bytes(data))
 
 
+@pytest.mark.slow
 def test_whatever_file_is_damaged(states, tmp_path, caplog):
     """With any file emptied or removed, the newest checkpoint or the one before it is restored."""
     fill(tmp_path / "whole", states, (None, None, None, 2.0))
@@ -427,6 +428,7 @@ def test_a_failed_save_is_told_without_waiting_for_the_next(states, tmp_path):
         checkpoints.close()
 
 
+@pytest.mark.slow
 def test_other_devices_restore_the_same(states, tmp_path):
     """Eight devices with sharded arrays restore what one device saved, and the reverse."""
     fill(tmp_path / "one", states)

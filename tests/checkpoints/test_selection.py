@@ -83,6 +83,7 @@ HARM = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARM)
 def test_a_better_checkpoint_that_cannot_be_read_is_named(run, caplog, harm):
     HARM[harm](run)

@@ -48,6 +48,7 @@ def align(trained, corpus, command_line):
     return run
 
 
+@pytest.mark.slow
 def test_a_run_is_a_folder_or_one_of_its_checkpoints(trained, corpus, command_line):
     folder, pairs = corpus
     files = "--source", folder / "test.en", "--target", folder / "test.fr", "--format", "jsonl"
@@ -185,6 +186,7 @@ def test_shares_are_linked_when_asked_for(align):
         assert links == {(int(source), target) for target, source in enumerate(best)}
 
 
+@pytest.mark.slow
 def test_a_lexicon_of_what_is_linked_serves_translate(align, trained, command_line, tmp_path):
     lexicon = tmp_path / "lexicon.tsv"
     code, _, err = align("--lexicon-output", lexicon, "--lexicon-least", 1)

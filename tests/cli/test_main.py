@@ -147,7 +147,7 @@ def test_an_error_about_arrays_keeps_its_traceback():
     assert "Traceback" in done.stderr and "\nValueError: " in done.stderr
 
 
-@pytest.mark.parametrize("platform", ["nosuch", "rocm"])
+@pytest.mark.parametrize("platform", [pytest.param("nosuch", marks=pytest.mark.slow), "rocm"])
 def test_a_platform_without_a_device_is_one_line(tmp_path, platform):
     environment = {**os.environ, "JAX_PLATFORMS": platform}
     found = bahdanau("train", "primes", "--workdir", tmp_path / "run", env=environment)

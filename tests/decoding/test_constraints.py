@@ -105,7 +105,14 @@ def test_brute_force_agrees_under_every_rule_and_wherever_search_stops(name, bet
                 assert math.isclose(found.score[b, k], value, abs_tol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "beta"), [("average", 0.0), ("wu", 0.5), ("falling", 0.2)])
+@pytest.mark.parametrize(
+    ("name", "beta"),
+    [
+        ("wu", 0.5),
+        pytest.param("average", 0.0, marks=pytest.mark.slow),
+        pytest.param("falling", 0.2, marks=pytest.mark.slow),
+    ],
+)
 def test_a_shorter_list_is_the_head_of_a_longer_one(name, beta):
     """The search for a shorter list stops earlier, and finds the same, also in narrow beams."""
     ranking = Ranking(normalization(name), beta)

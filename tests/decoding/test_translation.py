@@ -56,7 +56,7 @@ def translated(config, params, lines, n_best=1, **settings):
     return translate(config, params, CODECS, decoding, lines, n_best)
 
 
-@pytest.fixture(scope="module", params=worlds.each("paper", "groundhog", of=MODELS))
+@pytest.fixture(scope="module", params=worlds.each("paper", of=MODELS))
 def world(request):
     config = MODELS[request.param]
     return config, weights(config)
@@ -153,6 +153,7 @@ def test_forced_decoding_gives_the_same_score_and_alignment(world):
         np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_rounded_products_are_searched_and_forced_alike():
     """The search is greedy, because a beam folds the memory and rounds other factors."""
     world = MODELS["paper"], weights(MODELS["paper"])
@@ -337,6 +338,7 @@ def test_what_has_not_ended_at_the_limit_is_flagged(endless):
         assert "</s>" not in h.tokens and len(h.text.split()) == len(h.tokens)
 
 
+@pytest.mark.slow
 def test_what_has_not_ended_is_sorted_by_its_score(endless):
     settings = {"beam_size": 4, "coverage": 50.0, "max_ratio": 0.5}
     wide = translated(*endless, LINES, 4, **settings)

@@ -108,6 +108,7 @@ def test_cells_train_at_the_same_time_on_cores_of_their_own(tmp_path):
         assert {*cores, *other_cores} == os.sched_getaffinity(0)
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_loses_its_own_cell_only(tmp_path):
     cells = [Dying("a", tmp_path), Runs("b", tmp_path), Runs("c", tmp_path)]
     found = outcomes(cells, 2, tmp_path)

@@ -79,6 +79,7 @@ PAIRS = pairs(seed=11, count=4)
 BATCH = on_device(batch(PAIRS))
 
 
+@pytest.mark.slow
 def test_losses_and_gradients_of_examples_sum_to_those_of_the_batch():
     losses = compiled(experiments.example_losses, static_argnums=0)(CONFIG, PARAMS, BATCH)
     for found, pair in zip(losses, PAIRS, strict=True):

@@ -41,6 +41,7 @@ def test_a_drop_is_log_p_before_less_log_p_after():
             np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_measures_are_those_of_their_names():
     config, own = CONFIGS["default"], pairs(seed=3, count=3)
     params, b = on_device(parameters(config)), on_device(batch(own))

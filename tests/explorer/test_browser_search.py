@@ -85,7 +85,9 @@ def test_prefixes_and_changes_of_attention_do_as_in_python(tab, tmp_path):
         compare(best, [[each] for each in translate(run, lines, intervention)])
 
 
-@pytest.mark.parametrize("name", ["wu with coverage", "shrinking"])
+@pytest.mark.parametrize(
+    "name", ["shrinking", pytest.param("wu with coverage", marks=pytest.mark.slow)]
+)
 def test_recorded_searches_are_those_of_the_search(name):
     settings = SETTINGS[name]
     run, lines = pages.run(decoding=settings), pages.lines(3)

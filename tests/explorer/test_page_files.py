@@ -45,6 +45,7 @@ def test_pictures_are_offered_where_there_is_one(tab, tiny_page, tmp_path):
     assert saved(tab, "PNG", tmp_path).startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_picture_has_no_marks_of_the_page(tab, tiny_page, tmp_path):
     tab.open(tiny_page)
     files = []

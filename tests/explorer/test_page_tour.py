@@ -36,6 +36,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_tour_tells_of_the_model_of_the_page(tab, tmp_path, name):
     settings, texts = MODELS[name]

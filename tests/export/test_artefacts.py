@@ -56,7 +56,7 @@ def exported(config, params, source, mask):
     return steps
 
 
-@pytest.mark.parametrize("name", worlds.each("default", "groundhog", "rnnencdec"))
+@pytest.mark.parametrize("name", worlds.each("default"))
 def test_the_programs_compute_what_the_package_computes(name):
     config = worlds.CONFIGS[name]
     batch = worlds.batch(worlds.pairs(), extra_source=2, fillers=1)

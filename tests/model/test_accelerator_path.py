@@ -83,7 +83,7 @@ def test_no_step_of_an_accelerator_sums_the_gradient_of_keys(monkeypatch):
     assert sizes() == {-(-steps // recurrence.BLOCK)}
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("smoothing", each(0.1, of=[0.0, 0.1]))
 def test_bfloat16_products_of_odd_sizes_are_those_of_a_cpu(smoothing, by_each):
     """All sizes of these models are odd, also those of the vocabularies."""
     config = dataclasses.replace(CONFIGS["default"], compute_dtype="bfloat16")

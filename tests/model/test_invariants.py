@@ -73,7 +73,7 @@ def assert_same_rows(a, b, rows, tolerance):
 
 @every_precision
 @pytest.mark.parametrize(
-    "name", each("default", "groundhog", of=["default", "groundhog", "luong", "rnnencdec", "tied"])
+    "name", each("default", of=["default", "groundhog", "luong", "rnnencdec", "tied"])
 )
 def test_padding_batch_size_and_order_change_no_result(name, dtype):
     tolerance, double = TOLERANCES[dtype], dtype is np.float64
@@ -215,7 +215,7 @@ def test_start_has_no_embedding_and_no_bias():
 
 
 @every_precision
-@pytest.mark.parametrize("name", ["default", "relu"])
+@pytest.mark.parametrize("name", each("default", of=["default", "relu"]))
 def test_alpha_is_uniform_where_v_a_is_zero(name, dtype):
     def without(params):
         v_a = np.zeros_like(params["attention"]["v_a"])
@@ -228,7 +228,7 @@ def test_alpha_is_uniform_where_v_a_is_zero(name, dtype):
 
 
 @every_precision
-@pytest.mark.parametrize("name", ["default", "dot", "luong", "rnnencdec"])
+@pytest.mark.parametrize("name", each("default", of=["default", "dot", "luong", "rnnencdec"]))
 def test_alpha_is_one_where_there_is_one_word(name, dtype):
     assert len(pairs()[0][0]) == 1
     assert (results(name, padded(), dtype).alpha[0, :, 0] == 1).all()

@@ -139,6 +139,7 @@ def test_the_gradient_of_a_weight_is_what_its_word_adds(smoothing, chunked):
         assert relative(gradient(cross_entropy), gradient(plain)) < 1e-12
 
 
+@pytest.mark.slow
 def test_autodiff_differentiates_the_loss_in_forward_mode_and_twice():
     """`jax.jvp` is the gradient times a direction, and of the gradient the Hessian times it."""
     config = dataclasses.replace(ModelConfig(**SIZES), gradients="autodiff")

@@ -40,6 +40,7 @@ def scored(dot, rest, carry, x):
     return jnp.tanh(dot("f", dot("U", carry)) + rest * x), carry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 5, recurrence.BLOCK, recurrence.BLOCK + 3])
 def test_a_function_in_place_of_a_product_has_its_gradients(steps):
     with jax.enable_x64(True):

@@ -113,6 +113,7 @@ def test_initial_weights(init):
 ONE_WAY = dataclasses.replace(CONFIGS["tanh"], encoder_directions="forward")  # few matrices
 
 
+@pytest.mark.slow
 def test_init_under_vmap():
     model, b = Seq2Seq(ONE_WAY), on_device(batch(pairs()))
     keys = jax.random.split(jax.random.key(0), 10)

@@ -68,6 +68,7 @@ def test_the_gradient_of_the_embedding_is_the_sum_of_both(name, way):
     assert np.all(ours["target_embedding"]["E"] != 0)  # the softmax reads the rows of all words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "compute_dtype"),
     [("tied", "float32"), pytest.param("tied_readout", "bfloat16", marks=pytest.mark.slow)],
@@ -94,6 +95,7 @@ def test_dropout_and_smoothing_are_those_of_the_twin(name, compute_dtype):
     assert_same(ours, joined(theirs), 1e-5 if compute_dtype == "float32" else 1e-3)
 
 
+@pytest.mark.slow
 def test_attributions_to_source_words_are_those_of_the_twin():
     config, params = CONFIGS["tied"], parameters(CONFIGS["tied"], np.float64)
     b = worlds.batch(worlds.pairs())

@@ -106,6 +106,7 @@ def test_confidence_is_correlated_with_the_chrf_of_sentences():
     assert np.isnan(found["measures"]["score"]["spearman"])  # it is constant
 
 
+@pytest.mark.slow
 def test_greedy_translations_without_unk_are_not_computed_again(trained):
     """They are those of a search that bans UNK."""
     run = runs.load(trained[0])

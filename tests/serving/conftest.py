@@ -155,6 +155,19 @@ def server(stub):
         yield start
 
 
+@pytest.fixture(scope="module")
+def shared():
+    """A client of one server of a stub, for all tests of a file that change nothing of it."""
+    from bahdanau_jax import serving
+
+    run = Stub()
+    run.gate.set()
+    with started(
+        {"stub": run}, serving.Settings(warm_tokens=0, max_beam=10, max_lines=4)
+    ) as client:
+        yield client.until_ready()
+
+
 def searched(stub) -> Counter:
     """The number of searches of each kind."""
     return Counter(kind for kind, *_ in stub.searches)

@@ -209,14 +209,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_every_error_has_one_shape(server, case):
+def test_every_error_has_one_shape(shared, case):
     (method, path, what), (status, words) = REFUSED[case]
-    client = server(max_beam=10, max_lines=4)
-    answer = client.request(method, path, **what)
+    answer = shared.request(method, path, **what)
     assert answer.status_code == status and answer.headers["content-type"] == "application/json"
     assert set(answer.json()) == {"error", "what_to_do"}
     assert words in answer.json()["error"] and answer.json()["what_to_do"]
-    assert client.post("/translate", json={"lines": ["a"]}).status_code == 200
+    assert shared.post("/translate", json={"lines": ["a"]}).status_code == 200
 
 
 def test_a_fault_is_an_error_of_the_same_shape(server, caplog):

@@ -93,8 +93,8 @@ def test_pages_of_other_sites_may_neither_ask_nor_read(server, stub):
 
 @pytest.mark.parametrize("path", ["/translate", "/runs", "/health/live", "/openapi.json"])
 @pytest.mark.parametrize("method", ["OPTIONS", "DELETE", "PUT", "PATCH", "TRACE", "PROPFIND"])
-def test_other_methods_are_refused_with_those_allowed(server, path, method):
-    answer = server().request(method, path)
+def test_other_methods_are_refused_with_those_allowed(shared, path, method):
+    answer = shared.request(method, path)
     assert is_error(answer, 405)
     assert answer.headers["allow"] in ("POST", "GET", "GET, HEAD", "HEAD, GET")
 
@@ -160,12 +160,11 @@ BODIES = {
 
 
 @pytest.mark.parametrize("case", BODIES)
-def test_odd_json_is_answered(server, case):
+def test_odd_json_is_answered(shared, case):
     body, status = BODIES[case]
-    client = server()
-    answer = client.post("/translate", content=body.encode(), headers=JSON)
+    answer = shared.post("/translate", content=body.encode(), headers=JSON)
     assert answer.status_code == 200 if status == 200 else is_error(answer, status)
-    assert client.post("/translate", json=LINE).status_code == 200
+    assert shared.post("/translate", json=LINE).status_code == 200
 
 
 def test_a_client_that_goes_away_while_it_sends_is_counted_apart(server, stub, caplog):

@@ -112,6 +112,7 @@ def test_a_signal_answers_requests_in_flight_and_refuses_new_ones(number):
     assert (code, err) == (0, "bahdanau: stopped; all requests in flight were answered\n")
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_leaves_at_once():
     server = Process()
     thread = threading.Thread(target=lambda: pytest.raises(OSError, server.translate))
@@ -144,6 +145,7 @@ def test_requests_are_refused_after_the_time_of_grace():
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_body_that_is_half_sent_is_refused_after_the_time_of_grace():
     server = Process("--grace-seconds", "0.1")
     address = urllib.parse.urlsplit(server.address)

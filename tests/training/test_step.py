@@ -68,6 +68,7 @@ def test_all_seeds_draw_their_weights_by_one_program():
     assert program(1) == program(2)
 
 
+@pytest.mark.slow
 def test_an_accelerator_never_asks_the_host_within_an_update(monkeypatch):
     """No branch, no call back, and only loops of a known length: a CUDA graph can hold it."""
     monkeypatch.setattr(backends, "BLOCKS", {})  # as on all but a CPU

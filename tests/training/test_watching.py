@@ -106,6 +106,7 @@ def test_a_program_from_disk_is_known_by_the_thread_that_read_it(tmp_path):
     assert cached == {"read": True, "new": False, "read elsewhere": True, "new again": False}
 
 
+@pytest.mark.slow
 def test_a_trace_of_chosen_steps(step, tmp_path):
     profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
     toy.train(tmp_path, step, profile=profile)

@@ -65,6 +65,7 @@ def test_enough_cells_pad_nothing():
     assert set(choose(extents, 100)) == {tuple(extent) for extent in extents.tolist()}
 
 
+@pytest.mark.slow
 def test_more_cells_pad_less():
     extents = np.random.default_rng(0).integers(1, 50, (5_000, 2))
     costs = [cost(extents, choose(extents, most)) for most in (1, 2, 6, 12, 24)]

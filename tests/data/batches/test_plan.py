@@ -106,6 +106,7 @@ def test_buckets_put_each_pair_into_its_cheapest_cell():
     assert dearer <= 9 * (len(plan.shapes) - 1) * 2
 
 
+@pytest.mark.slow
 def test_buckets_pad_less_than_pools_and_more_shapes_less_than_few():
     lengths = random_lengths(20_000)
 

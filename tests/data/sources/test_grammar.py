@@ -85,6 +85,7 @@ def test_one_english_sentence_has_one_french_one():
 # -- Splits, seeds and lengths
 
 
+@pytest.mark.slow
 def test_splits_share_no_sentence():
     sources = {
         split: {p.source for seed in (0, 1) for p in islice(generate(split, seed, 3, 6), 1_000)}

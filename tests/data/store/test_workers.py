@@ -100,6 +100,7 @@ def taking_pid(_):
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_processes_leave_with_a_killed_parent(tmp_path):
     script = "from tests.data.store.test_workers import taking_pid\n" + KILLED
     done = subprocess.run(
