@@ -291,19 +291,40 @@ def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
     assert command_line("reproduce", name, *options)[1] == out  # nothing is trained again
 
 
-@pytest.mark.slow
-def test_a_suite_that_is_killed_ends_with_the_table_of_one_that_is_not(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "steps", "patterns"),
+    [
+        pytest.param(
+            *("notebook", 40, ["*/seed-2/checkpoints/20", "dot/seed-1/sweep_scores.json"]),
+            marks=pytest.mark.slow,
+        ),
+        *(
+            pytest.param(name, 3, ["*/seed-*/sweep_scores.json"], marks=pytest.mark.exhaustive)
+            for name in SUITES
+            if name != "notebook"
+        ),
+    ],
+)
+def test_a_suite_that_is_killed_ends_with_the_table_of_one_that_is_not(
+    name, steps, patterns, tmp_path
+):
     """Killed in training, and in scoring; and a suite run twice has the same table."""
-    command = [sys.executable, "-m", "bahdanau_jax.cli.main", "reproduce", "notebook"]
-    command += ["--quick", "True", "--steps", "40", "--seeds", "2", "--workdir"]
+    command = [sys.executable, "-m", "bahdanau_jax.cli.main", "reproduce", name, "--quick", "True"]
+    command += ["--steps", str(steps), *(["--seeds", "2"] if name == "notebook" else [])]
+    if SUITES[name].takes_corpora:
+        command += ["--train", CORPUS["train"], "--dev", CORPUS["dev"], "--test", CORPUS["dev"]]
 
     def results(folder):
-        done = subprocess.run([*command, folder], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*command, "--workdir", folder], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return json.loads((folder / "results.json").read_text())
 
-    for pattern in ("*/seed-2/checkpoints/20", "dot/seed-1/sweep_scores.json"):
-        process = subprocess.Popen([*command, tmp_path / "a"], stderr=subprocess.DEVNULL)
+    for pattern in patterns:
+        process = subprocess.Popen(
+            [*command, "--workdir", tmp_path / "a"], stderr=subprocess.DEVNULL
+        )
         while not any((tmp_path / "a").glob(pattern)):
             assert process.poll() is None, f"it ended before {pattern}"
             time.sleep(0.01)
