@@ -66,15 +66,18 @@ def _starts(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def hardware(start: Mapping[str, Any]) -> str:
-    """The devices, the machine and the platform of a start of a run.
+    """The devices, the machine, as much of it as the run may use, and the platform of a start.
 
-    >>> hardware({"devices": {"count": 1, "kind": "cpu"}, "platform": "Linux"})
-    '1 x cpu, Linux'
+    >>> machine = {"processor": "AMD EPYC", "cores": 1, "memory_gib": 23.5}
+    >>> devices = {"count": 1, "kind": "cpu"}
+    >>> hardware({"devices": devices, "machine": machine, "platform": "Linux"})
+    '1 x cpu, AMD EPYC, 1 core, 23.5 GiB, Linux'
     """
     devices, machine = start.get("devices") or {}, start.get("machine") or {}
     parts = [f"{devices.get('count', NOTHING)} x {devices.get('kind', NOTHING)}"]
     if machine:  # records of earlier versions have none
-        parts += [str(machine.get("processor")), f"{machine.get('cores')} cores"]
+        cores = machine.get("cores")
+        parts += [str(machine.get("processor")), f"{cores} core{'' if cores == 1 else 's'}"]
         parts += [f"{machine.get('memory_gib')} GiB"]
     if devices.get("processes", 1) > 1:
         parts.append(f"{devices['processes']} processes")
