@@ -422,7 +422,7 @@ def test_divergence(command_line, tmp_path):
     assert last.startswith("bahdanau: the gradient was not finite 3 times in a row, up to step ")
 
 
-@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+@pytest.mark.parametrize("stream", [pytest.param("stdin", marks=pytest.mark.slow), "stdout"])
 def test_a_closed_stream(trained, stream):
     number = {"stdin": 0, "stdout": 1}[stream]
     done = subprocess.run(

@@ -48,7 +48,13 @@ def test_the_expected_numbers_are_those_of_the_oracle():
     assert pytest.approx((before, norm, after), rel=1e-6) == known_updates.EXPECTED
 
 
-@pytest.mark.parametrize("compute_dtype", known_updates.TOLERANCE)
+@pytest.mark.parametrize(
+    "compute_dtype",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name != "float32"))
+        for name in known_updates.TOLERANCE
+    ],
+)
 def test_two_updates_have_these_numbers(compute_dtype):
     found = known_updates.updates(compute_dtype)
     tolerance = known_updates.TOLERANCE[compute_dtype]

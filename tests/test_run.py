@@ -65,6 +65,7 @@ def research():
     return config, jax.tree.map(jnp.asarray, worlds.batch(worlds.pairs()))
 
 
+@pytest.mark.slow
 def test_functional_research(research):
     config, batch = research
     key = jax.random.key(0)

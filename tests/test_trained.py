@@ -30,6 +30,7 @@ def run(trained):
     return bj.load(trained[0])
 
 
+@pytest.mark.slow
 def test_a_model_is_loaded_without_what_trains_or_draws(trained):
     code = (
         "import sys, bahdanau_jax as bj; bj.load(sys.argv[1]).config;"
@@ -141,6 +142,7 @@ def test_weights_that_are_not_there_are_refused(trained):
         bj.load(folder, weights="ema")
 
 
+@pytest.mark.slow
 def test_the_moving_average_or_the_weights_themselves(trained, tmp_path):
     config = bj.Config.load(trained[0] / "config.json")
     config = dataclasses.replace(config, optimizer=dataclasses.replace(config.optimizer, ema=0.9))
@@ -173,6 +175,7 @@ def test_a_damaged_best_checkpoint_is_named_by_all_that_load_it(trained, tmp_pat
     assert told in caplog.text
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_one_and_of_twins_is_the_run_itself(run):
     alone = run.translate(LINES)
     for several in (bj.ensemble([run]), bj.ensemble([run, run])):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")  # it skips a test before its other fixtures are made
 def torch_python() -> Path:
     named = os.environ.get("BAHDANAU_TORCH_PYTHON", "")
     if not named:

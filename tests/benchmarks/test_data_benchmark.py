@@ -39,6 +39,7 @@ def test_few_pairs_give_the_largest_vocabularies_that_they_can(capfd):
     assert all(20 < size < 1_000 for size in sizes.values())
 
 
+@pytest.mark.slow
 def test_a_preparation_that_fails_is_one_line(capfd):
     options = ("--data.train", "builtin:copy/train?pairs=60&min=3", "--data.max-tokens", "1")
     assert main(["data", *options, "--encoders", "words"]) == 2

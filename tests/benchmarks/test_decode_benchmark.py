@@ -142,6 +142,7 @@ def test_the_peers_words_are_our_ids(trained):
         assert list(recipe.to_ids(words)) == ids
 
 
+@pytest.mark.slow
 def test_a_numbered_run_says_the_same_in_ids(trained):
     run = load(trained[0])
     texts = ["the man sleeps .", "the zzzz woman sees a dog"]

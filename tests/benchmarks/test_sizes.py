@@ -48,6 +48,7 @@ def test_the_count_is_that_of_plain_autodiff_to_the_last_product(problem):
     assert 2 * multiplications(program.jaxpr) == sizes.flops(SIZE)
 
 
+@pytest.mark.slow
 def test_ours_makes_no_fewer_products_and_hardly_more(problem):
     config, params, batch = problem
     state, step, *_ = updates.ours(config, params)

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 
+@pytest.mark.slow
 def test_sizes_and_the_checkpoint_are_named(trained, tmp_path, command_line):
     output = tmp_path / "model"
     code, out, err = command_line("export", "--run", trained[0], "--output", output)

@@ -97,6 +97,7 @@ def test_a_stopped_process_that_the_others_died_of_is_named(pretend):
     assert code == 128 + signal.SIGABRT
 
 
+@pytest.mark.slow
 def test_restarts_are_bounded_and_the_exit_code_is_the_cause(pretend):
     code, _, err, pids = pretend("1,kill", options=("--restarts", "2"))
     assert (
@@ -108,6 +109,7 @@ def test_restarts_are_bounded_and_the_exit_code_is_the_cause(pretend):
     assert code == 7 and "process 0 failed with exit code 7" in err
 
 
+@pytest.mark.slow
 def test_what_the_user_can_mend_is_not_tried_again(pretend):
     code, _, err, pids = pretend("2,hang")
     assert (code, [len(each) for each in pids]) == (2, [1, 1])

@@ -93,10 +93,7 @@ def test_a_beam_that_holds_everything_finds_what_brute_force_finds(V, limit, bea
     case=st.sampled_from(
         [
             (5, 1, "none"),
-            (5, 2, "none"),
             (5, 4, "none"),
-            (131, 5, "none"),
-            (5, 2, "average"),
             (131, 5, "average"),
             (5, 4, "wu"),
         ]
@@ -104,7 +101,7 @@ def test_a_beam_that_holds_everything_finds_what_brute_force_finds(V, limit, bea
     sharp=st.sampled_from([0.5, 2.0, 5.0]),
     forbidden=st.sampled_from([0.0, 0.3, 0.9]),
     limits=st.lists(st.integers(0, 7), min_size=4, max_size=4),
-    widths=st.sampled_from([(), (3,), (2, 1)]),
+    widths=st.sampled_from([(), (2, 1)]),
 )
 def test_equals_a_plain_beam_that_never_stops_early(seed, case, sharp, forbidden, limits, widths):
     """The plain beam has no separate loops for some of the sentences either."""

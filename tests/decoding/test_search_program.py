@@ -231,6 +231,7 @@ def test_coverage_is_kept_only_where_it_counts():
     assert carried == {0.0: 0, 0.3: 1}
 
 
+@pytest.mark.slow
 def test_memory_is_asked_of_the_compiler_without_any_parameters():
     small = search_program.memory(MODEL, 2, 8, DecodingConfig(beam_size=3))
     params, _ = search_program.abstract(MODEL, 2, 8)
@@ -253,6 +254,7 @@ def test_settings_that_do_not_shape_a_program_do_not_compile_another():
 assert EOS == PAD  # what the prefixes above rely on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", worlds.each(3, of=[1, 3]))
 def test_sentences_that_are_searched_on_alone_find_the_same(monkeypatch, beam_size):
     config = worlds.CONFIGS["default"]

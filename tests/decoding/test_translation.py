@@ -87,8 +87,11 @@ def test_batch_size_order_and_neighbours_change_nothing(world):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"beam_size": 3}, {"beam_size": 1}, {"method": "sample", "temperature": 0.7}],
-    ids=["beam", "greedy", "sample"],
+    [
+        pytest.param({"beam_size": 3}, id="beam"),
+        pytest.param({"beam_size": 1}, id="greedy", marks=pytest.mark.slow),
+        pytest.param({"method": "sample"}, id="sample", marks=pytest.mark.slow),
+    ],
 )
 def test_a_model_with_tied_embeddings_translates_as_its_twin(settings):
     config = ModelConfig(**SIZES | {"readout_size": 3}, tied_embeddings=True)
@@ -180,7 +183,7 @@ SCALES = {
     "coverage and a least length": {"coverage": 1.5, "min_ratio": 1.0},
 }
 # Fast tests: every scale with a model, and two models with a scale.
-SCALED = {("paper", scale) for scale in SCALES} | {("groundhog", "wu and coverage")}
+SCALED = {("paper", scale) for scale in SCALES}
 
 
 @pytest.mark.parametrize(
@@ -311,7 +314,7 @@ def everything(config, params, line, limit):
     return sorted(zip(scores.tolist(), map(tuple, targets), strict=True), reverse=True)
 
 
-@pytest.mark.parametrize("name", ["paper", "groundhog"])
+@pytest.mark.parametrize("name", worlds.each("groundhog", of=["paper", "groundhog"]))
 def test_a_beam_that_holds_everything_finds_what_brute_force_finds(name):
     config = dataclasses.replace(MODELS[name], target_vocabulary=4)
     params = weights(config)

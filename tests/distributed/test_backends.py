@@ -20,7 +20,7 @@ from tests import small
 from tests.model.worlds import each
 from tests.training import toy
 
-FEW = ["jit", "pmap"]  # the back ends that `make test` asks
+FEW = ["jit"]  # the back ends that `make test` asks
 EVERY = [*FEW, "vocabulary", "jit, 2 parts", "one device, 4 parts"]
 
 

@@ -24,6 +24,7 @@ def plain(run):
     return run.translate(LINES)
 
 
+@pytest.mark.slow
 def test_alpha_of_the_search_in_place_of_itself_changes_nothing(run, plain):
     alphas = [best.alpha if best.tokens else np.zeros((1, 1)) for best in plain]
     same = interventions.replace(interventions.padded(alphas))

@@ -24,6 +24,7 @@ def endless_page(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_sentence_that_is_too_long_is_refused_in_one_line(tab, tiny_page):
     tab.open(tiny_page)
     before = tab.run(TEXT)

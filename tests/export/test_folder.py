@@ -195,6 +195,7 @@ def test_what_is_in_the_folder(run, exported):
     assert config["export"]["versions"]["jax"] == importlib.metadata.version("jax")
 
 
+@pytest.mark.slow
 def test_the_weights_are_imported_again(run, exported, tmp_path):
     exchange.import_weights(exported[0] / "model.safetensors", tmp_path / "new")
     assert bj.load(tmp_path / "new").translate(LINES) == run.translate(LINES)

@@ -148,7 +148,7 @@ def test_a_beam_looks_where_it_is_forced_to():
         assert length < 3 or alpha[2, 0] < 1 or alpha[2, 1:].sum() == 0
 
 
-@pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
+@pytest.mark.parametrize("gradients", each("deferred", of=["deferred", "autodiff"]))
 def test_gradients_flow_through_changed_weights(gradients):
     """Both gradients agree, and the gradient of replaced weights is that of finite differences."""
     config, params = CONFIGS["default"], parameters(CONFIGS["default"], np.float64)

@@ -110,6 +110,7 @@ def test_attributions_to_source_words_are_those_of_the_twin():
     assert np.abs(np.asarray(ours)[real]).max() > 1e-2
 
 
+@pytest.mark.slow
 @each_model
 def test_no_second_matrix_is_a_parameter(name):
     config = CONFIGS[name]
@@ -132,6 +133,7 @@ LARGE = dict(
 AS_WIDE = {"readout_size": 101}, {"readout_size": 109, "output_size": 101}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [

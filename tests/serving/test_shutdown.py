@@ -87,7 +87,13 @@ class Process:
         return self.process.returncode, err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGTERM, id="SIGTERM"),
+        pytest.param(signal.SIGINT, id="Ctrl-C", marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_answers_requests_in_flight_and_refuses_new_ones(number):
     server, answers = Process(), []
     thread = threading.Thread(target=lambda: answers.append(server.translate()))
