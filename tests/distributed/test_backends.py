@@ -21,7 +21,7 @@ from tests.model.worlds import each
 from tests.training import toy
 
 FEW = ["jit"]  # the back ends that `make test` asks
-EVERY = [*FEW, "vocabulary", "jit, 2 parts", "one device, 4 parts"]
+EVERY = [*FEW, "pmap", "vocabulary", "jit, 2 parts", "one device, 4 parts"]
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import pytest
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.loss import loss, sums
 from tests import oracles
-from tests.model.worlds import SIZES, batch, compiled, each, on_device, pairs, parameters, relative
+from tests.model.worlds import SIZES, batch, compiled, on_device, pairs, parameters, relative
 
 # The package gives away a function of the module's name.
 module = importlib.import_module("bahdanau_jax.model.loss")
