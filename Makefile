@@ -19,7 +19,7 @@ help:
 	@echo "make docs    build the documentation site in build/site; NOTEBOOKS=no does not run the notebooks"
 	@echo "make notebooks  run docs/notebooks, and write their pages and .ipynb files to build/notebooks"
 	@echo "make test    run the tests, without the slow ones"
-	@echo "make test-slow  run those that take more than ten seconds: benchmarks, killed runs"
+	@echo "make test-slow  run the slow ones: benchmarks, killed runs, more variants of the model"
 	@echo "make test-all  run all tests, also those that take minutes: several processes"
 	@echo "make accelerator  compare the results of the GPU or TPU of this machine with its CPU's"
 	@echo "make faults  kill training runs, damage their files, fill their disks, and compare the final results"
