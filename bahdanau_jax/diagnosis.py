@@ -86,7 +86,19 @@ def devices() -> Iterator[Finding]:
     text = f"bfloat16 products by {fast[0]}" if fast else "no bfloat16 products known"
     yield Finding("processor", f"{cores} cores, {text}")
     if (nvidia := shutil.which("nvidia-smi")) and found[0].platform == "cpu":
-        yield Finding("GPU", f"{nvidia} exists, but JAX has none", 'pip install "jax[cuda13]"')
+        if chosen := _without_gpu():
+            yield Finding("GPU", f"{nvidia} exists, but is not used: {chosen}")
+        else:
+            yield Finding("GPU", f"{nvidia} exists, but JAX has none", 'pip install "jax[cuda13]"')
+
+
+def _without_gpu() -> str:
+    """The variable by which the user chose to work without a GPU; "" where none does."""
+    for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"):
+        value = os.environ.get(name)
+        if value in ("cpu", "-1") or (value == "" and name.startswith("CUDA")):
+            return f"{name}={value}"
+    return ""
 
 
 def _cpu_flags() -> set[str]:

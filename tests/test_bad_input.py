@@ -60,7 +60,7 @@ CORPORA = {
     "missing": (
         "no.en,three.fr",
         [],
-        "no file {}/no.en (--data.root is set, so relative",
+        "no file {}/no.en (data.root is set, so relative",
     ),
     "unequal": (
         "three.en,two.fr",

@@ -94,6 +94,8 @@ def _smallest_p(results: Results, pairs: Pairs) -> str:
     """The smallest p-value that the paired tests can reach."""
     seeds = [len({*results.scores[a]} & {*results.scores[b]}) for a, b in pairs]
     most = max(seeds, default=0)
+    if not most:
+        return "No seed has scores in both cells, so that nothing is compared."
     if most < 2:
         return "One seed gives no interval and no p-value."
     smallest = statistics.smallest_p(most)

@@ -147,12 +147,13 @@ def _check(
     opened: set[tuple[str, str]] = set()
     for name, config in cells.items():
         try:
-            _check_settings(config, vmapped)
+            run.check(config)
             settings = config.data
             for address in (settings.train, settings.dev, settings.test, *tests.values()):
                 if address and (address, settings.root) not in opened:
                     _read(address, settings, 1 if address == settings.train else None)
                     opened.add((address, settings.root))
+            _check_settings(config, vmapped)
         except (ValueError, OSError) as error:
             raise ValueError(f"cell {name}: {error}") from error
 
@@ -168,7 +169,6 @@ def _check_processes(processes: int) -> None:
 
 
 def _check_settings(config: Config, vmapped: bool | None) -> None:
-    run.check(config)
     if lines := data.remarks.on_other_corpora(config.data):
         raise ValueError(lines[0])
     if not config.data.test:

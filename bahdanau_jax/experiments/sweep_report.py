@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax.experiments.cell_runs import group_of, was_vmapped
+from bahdanau_jax.experiments.cell_runs import SCORES, group_of, was_vmapped
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
 from bahdanau_jax.experiments.sweep_cells import REPORT, Cells, seed_folder
 from bahdanau_jax.experiments.sweep_definition import DEFINITION
 from bahdanau_jax.names import choose
+from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import Section, Table, commit, hardware, publish
 from bahdanau_jax.reporting import duration
 from bahdanau_jax.resuming import TRAINED_ON
@@ -137,6 +138,8 @@ def made(workdir: Path, results: Results) -> Section:
             ("commit", ", ".join(_distinct(map(commit, starts)))),
         ]
     rows.append(("training data", ", ".join(_distinct(map(_digest, folders)))))
+    tests = {each for folder in folders for each in _test_digests(folder)}
+    rows.append(("test data", ", ".join(sorted(tests)) or "unknown"))
     seconds = (_seconds(workdir, cell, results.scores[cell]) for cell in results.scores)
     rows.append(("time of training", duration(sum(seconds))))
     text = (
@@ -171,3 +174,12 @@ def _digest(folder: Path) -> str:
         return (folder / STORE / TRAINED_ON).read_text(encoding="utf-8")[:12]
     except OSError:
         return "unknown"
+
+
+def _test_digests(folder: Path) -> Iterator[str]:
+    """The digests of the pairs that a run was scored on."""
+    try:
+        scored = parse_json((folder / SCORES).read_text(encoding="utf-8"))
+        yield from (digest[:12] for digest in scored["settings"]["digests"].values())
+    except (OSError, ValueError, KeyError):  # a folder that somebody changed since
+        return

@@ -68,7 +68,8 @@ def force(positions: Int[Any, "B T"]) -> Intervention:
 
     >>> translate(run, ["The man sleeps ."], force(np.array([[2, -1, 0]])))
     """
-    return Partial(_force, _array("positions", positions, 2, "integers"))
+    signed = _array("positions", positions, 2, "integers").astype(jnp.int32)
+    return Partial(_force, signed)
 
 
 def _force(positions, alpha, i):

@@ -48,5 +48,7 @@ def _totals(cost: Cost) -> Iterator[tuple[str, str]]:
     yield "padding", f"{cost.padding:.1%} of all positions"
     yield "an epoch", f"{updates:,} updates, {duration(cost.epoch_seconds)}"
     yield "speed", f"{words / cost.epoch_seconds:,.0f} words of both sides a second"
-    yield "training", f"{steps:,} updates, {duration(cost.training_seconds)}, without evaluation"
+    most = "at most " if cost.config.training.patience else ""  # it may end earlier
+    time = f"{most}{steps:,} updates, {duration(cost.training_seconds)}, without evaluation"
+    yield "training", time
     yield "compilation", f"{cost.compile_seconds:.0f} s, once"

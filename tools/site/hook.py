@@ -30,6 +30,8 @@ GENERATED = {
 }
 FOLDERS_MARK = "<!-- generated: folders -->"
 UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
+# Folder or page -> how much more than others it counts in a search: answers come before records.
+BOOSTS = {"howto/": 4, "reference/configuration.md": 4, "decisions/": 0.2, "results/": 0.3}
 NOTEBOOKS_MARK = "<!-- generated: notebooks -->"
 
 
@@ -107,6 +109,9 @@ def _source(name: str, address: str) -> str:
 
 def on_page_markdown(markdown: str, page, config: MkDocsConfig, files: Files) -> str:
     address = page.file.src_uri
+    for begin, boost in BOOSTS.items():
+        if address.startswith(begin):
+            page.meta.setdefault("search", {})["boost"] = boost
     if page.file.generated_by is not None:
         return markdown
     try:

@@ -51,9 +51,9 @@ def _where(names: Sequence[str], config: DataConfig) -> str:
     if all(Path(name).is_absolute() for name in names):
         return ""
     if config.root:
-        return " (--data.root is set, so relative names are looked up there alone)"
+        return " (data.root is set, so relative names are looked up there alone)"
     folders = ", ".join(str(root.absolute()) for root in roots(config))
     return (
         f" (the files of a corpus are looked for in {folders}, and should all lie in one of these "
-        "folders; --data.root or the environment variable BAHDANAU_DATA names another)"
+        "folders; data.root or the environment variable BAHDANAU_DATA names another)"
     )

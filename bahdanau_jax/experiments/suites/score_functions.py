@@ -18,7 +18,7 @@ from bahdanau_jax.experiments.suites.suite import (
     with_model,
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
-from bahdanau_jax.report import Picture, Section, Table, number
+from bahdanau_jax.report import NOTHING, Picture, Section, Table, number
 
 CORPORA = {"reverse": "exact", "primes": "PSA", "en-fr": "BLEU"}  # and the main score of each
 DECIMALS = {"exact": 3, "PSA": 3, "BLEU": 1}
@@ -47,23 +47,24 @@ def sections(outcome: Outcome) -> list[Section]:
         panels[f"{corpus}: {metric}"] = outcome.intervals(metric, own)
         for score in model.attention.SCORES:
             cell = f"{corpus}-{score}"
-            main, aer = (outcome.results.summary(cell, name) for name in (metric, "AER"))
-            rows.append(
-                (
-                    score,
-                    number(main.mean if main else None, f".{DECIMALS[metric]}f"),
-                    number(aer.mean if aer else None, ".3f"),
-                    number(_memory(outcome, cell), ",.0f"),
-                )
-            )
+            scores = (_each(outcome, cell, name) for name in (metric, "AER"))
+            rows.append((score, *scores, number(_memory(outcome, cell), ",.0f")))
         tables.append(Table((corpus, metric, "AER", "MiB of an update"), rows))
     text = (
-        "Means over the seeds. Memory is what the compiler plans for the update of one seed with "
-        "the largest batch: parameters, accumulators and temporary arrays."
+        "Each seed has its own number, since few seeds may differ widely; the means and their "
+        "intervals are under Scores. Memory is what the compiler plans for the update of one seed "
+        "with the largest batch: parameters, accumulators and temporary arrays."
     )
     caption = "Means over the seeds with their 95% intervals; each ring is a seed."
     picture = Picture("means", figures.means(panels), caption)
     return [Section("Score functions", text, tuple(tables), (picture,)), _speed(outcome)]
+
+
+def _each(outcome: Outcome, cell: str, metric: str) -> str:
+    """The score of each seed of a cell, as text."""
+    values = outcome.results.values(cell, metric)
+    form = f".{DECIMALS.get(metric, 3)}f"
+    return ", ".join(number(value, form) for _, value in sorted(values.items())) or NOTHING
 
 
 def _speed(outcome: Outcome) -> Section:

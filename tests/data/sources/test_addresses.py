@@ -100,7 +100,7 @@ def test_relative_names_are_looked_up_in_four_places_in_order(four_folders, monk
     with pytest.raises(FileNotFoundError, match=r"^no file a\.fr \(") as caught:
         pairs(spec, NONE)
     assert str(four_folders["environment"]) not in str(caught.value)
-    with pytest.raises(FileNotFoundError, match=r"/root/b\.en \(--data.root is set"):
+    with pytest.raises(FileNotFoundError, match=r"/root/b\.en \(data.root is set"):
         pairs("text:b.en,b.fr", DataConfig(root=str(four_folders["root"])))
     absolute = f"text:{four_folders['here']}/a.en,{four_folders['root']}/a.fr"
     assert next(pairs(absolute, DataConfig(root="/nowhere"))) == ("here", "root")
