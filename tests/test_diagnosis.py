@@ -91,6 +91,20 @@ def test_a_fault_of_the_compiler_that_is_not_avoided_is_a_problem(monkeypatch):
     assert not next(diagnosis.faults()).remedy
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_problem"),
+    [({}, True), ({"JAX_PLATFORMS": "cpu"}, False), ({"CUDA_VISIBLE_DEVICES": ""}, False)],
+)
+def test_a_gpu_without_jax_is_a_problem_unless_it_was_left_out(variables, is_problem, monkeypatch):
+    monkeypatch.setattr(diagnosis.shutil, "which", lambda name: f"/bin/{name}")
+    for name in ("JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (found,) = (finding for finding in diagnosis.devices() if finding.name == "GPU")
+    assert found.value.startswith("/bin/nvidia-smi exists") and bool(found.remedy) == is_problem
+
+
 def test_folders(monkeypatch, tmp_path):
     monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path / "gone"))
     (tmp_path / "cache").mkdir()

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Integer
 
 # A change of attention weights: a function with arrays, which jit, vmap and scan accept.
 Intervention = Partial
@@ -61,7 +61,7 @@ def _replace(weights, alpha, i):
     return jnp.where(given.any(), row, alpha)
 
 
-def force(positions: Int[Any, "B T"]) -> Intervention:
+def force(positions: Integer[Any, "B T"]) -> Intervention:
     """Give the whole weight of step i to one source position; below 0: the step is unchanged.
 
     Steps beyond T are unchanged too. At a position beyond the sentence, all weights are 0.

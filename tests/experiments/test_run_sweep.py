@@ -168,6 +168,11 @@ def test_fields_that_a_later_version_added_have_their_defaults(without_training,
             [1],
             "cell a: no file",
         ),
+        (  # before the remark that the dev pairs are of another corpus
+            {"a": config(data=dataclasses.replace(small.config.data, train=MISSING))},
+            [1],
+            "cell a: no file",
+        ),
     ],
 )
 def test_faults_come_before_any_work(cells, seeds, said, tmp_path):

@@ -34,6 +34,8 @@ def test_pairs_are_compared_and_the_smallest_p_is_given():
     assert [row[0] for row in section.tables[0].rows] == ["c minus b"]
     assert len(results.sections(SCORES, {"BLEU": 1}, [])) == 1
     one = Results({"a": {1: {"BLEU": 1.0}}, "b": {1: {"BLEU": 2.0}}}, {})
+    apart = Results({"a": {1: {"BLEU": 1.0}}, "b": {2: {"BLEU": 2.0}}}, {})
+    assert "No seed has scores in both cells" in results.sections(apart, {"BLEU": 1})[1].text
     assert "One seed gives no interval" in results.sections(one, {"BLEU": 1})[1].text
 
 
@@ -56,6 +58,8 @@ def workdir(tmp_path):
         (folder / "record.json").write_text(json.dumps([start]))
         ended = {"diverged": None, "group": group}
         (folder / "sweep_training.json").write_text(json.dumps(ended))
+        scored = {"settings": {"digests": {"builtin:reverse/test": f"{cell}" * 20}}}
+        (folder / "sweep_scores.json").write_text(json.dumps(scored))
     (tmp_path / "sweep.json").write_text(json.dumps({"order": "shared"}))
     return tmp_path
 
@@ -63,6 +67,7 @@ def workdir(tmp_path):
 def test_seeds_that_train_vmapped_count_once_and_every_version_and_device_is_listed(workdir):
     rows = sweep_report.made(workdir, Results({c: {1: {}, 2: {}} for c in "ab"}, {})).tables[0].rows
     assert ("time of training", "7 min 30 s") in rows  # 110 + 2 * 170 seconds
+    assert ("test data", "aaaaaaaaaaaa, bbbbbbbbbbbb") in rows
     assert [value for name, value in rows if name == "versions"] == ["jax 1.1", "jax 1.2"]
     assert [value for name, value in rows if name == "hardware"] == ["1 x a, Linux", "1 x b, Linux"]
 

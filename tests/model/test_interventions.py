@@ -227,3 +227,11 @@ def test_a_memory_without_an_intervention_is_itself():
     config, params = CONFIGS["default"], on_device(parameters(CONFIGS["default"]))
     memory = encode(config, params, BATCH.source, BATCH.source_mask)
     assert intervene(memory, None) is memory
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.uint8, np.uint32])
+def test_a_step_beyond_the_forced_ones_is_unchanged_whatever_their_type(kind):
+    alpha, mask = jnp.array([[0.2, 0.8]]), jnp.array([[True, True]])
+    for step, expected in ((0, [[1.0, 0.0]]), (1, [[0.2, 0.8]])):
+        found = changed(force(np.array([[0]], kind)), alpha, jnp.array([float(step)]), mask)
+        np.testing.assert_allclose(found, expected)

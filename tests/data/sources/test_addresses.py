@@ -95,7 +95,7 @@ def test_relative_names_are_looked_up_in_four_places_in_order(four_folders, monk
     with pytest.raises(FileNotFoundError) as caught:
         pairs(spec, NONE)
     tried = ", ".join(str(four_folders[name]) for name in ("environment", "here", "data"))
-    assert tried in str(caught.value) and "--data.root" in str(caught.value)
+    assert tried in str(caught.value) and "; data.root or" in str(caught.value)
     monkeypatch.delenv("BAHDANAU_DATA")
     with pytest.raises(FileNotFoundError, match=r"^no file a\.fr \(") as caught:
         pairs(spec, NONE)
