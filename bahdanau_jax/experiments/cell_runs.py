@@ -119,14 +119,14 @@ class CellRuns:
         return {group: seeds for group, seeds in missing.items() if seeds}
 
     def _has_ended(self, seed: int) -> bool:
-        """Whether the training of a run has ended. A run that diverged would diverge again."""
+        """Whether a run has ended and has its checkpoints. One that diverged would do so again."""
         ended = _ended(self.folder(seed))
         if ended is None:
             return False
         if ended["diverged"]:
             self.failed[f"{self.name}/seed-{seed}"] = ended["diverged"]
             return True
-        return updates_made(self.folder(seed)) > 0  # else somebody has removed its checkpoints
+        return updates_made(self.folder(seed)) >= min(1, self.config.training.steps)
 
     def _end(self, seed: int, error: Exception | None, group: Sequence[int]) -> None:
         """Record the end of a run, with the group of a vmapped program; () for a run in turn."""

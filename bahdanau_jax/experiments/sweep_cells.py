@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ DATA, REPORT = "data", "report"
 LONGEST_FOLDER = 255  # bytes of a folder's name; file systems refuse longer ones
 LONGEST_NAME = 100  # bytes of a name that `name` makes
 MOST_SEEDS = 10_000  # of a cell
+_SECTIONS = Counter(  # name of a field -> the number of sections that have it
+    field.name
+    for section in dataclasses.fields(Config)
+    for field in dataclasses.fields(getattr(Config(), section.name))
+)
 
 
 def product(config: Config, vary: Mapping[str, Iterable[Any]]) -> dict[str, Config]:
@@ -59,6 +65,12 @@ def _other(field: str, vary: Iterable[str]) -> str:
     return next(each for each in vary if each != field and each.replace("-", "_") == field)
 
 
+def _short(field: str) -> str:
+    """The field without its section, where no other section has a field of that name."""
+    last = field.rpartition(".")[2]
+    return field if _SECTIONS[last] > 1 else last
+
+
 def _check_values(config: Config, field: str, values: Sequence[Any]) -> None:
     """Raise ValueError as `product` does for the values of one field."""
     if field == "training.seed":
@@ -78,8 +90,13 @@ def name(settings: Mapping[str, Any]) -> str:
 
     >>> name({"model.order": "paper", "data.train": "text:a/b.en"})
     'order=paper,train=text_a_b.en'
+
+    A field keeps its section where another section has a field of the same name:
+
+    >>> name({"decoding.coverage": 0.2})
+    'decoding.coverage=0.2'
     """
-    parts = (f"{field.rpartition('.')[2]}={value}" for field, value in settings.items())
+    parts = (f"{_short(field)}={value}" for field, value in settings.items())
     whole = re.sub(r"[^\w=.,+-]", "_", ",".join(parts)) or "all"
     encoded = whole.encode()
     if len(encoded) <= LONGEST_NAME:

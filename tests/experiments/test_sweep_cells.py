@@ -77,3 +77,10 @@ def test_a_long_name_is_cut_and_stays_its_own():
     one, other = (sweep_cells.name({"data.train": "ü" * 300 + end}) for end in "ab")
     assert one != other and one.startswith("train=üü")
     assert all(90 < len(each.encode()) <= 100 for each in (one, other))
+
+
+def test_fields_of_one_name_keep_their_sections():
+    values = {"optimizer.coverage": [0.0, 0.2], "decoding.coverage": [0.0, 0.2]}
+    names = [*sweep_cells.product(Config(), values)]
+    assert names[1] == "optimizer.coverage=0.0,decoding.coverage=0.2"
+    assert len({*names}) == 4

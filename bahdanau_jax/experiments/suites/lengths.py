@@ -117,7 +117,7 @@ def _beyond(outcome: Outcome, curves: Mapping[str, Sequence[Range]]) -> Section:
         rows.append((cell, *shown, number(share, ".0%"), *means))
     header = (
         *("model", "BLEU at the end of training lengths", "just beyond", "at the longest"),
-        *("kept", "BLEU of a dictionary", "AER of the diagonal"),
+        *("kept", "BLEU of a dictionary, all lengths", "AER of the diagonal"),
     )
     text = (
         "The baselines need no training: a dictionary that translates word for word, and links on "
