@@ -259,6 +259,10 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path):
     )
 
 
+def test_a_run_without_metrics_has_no_learning_statistics():
+    assert {*paper_training._learned([])} == {"–"}
+
+
 def test_options_of_the_paper_alone_are_refused_elsewhere(command_line, tmp_path):
     code, _, err = command_line("reproduce", "lengths", "--workdir", tmp_path / "x", "--dev", "a")
     assert (code, err) == (2, "bahdanau: --dev is an option of the suite paper only\n")

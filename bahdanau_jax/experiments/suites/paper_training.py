@@ -10,7 +10,7 @@ from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.paper_printed import PRINTED
 from bahdanau_jax.experiments.suites.suite import Outcome, folder
 from bahdanau_jax.experiments.sweep_report import abbreviated, flat
-from bahdanau_jax.report import Section, Table, number
+from bahdanau_jax.report import NOTHING, Section, Table, number
 from bahdanau_jax.reporting import duration
 
 RECIPE = "rnnsearch50"  # the shipped configuration with the paper's recipe
@@ -51,6 +51,8 @@ def learning(outcome: Outcome) -> Section:
 
 
 def _learned(lines: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    if not lines:  # somebody has removed the run's metrics
+        return (NOTHING,) * 5
     last, logged = lines[-1], [line for line in lines if "nll" in line]
     dev = [line["dev_loss"] for line in lines if line.get("dev_loss") is not None]
     return (
