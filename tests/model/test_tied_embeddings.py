@@ -71,7 +71,7 @@ def test_the_gradient_of_the_embedding_is_the_sum_of_both(name, way):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "compute_dtype"),
-    [("tied", "float32"), pytest.param("tied_readout", "bfloat16", marks=pytest.mark.slow)],
+    [("tied", "float32"), ("tied_readout", "bfloat16")],
 )
 def test_dropout_and_smoothing_are_those_of_the_twin(name, compute_dtype):
     config = dataclasses.replace(
@@ -137,9 +137,9 @@ AS_WIDE = {"readout_size": 101}, {"readout_size": 109, "output_size": 101}
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [
-        pytest.param("paper", AS_WIDE[0], marks=pytest.mark.slow),
+        ("paper", AS_WIDE[0]),
         ("scaled", AS_WIDE[1]),
-        pytest.param("glorot", AS_WIDE[0], marks=pytest.mark.slow),
+        ("glorot", AS_WIDE[0]),
     ],
 )
 def test_the_first_loss_is_that_of_equal_probabilities(name, sizes):
