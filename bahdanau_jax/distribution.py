@@ -22,7 +22,7 @@ class Distribution(NamedTuple):
     pass through all the logits in memory.
     """
 
-    logits: Float[Array, "*X V"]
+    logits: Float[Array, "*X V"]  # of all words, or their log-probabilities
     top: Float[Array, "*X"]  # the highest logit; 0 where the logits are log-probabilities
     log_total: Float[Array, "*X"]  # log Σ exp(logit − top); 0 where they are log-probabilities
     highest: Float[Array, "*X W"]  # the maximum of each WINDOW logits; the last may have fewer

@@ -76,7 +76,8 @@ def train(
 ) -> Run:
     """Train in `workdir`, or resume there, until the configured steps; return the best model.
 
-    Ctrl-C and SIGTERM save the run and raise training.Interrupted. Raises ValueError or OSError for
+    Ctrl-C and SIGTERM save the run and raise training.Interrupted. Raises training.Diverged where
+    `optimizer.max_nonfinite` gradients in a row were not finite. Raises ValueError or OSError for
     wrong settings or data, and for a folder of another experiment or one in use by a trainer.
 
     Args:

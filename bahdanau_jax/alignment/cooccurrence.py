@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from bahdanau_jax.alignment.linking import Links, matrix
 
-Words = Sequence[str]
+Words = Sequence[str]  # of a sentence
 CHUNK = 1 << 21  # co-occurrences that are counted at once
 
 

@@ -101,7 +101,7 @@ def _is_score(value: object) -> bool:
 class Candidate:
     """A checkpoint that can be chosen, or a damaged or missing one."""
 
-    step: int
+    step: int  # the update after which it was saved
     score: float | None  # of the dev pairs; None: it has none; inf: unknown
     fault: str = ""  # "is missing" or "is damaged: ..."; "": no fault is known
 
@@ -123,8 +123,8 @@ class Chosen:
     """The checkpoints that were read, and unreadable ones that precede them in the order."""
 
     choice: str  # a key of READING_ORDERS, or a step
-    used: tuple[Candidate, ...]
-    passed: tuple[Candidate, ...]
+    used: tuple[Candidate, ...]  # those that were read, in the order of the choice
+    passed: tuple[Candidate, ...]  # unreadable ones before the last that was read
 
     def warnings(self, folder: Path) -> list[str]:
         """A line for each checkpoint that was skipped; `folder` is that of the checkpoints."""

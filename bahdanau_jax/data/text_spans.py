@@ -18,7 +18,7 @@ from bahdanau_jax.data.hansards import ordinary
 from bahdanau_jax.data.tokens.cleaning import clean
 from bahdanau_jax.data.tokens.codec import Codec
 
-Span = tuple[int, int]
+Span = tuple[int, int]  # (first character, the one after the last)
 
 LONGEST_MATCHED = 500  # characters; cleaning is matched character by character in shorter words
 

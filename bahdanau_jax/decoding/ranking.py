@@ -23,7 +23,7 @@ class Normalization:
     >>> dataclasses.replace(NORMALIZATIONS["wu"], alpha=1.0)
     """
 
-    penalty: Callable[[Float[Array, "..."], float], Float[Array, "..."]]
+    penalty: Callable[[Float[Array, "..."], float], Float[Array, "..."]]  # (words, alpha)
     alpha: float = 0.6  # the exponent, where the penalty has one
 
     def __call__(

@@ -14,12 +14,12 @@ EDGES = (10, 20, 30, 40, 50, 60)  # the largest length of each bin; the last bin
 class LengthBin(NamedTuple):
     """The sentences of `low` to `high` words."""
 
-    low: int
+    low: int  # the fewest words
     high: int | None  # None for the last bin, which has no upper end
-    sentences: int
+    sentences: int  # how many there are
     words: float | None  # mean length; None, as the scores, in an empty bin
-    score: float | None
-    interval: Interval | None
+    score: float | None  # of these sentences as one corpus
+    interval: Interval | None  # of the score, at 95 %
 
     @property
     def name(self) -> str:

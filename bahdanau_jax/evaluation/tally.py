@@ -19,6 +19,7 @@ from bahdanau_jax.pairing import check_equal_counts
 
 TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # sacreBLEU's, without those that it downloads
 
+# Counts of corpora -> their scores.
 Formula = Callable[[Float[np.ndarray, "*X D"]], Float[np.ndarray, "*X"]]
 
 

@@ -99,9 +99,9 @@ MEASURES: Mapping[str, Callable] = MappingProxyType(
 class Correlation:
     """The mean rank correlation over target words, with its interval over sentences."""
 
-    mean: float
-    low: float
-    high: float  # of the 95 % bootstrap interval
+    mean: float  # Spearman's ρ
+    low: float  # end of the 95 % bootstrap interval
+    high: float  # its other end
     top: float  # share of target words whose largest weight is on the word with the largest drop
 
 

@@ -22,7 +22,7 @@ STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 Points = Mapping[float, float]  # length -> score
-Metrics = Sequence[Mapping[str, Any]]
+Metrics = Sequence[Mapping[str, Any]]  # the lines of metrics.jsonl
 
 
 def bleu_by_length(

@@ -174,7 +174,7 @@ class TeacherForcedStates(NamedTuple):
 
     state: State  # [T B ...] the states that each step reads out
     y: Float[Array, "T B E"] | None  # the embedded word before; None where nothing reads it
-    alpha: Float[Array, "T B S"]
+    alpha: Float[Array, "T B S"]  # the attention weights of each step
 
 
 def teacher_forced_states(
@@ -230,13 +230,11 @@ def teacher_force(
     return read_out(config, params, forced, keys), forced.alpha
 
 
-# "..." is empty, or K hypotheses of each sentence, which share its memory.
-Stepper = Callable[
-    [Int[Array, "B ..."], State], tuple[Float[Array, "B ... V"], State, Float[Array, "B ... S"]]
-]
-Predictor = Callable[
-    [Int[Array, "B ..."], State], tuple[Distribution, State, Float[Array, "B ... S"]]
-]
+Words = Int[Array, "B ..."]  # "..." is empty, or K hypotheses, which share a sentence's memory
+# (words, state) -> the logits of the next words, the state, alpha
+Stepper = Callable[[Words, State], tuple[Float[Array, "B ... V"], State, Float[Array, "B ... S"]]]
+# (words, state) -> the distribution of the next words, the state, alpha
+Predictor = Callable[[Words, State], tuple[Distribution, State, Float[Array, "B ... S"]]]
 
 
 def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Stepper:

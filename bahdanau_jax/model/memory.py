@@ -31,11 +31,11 @@ class Folded(NamedTuple):
     """
 
     annotations: Float[Array, "B S G+P"]  # C h_j and C_o h_j side by side
-    keys: Float[Array, "B S A"]
-    mask: Bool[Array, "B S"]
-    initial: Float[Array, "B H"]
-    i: Float[Array, " B"] | tuple[()] = ()
-    intervention: Intervention | None = None
+    keys: Float[Array, "B S A"]  # as in `Memory`, like all fields that follow
+    mask: Bool[Array, "B S"]  # True at real positions
+    initial: Float[Array, "B H"]  # s_0
+    i: Float[Array, " B"] | tuple[()] = ()  # the step, where its number is read
+    intervention: Intervention | None = None  # a change of alpha
 
 
 def intervene(memory: Memory, intervention: Intervention | None) -> Memory:

@@ -14,24 +14,24 @@ NOTHING = "–"  # stands for an undefined number
 class Table(NamedTuple):
     """Rows of formatted cells. The first column contains names, the others numbers."""
 
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    header: tuple[str, ...]  # names of the columns
+    rows: list[tuple[str, ...]]  # as many cells as the header has
 
 
 class Picture(NamedTuple):
     name: str  # the name of its files, without suffix
-    figure: Figure
-    caption: str
+    figure: Figure  # of matplotlib
+    caption: str  # one line below it
 
 
 class Section(NamedTuple):
     """A part of a report under a title."""
 
-    title: str
-    text: str = ""
-    tables: tuple[Table, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    examples: tuple[Example, ...] = ()
+    title: str  # the heading
+    text: str = ""  # paragraphs with an empty line between them
+    tables: tuple[Table, ...] = ()  # shown after the text
+    pictures: tuple[Picture, ...] = ()  # shown after the tables
+    examples: tuple[Example, ...] = ()  # shown last
 
 
 def number(value: float | None, form: str = ".1f") -> str:

@@ -22,20 +22,20 @@ UNIT = re.compile(r"\s+|[\u2e80-\u9fff\uf900-\ufaff]|[^\s\u2e80-\u9fff\uf900-\uf
 class Part(NamedTuple):
     """A stretch of a line."""
 
-    text: str
+    text: str  # as it is shown
     differs: bool = False  # whether the line that it is compared with lacks it
 
 
 class Line(NamedTuple):
     name: str  # source, reference, ...
-    parts: list[Part]
+    parts: list[Part]  # joined, they are the text
 
 
 class Example(NamedTuple):
     """A sentence and its translations, each cut to LONGEST characters."""
 
-    title: str
-    lines: list[Line]
+    title: str  # the heading
+    lines: list[Line]  # the source, the reference, translations
 
 
 def choose(evaluated: Evaluated) -> Iterator[Example]:

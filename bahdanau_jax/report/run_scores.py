@@ -52,23 +52,24 @@ DEFAULTS = Settings()
 class Baseline(NamedTuple):
     """The translations of the same sentences by another system."""
 
-    name: str
-    texts: Sequence[str]
+    name: str  # as the report shows it
+    texts: Sequence[str]  # one for each source
 
 
 @dataclass(frozen=True)
 class Evaluated:
     """A test set, its translations by the model, and their scores."""
 
-    sources: Sequence[str]
-    references: Sequence[str]
-    hypotheses: Sequence[Hypothesis]
-    baseline: Baseline | None
+    sources: Sequence[str]  # sentences, as they were read
+    references: Sequence[str]  # one for each source
+    hypotheses: Sequence[Hypothesis]  # the best of each source
+    baseline: Baseline | None  # another system to compare with
     scores: dict[str, Any]  # see `evaluate`
     alphas: Sequence[Any] = ()  # of the references: those of token_predictions.Predictions
 
     @property
     def texts(self) -> list[str]:
+        """The translations as text."""
         return [best.text for best in self.hypotheses]
 
 

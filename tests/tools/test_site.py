@@ -1,9 +1,12 @@
 """The documentation site: its parts, what they refuse, and one whole build."""
 
+import importlib
+import inspect
 import os
 import re
 import subprocess
 import sys
+import typing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +28,12 @@ from tools.site import (  # noqa: E402
     links,
     navigation,
     notebook_pages,
+    public_names,
     python_reference,
     settings_reference,
     source_code,
 )
-from tools.site.public_names import FOLDERS, Inventory  # noqa: E402
+from tools.site.public_names import FOLDERS, Inventory, dotted  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,48 @@ def test_each_public_name_has_a_directive_on_one_page(inventory):
     for name in bj.__all__:
         path = f"bahdanau_jax.{name}"
         assert name in FOLDERS or inventory.source(path) in directives, path
+
+
+def test_each_class_of_a_public_signature_has_an_entry(inventory):
+    """By the annotations that Python evaluates, without griffe."""
+    directives = re.findall(
+        r"(?m)^::: (\S+)$", "\n".join(python_reference.pages(inventory).values())
+    )
+    queue = [
+        getattr(importlib.import_module(dotted(folder)), name)
+        for folder in FOLDERS
+        for name in public_names.names(folder)
+    ]
+    found: set[str] = set()
+    for value in queue:
+        functions = [value] if inspect.isfunction(value) or inspect.isclass(value) else []
+        if inspect.isclass(value):
+            methods = inspect.getmembers(value, inspect.isfunction)
+            functions += [method for name, method in methods if not name.startswith("_")]
+        for function in functions:
+            queue += [cls for cls in classes_of(function) if cls.__qualname__ not in found]
+            found |= {cls.__qualname__ for cls in classes_of(function)}
+            for cls in classes_of(function):
+                path = f"{cls.__module__}.{cls.__qualname__}"
+                inside = (cls.__module__ in directives) or path in directives
+                assert inside, f"{function.__module__}.{function.__qualname__}: {path}"
+    assert {"Aligned", "Reporter", "TeacherForcedStates", "TrainState", "Planned"} <= found
+
+
+def classes_of(function) -> list[type]:
+    """The public classes of the package in the annotations of a function or class."""
+    try:
+        hints = typing.get_type_hints(inspect.unwrap(function))
+    except NameError:  # a name that only type checkers import
+        return []
+    pending = [hint for name, hint in hints.items() if not name.startswith("_")]
+    classes = []
+    for hint in pending:
+        pending += hint if isinstance(hint, list) else typing.get_args(hint)
+        module = getattr(hint, "__module__", None) or ""
+        if inspect.isclass(hint) and module.startswith("bahdanau_jax"):
+            classes.append(hint)
+    return [cls for cls in classes if not cls.__name__.startswith("_")]
 
 
 def test_a_name_without_docstring_or_comment_is_found(tmp_path):

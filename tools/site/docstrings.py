@@ -11,7 +11,7 @@ from typing import Any
 
 import griffe
 
-from tools.site import comments
+from tools.site import comments, signatures
 
 SECTION = re.compile(r"(Args|Returns|Raises|Yields|Attributes|Examples?):")
 ITEM = re.compile(r"(\s*)(\w+)(: .*)")
@@ -115,7 +115,7 @@ class PlainDocstrings(griffe.Extension):
         if isinstance(obj, griffe.Attribute) and obj.docstring is None:
             if words := _comment(obj):
                 obj.docstring = griffe.Docstring(sentence(words), parent=obj)
-            if len(str(obj.value)) > LONGEST_VALUE:
+            if len(str(obj.value)) > LONGEST_VALUE and not signatures.is_alias(obj):
                 obj.value = None
         elif obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)

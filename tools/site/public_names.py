@@ -3,7 +3,8 @@
 A name is public if it is in `__all__` of `bahdanau_jax`, or of one of the folders in FOLDERS. Of
 training and report, only the names in CHOSEN are public. If the name is a module, its functions and
 classes are public. If it is a class, its methods and fields are public. A leading _ makes a name
-private. The other folders serve the package itself.
+private. A class or type alias of the package in the signature of a public name is documented too,
+under "Types of these signatures". The other folders serve the package itself.
 """
 
 import importlib
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import griffe
 
-from tools.site import ROOT, docstrings
+from tools.site import ROOT, docstrings, signatures
 
 PACKAGE = "bahdanau_jax"
 
@@ -40,7 +41,16 @@ FOLDERS: Mapping[str, str] = MappingProxyType(
 # The names of a folder that users reach. Its other names serve the package itself.
 CHOSEN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "training": ("Evaluator", "schedule", "load_batch", "read_metrics", "read_record"),
+        "training": (
+            "Diverged",
+            "Evaluator",
+            "Interrupted",
+            "TrainState",
+            "load_batch",
+            "read_metrics",
+            "read_record",
+            "schedule",
+        ),
         "report": ("Settings", "report"),
     }
 )
@@ -89,11 +99,14 @@ class Inventory:
         self.root = package()
         self.pages: dict[str, list[Public]] = {}
         self.elsewhere: dict[str, list[str]] = {}  # folder -> names that an earlier page has
+        self.types: dict[str, list[Public]] = {folder: [] for folder in FOLDERS}
         self._seen: set[str] = set()
         for folder in FOLDERS:
             self.pages[folder], self.elsewhere[folder] = [], []
             for name in names(folder):
                 self._add(folder, name)
+        for folder in FOLDERS:
+            self._add_types(folder)
 
     def _add(self, folder: str, name: str) -> None:
         found, path = self._object(folder, name), f"{dotted(folder)}.{name}"
@@ -101,6 +114,25 @@ class Inventory:
             self.elsewhere[folder].append(path)
         else:
             self.pages[folder].append(self._public(path, found))
+
+    def _add_types(self, folder: str) -> None:
+        """Add the types that the signatures of a page name, and those of their own signatures.
+
+        A type is on the page of the folder that defines it, or else on this page.
+        """
+        queue = [self._at(public.source) for public in self.pages[folder]]
+        for found in queue:
+            for path in signatures.types_of(found, _members):
+                named = self._at(path)
+                is_type = named.is_class or signatures.is_alias(named)
+                if is_type and named.path not in self._seen and not named.name.startswith("_"):
+                    home = named.path.split(".")[1]
+                    public = self._public(named.path, named)
+                    self.types[home if home in FOLDERS else folder].append(public)
+                    queue.append(named)
+
+    def _at(self, path: str) -> griffe.Object:
+        return _final(self.root[path.removeprefix(f"{PACKAGE}.")])
 
     def _object(self, folder: str, name: str) -> griffe.Object:
         """What a name stands for. Python says where, since a file may have the name as well."""
@@ -110,7 +142,7 @@ class Inventory:
             path = value.__name__
         elif inspect.isfunction(value) or inspect.isclass(value):
             path = f"{value.__module__}.{value.__qualname__}"
-        return _final(self.root[path.removeprefix(f"{PACKAGE}.")])
+        return self._at(path)
 
     def _public(self, path: str, found: griffe.Object) -> Public:
         members = [name for name in _members(found) if found.members[name].path not in self._seen]
@@ -131,12 +163,14 @@ class Inventory:
 
     def undocumented(self) -> list[str]:
         """The public names without documentation, as users write them."""
-        listed = (public for page in self.pages.values() for public in page)
+        pages = [*self.pages.values(), *self.types.values()]
+        listed = (public for page in pages for public in page)
         return [missing for public in listed for missing in public.undocumented]
 
     def count(self) -> int:
         """The number of public names, with methods of classes and names of modules."""
-        return sum(1 + len(public.members) for page in self.pages.values() for public in page)
+        pages = [*self.pages.values(), *self.types.values()]
+        return sum(1 + len(public.members) for page in pages for public in page)
 
 
 def _final(found: griffe.Object | griffe.Alias) -> griffe.Object:

@@ -37,6 +37,11 @@ def _page(inventory: Inventory, folder: str) -> Iterator[str]:
         yield f"On other pages: {', '.join(_link(inventory, path) for path in elsewhere)}."
     for public in inventory.pages[folder]:
         yield from _directive(public)
+    if types := inventory.types[folder]:
+        yield from ("", "## Types of these signatures", "")
+        yield "Functions return or accept these. Each is imported from the path in its heading."
+    for public in types:
+        yield from _directive(public, level=3)
 
 
 def _link(inventory: Inventory, path: str) -> str:
@@ -47,8 +52,10 @@ def _link(inventory: Inventory, path: str) -> str:
     return f"[`{path}`][{inventory.source(path)}]"
 
 
-def _directive(public: Public) -> Iterator[str]:
+def _directive(public: Public, level: int = 2) -> Iterator[str]:
     """The directive of a name, with its members; those of a module are a level deeper."""
-    yield from ("", f"::: {public.source}", "    options:", "      heading_level: 2")
+    yield from ("", f"::: {public.source}", "    options:", f"      heading_level: {level}")
+    if level > 2:
+        yield "      show_root_full_path: true"
     members = f"[{', '.join(public.members)}]" if public.members else "false"
     yield f"      members: {members}"

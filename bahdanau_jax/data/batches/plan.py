@@ -30,8 +30,8 @@ class Planned(NamedTuple):
     """A batch whose ids were not read yet."""
 
     rows: Rows  # at most `height`; filler rows follow
-    shape: BucketShape
-    height: int
+    shape: BucketShape  # the padded lengths (S, T)
+    height: int  # rows of the batch, with filler rows
 
 
 class Corpora(NamedTuple):

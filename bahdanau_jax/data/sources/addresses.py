@@ -40,7 +40,7 @@ class Pair(NamedTuple):
 class Corpus(NamedTuple):
     """One address of several."""
 
-    address: str
+    address: str  # without the weight, such as "builtin:en-fr/train"
     weight: float  # passes through the corpus in an epoch
 
 

@@ -40,6 +40,7 @@ class Ragged(NamedTuple):
     offsets: Int[np.ndarray, " N+1"]  # int64; sequence i is ids[offsets[i]:offsets[i + 1]]
 
     def row(self, i: int) -> Int[np.ndarray, " length"]:
+        """The ids of a sentence."""
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
 

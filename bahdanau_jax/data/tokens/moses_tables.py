@@ -11,10 +11,10 @@ Ranges = tuple[tuple[int, int], ...]  # the first and last code points of runs o
 class MosesTables(NamedTuple):
     """The classes of characters and the abbreviations that the rules of a language use."""
 
-    classes: dict[str, Ranges]
+    classes: dict[str, Ranges]  # alnum, alpha, number, lower, currency, letter
     prefixes: Sequence[str]  # abbreviations, after which a full stop belongs to the word
     numeric_prefixes: Sequence[str]  # those before a number alone
-    cjk: Ranges
+    cjk: Ranges  # characters that are words of their own
 
 
 def moses_tables(language: str) -> MosesTables:

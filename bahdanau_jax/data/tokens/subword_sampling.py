@@ -18,7 +18,7 @@ SPACE = "▁"  # the library's symbol for a space, with which every word begins
 class Pieces(NamedTuple):
     """A sentencepiece model as a table."""
 
-    ids: Mapping[str, int]
+    ids: Mapping[str, int]  # of the pieces
     scores: Mapping[str, float]  # unigram: log p; BPE: a higher score is merged earlier
     bytes: Sequence[int]  # ids of the 256 byte pieces, or none
 
@@ -27,10 +27,11 @@ class Draw(NamedTuple):
     """The settings of a random segmentation."""
 
     kind: str  # a name of SAMPLERS
-    rate: float
-    seed: int
+    rate: float  # BPE: probability of a skipped merge; unigram: exponent of p
+    seed: int  # of the draws
 
 
+# (model, word, rate, random numbers) -> the pieces of the word.
 Sampler = Callable[[Pieces, str, float, random.Random], list[str]]
 
 

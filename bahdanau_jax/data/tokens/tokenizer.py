@@ -20,6 +20,8 @@ MOST_WORDS = 1 << 16  # words in the cache
 
 
 class Tokenizer(Protocol):
+    """The conversion of a language's text to tokens, and back."""
+
     def tokenize(self, text: str) -> str:
         """One line of tokens with single spaces between them, and none at the ends."""
         ...

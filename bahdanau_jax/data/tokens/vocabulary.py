@@ -36,7 +36,9 @@ class Vocabulary(Protocol):
         """(start, end) in `tokenised` of each unit; the bytes of a character share its span."""
         ...
 
-    def encode(self, tokenised: str) -> list[int]: ...
+    def encode(self, tokenised: str) -> list[int]:
+        """The ids of a tokenised sentence, without EOS."""
+        ...
 
     def ids(self, symbols: Sequence[str]) -> list[int]:
         """The ids of the symbols that `tokens` returns; UNK for any other, and for `</s>`."""
@@ -63,7 +65,9 @@ class Vocabulary(Protocol):
         """Learn at most `size` entries from tokenised text; errors name the setting `field`."""
         ...
 
-    def to_bytes(self) -> bytes: ...
+    def to_bytes(self) -> bytes:
+        """The content of the vocabulary's file."""
+        ...
 
     @classmethod
     def from_bytes(cls, data: bytes, types: int | None = None) -> Self:

@@ -23,9 +23,9 @@ PERCENT = ("BLEU", "chrF")  # beginnings of the names of scores up to 100; the o
 class Outcome(NamedTuple):
     """The runs of a suite, for its own sections."""
 
-    workdir: Path
-    cells: Cells
-    results: Results
+    workdir: Path  # with a folder for each cell
+    cells: Cells  # the configurations by name
+    results: Results  # the scores of all runs
 
     def folder(self, cell: str, seed: int | None = None) -> Path:
         """The folder of a run; by default that of the first seed with scores."""
@@ -50,14 +50,14 @@ class Outcome(NamedTuple):
 class Suite(NamedTuple):
     """An experiment: its cells, and the sections of its report."""
 
-    title: str
+    title: str  # of the report
     text: str  # what it reproduces, in some sentences
     source: str  # where the experiment or its method was published
     cells: Callable[[Request], Cells]  # raises ValueError for options that do not fit
     sections: Callable[[Outcome], Sequence[Section]]  # shown before the table of all scores
     metrics: Mapping[str, int]  # the scores of that table, with their decimals
     seeds: int = 1  # of each cell
-    settings: Settings = DEFAULTS
+    settings: Settings = DEFAULTS  # how the runs are scored
     tests: Callable[[Request], Mapping[str, str]] = lambda request: {}  # further ones, by name
     # The cells of the paired tests; None: each cell with the first one.
     pairs: Callable[[Cells], Pairs | None] = lambda cells: None

@@ -14,7 +14,7 @@ from bahdanau_jax.data.sources.grammar.inflection import THIRD, Token
 
 Pair = tuple[str, str]  # an English template and its French one
 Value = TypeVar("Value")
-Links = frozenset[tuple[int, int]]
+Links = frozenset[tuple[int, int]]  # (source word, target word)
 
 
 class Phrase(NamedTuple):
