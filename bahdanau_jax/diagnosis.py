@@ -4,9 +4,12 @@ Each check returns findings. A finding with a remedy is a problem. JAX and all t
 imported by the checks, so that a diagnosis names what cannot be imported.
 """
 
+import functools
 import os
 import platform
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -73,6 +76,9 @@ def devices() -> Iterator[Finding]:
     """The devices that JAX computes on, and the processor."""
     import jax
 
+    if fault := _crash():
+        yield Finding("devices", f"none: {fault}", "correct or unset XLA_FLAGS")
+        return
     try:
         found = jax.devices()
     except (RuntimeError, AssertionError) as error:  # AssertionError: the second time
@@ -90,6 +96,18 @@ def devices() -> Iterator[Finding]:
             yield Finding("GPU", f"{nvidia} exists, but is not used: {chosen}")
         else:
             yield Finding("GPU", f"{nvidia} exists, but JAX has none", 'pip install "jax[cuda13]"')
+
+
+@functools.cache
+def _crash() -> str:
+    """The last line of a process that starts JAX, where XLA_FLAGS ends it without an exception."""
+    if not os.environ.get("XLA_FLAGS"):
+        return ""
+    code = "import contextlib, jax\nwith contextlib.suppress(BaseException): jax.devices()"
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = ended.stderr.strip().splitlines() or ["JAX crashes"]
+    return lines[-1] if ended.returncode else ""
 
 
 def _without_gpu() -> str:
@@ -135,8 +153,13 @@ def folders() -> Iterator[Finding]:
 
 
 def _writable(name: str, folder: Path, text: str) -> Finding:
-    parent = next(each for each in (folder, *folder.parents) if each.exists())
-    remedy = "" if os.access(parent, os.W_OK) else f"make {parent} writable"
+    parent = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    remedy = ""
+    try:
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        remedy = f"make {parent} a writable folder ({error.strerror})"
     return Finding(name, f"{folder}, {text}", remedy)
 
 

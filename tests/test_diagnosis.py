@@ -138,6 +138,21 @@ def test_a_platform_that_jax_does_not_have_is_a_problem():
     assert "two updates" not in found.stdout
 
 
+def test_a_wrong_flag_of_xla_is_a_problem():
+    found = doctor(XLA_FLAGS="--xla_nonsense=1")
+    assert found.returncode == 2 and "correct or unset XLA_FLAGS" in found.stderr
+    assert "--xla_nonsense=1" in found.stdout and "temporary files" in found.stdout
+    assert "two updates" not in found.stdout
+
+
+@pytest.mark.parametrize("cache", ["file", "file/below", "/proc/below"])
+def test_a_cache_that_can_not_be_written_is_a_problem(cache, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / cache))
+    found = {finding.name: finding for finding in diagnosis.folders()}
+    assert found["compiled programs"].remedy.startswith("make ")
+
+
 def test_a_package_that_cannot_be_imported_is_a_problem(tmp_path):
     (tmp_path / "optax.py").write_text("raise ModuleNotFoundError('it is broken')")
     found = doctor(PYTHONPATH=f"{tmp_path}{os.pathsep}{small.ROOT}")
