@@ -20,6 +20,7 @@ from bahdanau_jax import data, model, run, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
 from bahdanau_jax.reporting import SILENT, Reporter
+from bahdanau_jax.resuming import updates_made
 
 MEASURED = 3  # shapes that are timed
 REPEATS = 3  # updates that are timed for each of them, after the first one
@@ -51,6 +52,7 @@ class Cost(NamedTuple):
     padding: float  # the share of padded positions of the first epoch
     compile_seconds: float  # of all shapes, as many at once as in a training
     peak: int | None  # bytes of the process, or of the accelerator; None where unknown
+    made: int = 0  # updates that the run folder has already
 
     @property
     def epoch_updates(self) -> int:
@@ -61,9 +63,14 @@ class Cost(NamedTuple):
         return sum(each.updates * each.seconds for each in self.shapes)
 
     @property
+    def left(self) -> int:
+        """Updates that are still to be made."""
+        return max(0, self.config.training.steps - self.made)
+
+    @property
     def training_seconds(self) -> float:
-        """Of all updates, without compilation and evaluation."""
-        return self.epoch_seconds / self.epoch_updates * self.config.training.steps
+        """Of the updates that are left, without compilation and evaluation."""
+        return self.epoch_seconds / self.epoch_updates * self.left
 
     @property
     def memory(self) -> int:
@@ -112,6 +119,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
         plan.padding(),
         measured.compile_seconds,
         peak_memory(),
+        max(0, updates_made(Path(workdir))),
     )
 
 

@@ -2,10 +2,13 @@
 
 import dataclasses
 import re
+from contextlib import nullcontext
 
 import pytest
 
 from bahdanau_jax import cost, data, model, run, training
+from bahdanau_jax.cli import train_command
+from bahdanau_jax.report import cost_report
 from tests import small
 
 
@@ -69,6 +72,12 @@ def test_the_time_of_training_follows_from_that_of_an_epoch():
     assert (found.epoch_updates, found.memory) == (20, 9)
     assert found.epoch_seconds == pytest.approx(5.0)
     assert found.training_seconds == pytest.approx(25.0)
+    resumed = found._replace(made=60)
+    assert resumed.left == 40 and resumed.training_seconds == pytest.approx(10.0)
+    assert "| 40 updates, 10 s, without evaluation; 60 updates are made |" in "\n".join(
+        cost_report.lines(resumed)
+    )
+    assert found._replace(made=120).training_seconds == 0
 
 
 def test_other_shapes_lie_between_the_measured_ones():
@@ -96,3 +105,12 @@ def test_a_dry_run_has_one_process(command_line, tmp_path, option):
     arguments = ("train", small.FILE, "--workdir", tmp_path / "run", "--dry-run", *option)
     code, _, err = command_line(*arguments)
     assert code == 2 and "predicts the cost of one process" in err
+
+
+@pytest.mark.parametrize(("processes", "is_refused"), [("2", True), ("1", False)])
+def test_a_dry_run_of_launched_processes_is_refused(processes, is_refused, monkeypatch, tmp_path):
+    monkeypatch.setenv("BAHDANAU_PROCESSES", processes)
+    monkeypatch.setattr(train_command, "_predict", lambda chosen, reporter: None)
+    arguments = [str(small.FILE), "--workdir", str(tmp_path / "run"), "--dry-run"]
+    with pytest.raises(ValueError, match="bahdanau launch") if is_refused else nullcontext():
+        train_command.main(arguments)

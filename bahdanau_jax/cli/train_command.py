@@ -61,9 +61,12 @@ def main(arguments: Sequence[str]) -> int | None:
         run.check(chosen.settings)
         if chosen.dry_run and chosen.profile:
             raise ValueError("--dry-run trains nothing that --profile could trace: leave one out")
-        if chosen.dry_run and (chosen.coordinator or chosen.processes > 1 or chosen.process_id > 0):
+        if chosen.dry_run and distributed.is_one_of_several(
+            chosen.coordinator, chosen.processes, chosen.process_id, os.environ
+        ):
             raise ValueError(
-                "--dry-run predicts the cost of one process: leave out the options of several"
+                "--dry-run predicts the cost of one process: leave out the options and variables "
+                "of several, and bahdanau launch"
             )
         if chosen.dry_run:
             return _predict(chosen, reporter)

@@ -119,6 +119,22 @@ def arrangement(
     }
 
 
+def is_one_of_several(
+    coordinator: str, processes: int, process_id: int, environment: Environment
+) -> bool:
+    """Whether these arguments of `connected` or the environment name other processes.
+
+    >>> is_one_of_several("", 0, -1, {"BAHDANAU_PROCESSES": "2"})
+    True
+    """
+    if processes == 1:
+        return False
+    if coordinator or processes or process_id > 0:
+        return True
+    own = any(environment.get(name) for name in VARIABLES)
+    return own and environment.get("BAHDANAU_PROCESSES") != "1"
+
+
 @contextlib.contextmanager
 def connected(coordinator: str = "", processes: int = 0, process_id: int = -1) -> Iterator[None]:
     """Connect to the other processes of a training, if there are any. JAX must not be in use yet.

@@ -40,7 +40,7 @@ def _row(each: ShapeCost) -> tuple[str, ...]:
 
 
 def _totals(cost: Cost) -> Iterator[tuple[str, str]]:
-    steps, updates = cost.config.training.steps, cost.epoch_updates
+    updates = cost.epoch_updates
     words = sum(each.updates * each.positions for each in cost.shapes) * (1 - cost.padding)
     yield "memory of an update", f"{cost.memory / 2**30:.2f} GiB"
     if cost.peak is not None:
@@ -49,6 +49,6 @@ def _totals(cost: Cost) -> Iterator[tuple[str, str]]:
     yield "an epoch", f"{updates:,} updates, {duration(cost.epoch_seconds)}"
     yield "speed", f"{words / cost.epoch_seconds:,.0f} words of both sides a second"
     most = "at most " if cost.config.training.patience else ""  # it may end earlier
-    time = f"{most}{steps:,} updates, {duration(cost.training_seconds)}, without evaluation"
-    yield "training", time
+    time = f"{most}{cost.left:,} updates, {duration(cost.training_seconds)}, without evaluation"
+    yield "training", f"{time}; {cost.made:,} updates are made" if cost.made else time
     yield "compilation", f"{cost.compile_seconds:.0f} s, once"
