@@ -56,7 +56,10 @@ def _check_folder(chosen: Export) -> None:
         raise ValueError(f"--run is given {len(chosen.run)} times, but a folder holds one model")
     (given,) = tuple(chosen.run)
     run, _ = run_folder.split(given)
-    export.check(Config.load(run / run_folder.CONFIG), chosen.output, run, chosen.overwrite)
+    try:
+        export.check(Config.load(run / run_folder.CONFIG), chosen.output, run, chosen.overwrite)
+    except FileExistsError as error:
+        raise ValueError(_exists(chosen)) from error
 
 
 def _write_folder(chosen: Export, runs: Sequence["Run"]) -> None:
@@ -78,7 +81,11 @@ def _check_page(chosen: Export) -> None:
     if not chosen.output.absolute().parent.is_dir():
         raise FileNotFoundError(2, "no such folder (--output)", str(chosen.output.parent))
     if chosen.output.exists() and not chosen.overwrite:
-        raise ValueError(f"{chosen.output} exists: add --overwrite True to replace it")
+        raise ValueError(_exists(chosen))
+
+
+def _exists(chosen: Export) -> str:
+    return f"{chosen.output} exists: add --overwrite True to replace it"
 
 
 def _write_page(chosen: Export, runs: Sequence["Run"]) -> None:

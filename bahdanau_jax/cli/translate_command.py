@@ -193,12 +193,19 @@ def _check(chosen: Translate) -> None:
 
 
 def _warn_about_unused(arguments: Sequence[str], settings: DecodingConfig) -> None:
-    """Warn about each option that has no effect without another one."""
+    """Warn about each option that has no effect without another one, or refuse it.
+
+    The search refuses a setting of sampling too, but by the name of its field.
+    """
     written = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
     for name, (other, value) in ONLY_WITH.items():
         option, needed = (f"--{setting.replace('_', '-')}" for setting in (name, other))
         if option in written and getattr(settings, other) != value:
-            log.warning("%s counts only with %s %s", option, needed, value)
+            fault = f"{option} counts only with {needed} {value}"
+            changed = getattr(settings, name) != getattr(DecodingConfig, name)
+            if value == "sample" and name != "seed" and changed:
+                raise ValueError(fault)
+            log.warning(fault)
 
 
 def _load(chosen: Translate):

@@ -47,8 +47,9 @@ UNUSED = ("flexbuffers.py",)
 def check(config: Config, output: Path, run: Path, overwrite: bool) -> None:
     """Raise an error of one line where a run cannot be exported to a folder; write nothing.
 
-    Call it before the model is loaded. It raises PermissionError where the folder around `output`
-    cannot be written, and ValueError for other reasons.
+    Call it before the model is loaded. It raises FileExistsError where `output` holds an export and
+    `overwrite` is False, PermissionError where the folder around it cannot be written, and
+    ValueError for other reasons.
     """
     if is_code(config.model.attention):
         raise ValueError(
@@ -72,7 +73,7 @@ def check(config: Config, output: Path, run: Path, overwrite: bool) -> None:
     if not is_exported(target):
         raise ValueError(f"{output} has other files in it: choose a new folder")
     if not overwrite:
-        raise ValueError(f"{output} holds an export: add --overwrite True to replace it")
+        raise FileExistsError(errno.EEXIST, "holds an export", str(output))
 
 
 def is_exported(folder: Path) -> bool:

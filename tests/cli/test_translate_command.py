@@ -241,7 +241,7 @@ def test_settings_of_the_search_reach_the_model(call, run, stdin):
 def test_an_option_that_does_nothing_is_said_to(call, run, stdin):
     without = {
         ("--alpha", "0.3"): "--alpha counts only with --length-normalization wu",
-        ("--top-k=3",): "--top-k counts only with --method sample",
+        ("--top-k=0",): "--top-k counts only with --method sample",
         ("--seed", "1"): "--seed counts only with --method sample",
         ("--method", "sample", "--shrink", "True"): "--shrink counts only with --method beam",
     }
@@ -249,6 +249,8 @@ def test_an_option_that_does_nothing_is_said_to(call, run, stdin):
         stdin(b"a\n")
         expected = 0, "A\n", f"bahdanau: warning: {note}\n"
         assert call("translate", "--run", "x", *options) == expected
+    refused = 2, "", "bahdanau: --top-k counts only with --method sample\n"
+    assert call("translate", "--run", "x", "--top-k", "3") == refused
     stdin(b"a\n")
     options = ("--method", "sample", "--top_k", "3", "--seed", "2", "--temperature", "0.5")
     assert call("translate", "--run", "x", *options) == (0, "A\n", "")

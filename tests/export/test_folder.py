@@ -236,7 +236,8 @@ def test_what_cannot_be_exported_is_refused(run, exported, tmp_path):
     (tmp_path / "file").write_text("")
     refused("file is a file: name a folder", tmp_path / "file")
     refused("has other files in it: choose a new folder", tmp_path, overwrite=True)
-    refused("holds an export: add --overwrite True", exported[0])
+    with pytest.raises(FileExistsError, match="holds an export"):
+        export.check(run.config, exported[0], run.folder, overwrite=False)
     refused("lie in each other: choose another folder", run.folder / "exported")
     refused("lie in each other: choose another folder", run.folder.parent, overwrite=True)
     own = dataclasses.replace(run.config.model, attention="my_scores:cosine")
