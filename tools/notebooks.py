@@ -5,7 +5,8 @@ python -m tools.notebooks [--output FOLDER] [NAME ...]
 A notebook is a Python file in the percent format: `# %% [markdown]` begins a text, whose lines are
 comments, and `# %%` begins code. `# %% alt="..."` describes the picture of a cell. Each notebook
 runs in a fresh process and in an empty folder. FOLDER gets NAME.md, NAME_files/ with its pictures,
-and NAME.ipynb. A notebook is not run again while its text and the sources are the same.
+and NAME.ipynb. A notebook is not run again while its text and the sources are the same. One
+that takes more than two minutes on two cores fails.
 """
 
 import argparse
@@ -36,6 +37,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "docs" / "notebooks"
 OUTPUT = Path("build") / "notebooks"
 MARKER = re.compile(r'# %%(?P<text> \[markdown\])?(?: alt="(?P<alt>[^"]*)")? *')
+MOST_SECONDS = 240  # of processor time of a notebook: two minutes on two cores
 ALT = "A figure that the code above draws"
 
 
@@ -135,8 +137,9 @@ def run_here(path: Path, result: Path) -> None:
 def run(path: Path) -> list[list[dict[str, Any]]]:
     """Run a notebook in a fresh process and an empty folder; return the outputs of each cell.
 
-    Raises Failed with the file, the line and the error.
+    Raises Failed with the file, the line and the error, or where it took more than MOST_SECONDS.
     """
+    before = _seconds()
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
     with tempfile.TemporaryDirectory(prefix=f"{path.stem}-") as folder:
@@ -150,6 +153,9 @@ def run(path: Path) -> list[list[dict[str, Any]]]:
         if done.returncode or not isinstance(outputs, list):
             why = outputs or f"{_relative(path)}: its process ended with {done.returncode}"
             raise Failed(f"{done.stderr[-3000:]}\n{why}".strip())
+        if (spent := _seconds() - before) > MOST_SECONDS:
+            most = f"a notebook may take {MOST_SECONDS} s"
+            raise Failed(f"{_relative(path)}: {spent:.0f} s of processor time, but {most}")
         return outputs
 
 

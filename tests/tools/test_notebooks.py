@@ -117,6 +117,13 @@ def test_an_unchanged_notebook_is_not_run_again(books, tmp_path, monkeypatch, ca
     assert count() == 1
 
 
+def test_a_notebook_that_takes_too_long_fails(books, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(notebooks, "MOST_SECONDS", 0)
+    assert notebooks.main(["--output", str(tmp_path / "out")], books) == 1
+    assert "s of processor time, but a notebook may take 0 s" in capsys.readouterr().err
+    assert not (tmp_path / "out/tiny.md").exists()
+
+
 def test_the_digest_covers_the_package():
     sources = {path.relative_to(notebooks.ROOT).as_posix() for path in notebooks._sources()}
     assert {"bahdanau_jax/model/decoder.py", "tools/notebooks.py", "constraints.txt"} <= sources
