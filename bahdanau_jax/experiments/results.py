@@ -1,6 +1,6 @@
 """The scores of a sweep, their table, and paired tests of its cells."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from bahdanau_jax.experiments import statistics
@@ -52,10 +52,14 @@ class Results(NamedTuple):
         return {"scores": self.scores, "failed": self.failed}
 
 
-def usual_metrics(results: Results, is_task: bool) -> dict[str, int]:
-    """The scores to show and their decimals: those of TASKS or TEXT that any run has."""
+def usual_metrics(results: Results, kinds: Collection[bool]) -> dict[str, int]:
+    """The scores to show and their decimals: those that any run has.
+
+    `kinds` says of each corpus whether it is a task on sequences (TASKS) or text (TEXT).
+    """
     known = {name for runs in results.scores.values() for run in runs.values() for name in run}
-    return {name: form for name, form in (TASKS if is_task else TEXT).items() if name in known}
+    usual = (TASKS if True in kinds else {}) | (TEXT if False in kinds else {})
+    return {name: form for name, form in usual.items() if name in known}
 
 
 def sections(

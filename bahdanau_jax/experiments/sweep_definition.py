@@ -15,6 +15,11 @@ from bahdanau_jax.experiments.sweep_cells import DATA, REPORT, Cells
 from bahdanau_jax.parsing import parse_json
 
 DEFINITION = "sweep.json"
+# Fields that change no score, so that a sweep may go on with other values.
+FREE = (
+    *("data.root", "data.processes"),
+    *("training.log_every", "training.checkpoint_every", "training.keep_checkpoints"),
+)
 
 
 def with_dtypes(cells: Cells, workdir: Path) -> dict[str, Config]:
@@ -114,7 +119,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
         for section, fields in is_now.items():
             for field, value in fields.items():
                 old = was.get(section, {}).get(field, defaults[section][field])
-                if old != value:
+                if old != value and f"{section}.{field}" not in FREE:
                     return f"{section}.{field} of its cell {name} is {old!r}, not {value!r}"
     for field in ("order", "vmapped"):
         if before[field] != now[field]:

@@ -36,8 +36,8 @@ def write(
     are usual for the corpus. The sections `before` come first. `pairs` are the cells of the paired
     tests; None: each cell with the first one. Raises ValueError for a score that no run has.
     """
-    first = next(iter(cells.values()))
-    usual = usual_metrics(results, first.data.test.startswith(SEQUENCES))
+    kinds = {config.data.test.startswith(SEQUENCES) for config in cells.values()}
+    usual = usual_metrics(results, kinds)
     if isinstance(metrics, Mapping):
         chosen = dict(metrics)
     else:

@@ -141,6 +141,20 @@ def test_fields_that_a_later_version_added_have_their_defaults(without_training,
         sweep(changed, tmp_path / "s", [1], vmapped=False)
 
 
+def test_fields_that_change_no_score_may_differ(without_training, tmp_path):
+    config = CELLS["order=paper"]
+    sweep({"a": config}, tmp_path / "s", [1], vmapped=False)
+    training = dataclasses.replace(config.training, checkpoint_every=1_000, log_every=3)
+    data = dataclasses.replace(config.data, root="elsewhere", processes=2)
+    changed = dataclasses.replace(config, training=training, data=data)
+    sweep({"a": changed}, tmp_path / "s", [1], vmapped=False)
+    assert json.loads((tmp_path / "s/sweep.json").read_text())["cells"]["a"]["data"]["root"]
+    training = dataclasses.replace(training, evaluate_every=3)
+    changed = dataclasses.replace(config, training=training)
+    with pytest.raises(ValueError, match="training.evaluate_every of its cell a is"):
+        sweep({"a": changed}, tmp_path / "s", [1], vmapped=False)
+
+
 @pytest.mark.parametrize(
     "cells, seeds, said",
     [

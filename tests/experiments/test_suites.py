@@ -5,6 +5,7 @@ import json
 import math
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import time
 import pytest
 
 from bahdanau_jax import data, model, run
+from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
 from bahdanau_jax.experiments import SUITES, Request, cell_runs
 from bahdanau_jax.experiments.results import Results
@@ -225,10 +227,11 @@ def _differing(**options):
     return paper_training.differing(paper.cells(Request(**CORPUS, **options))["RNNsearch-50"])
 
 
-def test_the_text_of_the_paper_follows_from_its_runs(tmp_path):
+def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
     cells = paper.cells(Request(**CORPUS))
     bins = [{"sentences": 3, "words": 4.0, "score": 9.0, "interval": (8.0, 10.0)}]
-    own = {"BLEU-tokenized": 10.0, "by-length": {"output": bins}}
+    own = {"BLEU-tokenized": 10.0, "by-length": {"output": bins}, "sentences": 3000}
+    own["no-UNK"] = {"sentences": 1047, "BLEU-tokenized": 12.0}
     runs = {
         1: own | {"tests": {"test": own}},
         2: own | {"BLEU-tokenized": 20.0, "tests": {"test": own}},
@@ -236,8 +239,12 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path):
     results = Results({cell: runs for cell in cells}, {})
     outcome = Outcome(tmp_path, cells, results)
     table_1 = paper._table_1(outcome, [*cells])
-    assert table_1.tables[0].rows[0][:5] == ("RNNencdec-30", "15.0", "–", "10.0", "–")
+    assert table_1.tables[0].rows[0][:5] == ("RNNencdec-30", "15.0", "12.0", "10.0", "12.0")
     assert "means over 2 seeds" in table_1.text
+    assert table_1.text.endswith(
+        "The No UNK scores are of 1,047 of the 3,000 dev sentences and 1,047 of the 3,000 test "
+        "sentences."
+    )
     figure_2 = paper._figure_2(outcome, [*cells])
     assert [each.name for each in figure_2.pictures] == ["bleu_by_length", "bleu_by_length_test"]
     for cell in cells:
@@ -246,8 +253,10 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path):
         lines.append({"step": 40, "seconds": 90.0, "epoch": 1.0, "dev_loss": 3.0})
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (tmp_path / cell / "seed-1/metrics.jsonl").write_text(text)
+    monkeypatch.setattr(paper_training, "words_of_sentences", lambda config, folder: (20.0, 25.0))
     ours, theirs = paper_training.learning(outcome).tables
-    assert ours.rows[0] == ("RNNencdec-30", "40", "1.00", "1 min 30 s", "4.000", "3.000")
+    expected = ("RNNencdec-30", "40", "1.00", "1 min 30 s", "4.000", "3.000", "80.0", "75.0")
+    assert ours.rows[0] == expected
     assert theirs.rows[1] == (
         "RNNsearch-30",
         "471,000",
@@ -260,7 +269,16 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path):
 
 
 def test_a_run_without_metrics_has_no_learning_statistics():
-    assert {*paper_training._learned([])} == {"–"}
+    assert {*paper_training._learned([], 20.0, 25.0)} == {"–"}
+
+
+def test_words_of_sentences_count_eos(tmp_path):
+    config = DataConfig(train=CORPUS["train"], dev=CORPUS["dev"], tokenizer="none")
+    data.prepare(config, tmp_path)
+    found = paper_training.words_of_sentences(config, tmp_path)
+    for mean, address in zip(found, (config.train, config.dev), strict=True):
+        lengths = [len(pair.target.split()) + 1 for pair in data.pairs(address, config)]
+        assert mean == pytest.approx(statistics.mean(lengths))
 
 
 def test_options_of_the_paper_alone_are_refused_elsewhere(command_line, tmp_path):

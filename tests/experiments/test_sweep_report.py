@@ -39,6 +39,13 @@ def test_pairs_are_compared_and_the_smallest_p_is_given():
     assert "One seed gives no interval" in results.sections(one, {"BLEU": 1})[1].text
 
 
+def test_corpora_of_both_kinds_have_the_scores_of_both():
+    scores = Results({"a": {1: {"exact": 1.0}}, "b": {1: {"BLEU": 2.0}}}, {})
+    assert list(results.usual_metrics(scores, {True, False})) == ["exact", "BLEU"]
+    assert list(results.usual_metrics(scores, {True})) == ["exact"]
+    assert list(results.usual_metrics(scores, {False})) == ["BLEU"]
+
+
 @pytest.fixture
 def workdir(tmp_path):
     """A sweep whose cell a trained vmapped and whose cell b trained in turn."""

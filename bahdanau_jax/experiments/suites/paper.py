@@ -148,10 +148,23 @@ def _table_1(outcome: Outcome, done: Sequence[str]) -> Section:
         "and reference, translated with UNK banned. On the right are the numbers of the paper's "
         f"Table 1 on newstest2014. {f'Our numbers are means over {seeds} seeds. ' * (seeds > 1)}"
         "The section What differs from the paper lists the text and the settings that are not the "
-        f"paper's. {paper_training.SELECTION}"
+        f"paper's. {paper_training.SELECTION} {_known_sentences(outcome, tests, done)}"
     )
     table = Table((*header, "paper: all", "paper: No UNK"), rows)
     return Section("Table 1: BLEU", text, (table,))
+
+
+def _known_sentences(outcome: Outcome, tests: Sequence[str], done: Sequence[str]) -> str:
+    """How many sentences the No UNK scores are of; vocabularies differ between training texts."""
+    parts = []
+    for test in tests:
+        scores = [_of_test(_scores(outcome, cell), test) for cell in done]
+        counts = [each["no-UNK"]["sentences"] for each in scores if "no-UNK" in each]
+        if counts:
+            of = f"of the {scores[0]['sentences']:,} {test} sentences"
+            low, high = (f"{count:,}" for count in (min(counts), max(counts)))
+            parts.append(f"{low} {of}" if low == high else f"{low} to {high} {of}, by the model,")
+    return f"The No UNK scores are of {' and '.join(parts)}.".replace(",.", ".") if parts else ""
 
 
 def _of_test(scores: Mapping[str, Any], test: str) -> Mapping[str, Any]:

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bahdanau_jax import data, training
-from bahdanau_jax.config import Config
+from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.paper_printed import PRINTED
 from bahdanau_jax.experiments.suites.suite import Outcome, folder
@@ -32,35 +33,51 @@ def learning(outcome: Outcome) -> Section:
         if not outcome.results.scores.get(cell):
             continue
         window = outcome.cells[cell].training.log_every
-        ours.append((name, *_learned(training.read_metrics(outcome.folder(cell)))))
+        lines = training.read_metrics(outcome.folder(cell))
+        words = words_of_sentences(outcome.cells[cell].data, outcome.folder(cell))
+        ours.append((name, *_learned(lines, *words)))
         if row := printed.learning:
             counts = f"{row.updates:,}", f"{row.epochs}", f"{row.hours} h", row.device
             theirs.append((name, *counts, f"{row.train_nll}", f"{row.dev_nll}"))
     text = (
-        "NLL is the negative log-likelihood in nats: of a word here, but of a sentence in the "
-        "paper, so that the two are not comparable. Our train NLL is that of the last logged "
+        "NLL is the negative log-likelihood in nats. That of a sentence is ours of a word times "
+        "the mean number of target words, with EOS. Our train NLL is that of the last logged "
         f"window ({window} updates), with the dropout of training; our dev NLL is the smallest of "
-        "the evaluations. The values here are those of each model's first seed."
+        "the evaluations. The values here are those of each model's first seed. The sentences are "
+        "not the paper's."
     )
-    header = ("here", "updates", "epochs", "time", "train NLL of a word", "dev NLL of a word")
-    printed_header = (
-        *("paper", "updates", "epochs", "time", "device"),
-        *("train NLL of a sentence", "dev NLL of a sentence"),
-    )
+    of_sentences = ("train NLL of a sentence", "dev NLL of a sentence")
+    of_words = ("train NLL of a word", "dev NLL of a word")
+    header = ("here", "updates", "epochs", "time", *of_words, *of_sentences)
+    printed_header = ("paper", "updates", "epochs", "time", "device", *of_sentences)
     return Section("Learning", text, (Table(header, ours), Table(printed_header, theirs)))
 
 
-def _learned(lines: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def words_of_sentences(config: DataConfig, folder: Path) -> tuple[float, float]:
+    """The mean number of target words, with EOS, of the training and of the dev pairs of a run."""
+    prepared = data.prepare(config, folder, trained=True)
+    counts, encode = prepared.train.statistics, prepared.codecs[1].encode
+    lengths = [len(encode(pair.target)) for pair in prepared.dev]
+    trained = counts["kept"] * counts["encodings"]
+    return counts["tokens"]["target"] / trained + 1, sum(lengths) / len(lengths)
+
+
+def _learned(
+    lines: Sequence[Mapping[str, Any]], train_words: float, dev_words: float
+) -> tuple[str, ...]:
     if not lines:  # somebody has removed the run's metrics
-        return (NOTHING,) * 5
+        return (NOTHING,) * 7
     last, logged = lines[-1], [line for line in lines if "nll" in line]
     dev = [line["dev_loss"] for line in lines if line.get("dev_loss") is not None]
+    of_train, of_dev = logged[-1]["nll"] if logged else None, min(dev, default=None)
     return (
         f"{last['step']:,}",
         number(last.get("epoch"), ".2f"),
         duration(last["seconds"]),
-        number(logged[-1]["nll"] if logged else None, ".3f"),
-        number(min(dev, default=None), ".3f"),
+        number(of_train, ".3f"),
+        number(of_dev, ".3f"),
+        number(None if of_train is None else of_train * train_words),
+        number(None if of_dev is None else of_dev * dev_words),
     )
 
 
