@@ -98,7 +98,7 @@ class DataConfig:
     limit_words: int = 0  # source tokens of a random sample of the pairs to train on; 0: all pairs
     plan: str = "pools"  # the grouping of pairs into batches
     batch_size: int = 80  # pairs in a batch
-    batch_words: int = 0  # instead, positions of the longer side in a batch (buckets); 0: pairs
+    batch_words: int = 0  # positions of a batch's longer side, instead of pairs (buckets); 0: pairs
     pool_batches: int = 20  # batches cut from one sorted pool
     shapes: int = 8  # padded (S, T) shapes at most; each one compiles a program
     processes: int = 0  # processes that tokenise and encode; 0: one for each core
@@ -131,13 +131,13 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The length of training, its intervals and its devices. Intervals are updates; 0 is never."""
+    """The length of training, its intervals and its devices. Intervals are updates."""
 
     steps: int = 1_000  # updates in all
     seed: int = 1  # the seed of initial weights, order of batches and dropout
     log_every: int = 20  # updates from one line of metrics.jsonl to the next
-    evaluate_every: int = 200  # updates from one evaluation on the dev pairs to the next
-    checkpoint_every: int = 200  # updates from one checkpoint to the next
+    evaluate_every: int = 200  # updates from one evaluation on the dev pairs to the next; 0: never
+    checkpoint_every: int = 200  # updates from one checkpoint to the next; 0: one at the end
     keep_checkpoints: int = 2  # newest checkpoints to keep, in addition to the best one
     dev_metric: str = "bleu"  # the dev score that chooses the best checkpoint
     patience: int = 0  # evaluations without a better dev score before training stops

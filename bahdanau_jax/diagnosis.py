@@ -147,9 +147,10 @@ def folders() -> Iterator[Finding]:
     temporary = Path(tempfile.gettempdir())
     free = shutil.disk_usage(temporary).free / 2**30
     yield _writable("temporary files", temporary, f"{free:,.1f} GiB free")
-    if data := os.environ.get("BAHDANAU_DATA"):
-        remedy = "" if Path(data).is_dir() else "set BAHDANAU_DATA to a folder that exists"
-        yield Finding("BAHDANAU_DATA", data, remedy)
+    for name in ("BAHDANAU_DATA", "TMPDIR"):
+        if folder := os.environ.get(name):
+            remedy = "" if Path(folder).is_dir() else f"set {name} to a folder that exists"
+            yield Finding(name, folder, remedy)
 
 
 def _writable(name: str, folder: Path, text: str) -> Finding:

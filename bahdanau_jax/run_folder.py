@@ -63,15 +63,29 @@ def _shortest_end(path: Path, others: Collection[Path]) -> str:
     return next(unique, str(path))
 
 
+def check(workdir: Path) -> None:
+    """Raise an error where the path cannot be that of a run folder; create nothing.
+
+    Raises OSError for a file, and for a path in a file. Raises ValueError for a path with "[",
+    which Orbax takes for a pattern: it would save nothing.
+    """
+    if "[" in str(workdir.resolve()):
+        raise ValueError(f"{workdir} has a [ in its path: choose another folder")
+    nearest = next(each for each in (workdir, *workdir.parents) if os.path.lexists(each))
+    if not nearest.is_dir():
+        raise OSError(
+            f"{workdir} cannot be a run folder ({nearest} is a file): choose another folder"
+        )
+
+
 @contextlib.contextmanager
 def lock(workdir: Path) -> Iterator[None]:
     """Lock a folder for one trainer. The kernel releases the lock when the process dies.
 
     Raises OSError where another process trains there, and where the folder cannot be created.
-    Raises ValueError for a path with "[", which Orbax takes for a pattern: it would save nothing.
+    Raises ValueError as `check`.
     """
-    if "[" in str(workdir.resolve()):
-        raise ValueError(f"{workdir} has a [ in its path: choose another folder")
+    check(workdir)
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         lock_file = (workdir / LOCK).open("a+")

@@ -98,6 +98,9 @@ def test_a_dry_run_writes_nothing(command_line, tmp_path):
     missing = ["--data.train", "text:no.en,no.fr", "--dry-run", "True"]
     code, _, err = command_line("train", small.FILE, "--workdir", folder, *missing)
     assert code == 2 and err.count("\n") == 1
+    folder.write_text("a file")
+    code, _, err = command_line("train", small.FILE, "--workdir", folder, "--dry-run")
+    assert code == 2 and err.endswith("run is a file): choose another folder\n")
 
 
 @pytest.mark.parametrize("option", [("--coordinator", "host:1234"), ("--processes", "2")])

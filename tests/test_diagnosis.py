@@ -107,11 +107,13 @@ def test_a_gpu_without_jax_is_a_problem_unless_it_was_left_out(variables, is_pro
 
 def test_folders(monkeypatch, tmp_path):
     monkeypatch.setenv("BAHDANAU_DATA", str(tmp_path / "gone"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache/a").write_bytes(bytes(2**20))
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     found = {finding.name: finding for finding in diagnosis.folders()}
     assert found["BAHDANAU_DATA"].remedy.startswith("set BAHDANAU_DATA")
+    assert found["TMPDIR"].remedy.startswith("set TMPDIR")
     assert found["compiled programs"].value.endswith("1 files, 1 MiB")
     assert not found["temporary files"].remedy
 

@@ -10,6 +10,8 @@ from types import MappingProxyType
 import numpy as np
 from jaxtyping import Bool, Float
 
+from bahdanau_jax.names import choose
+
 Link = tuple[int, int]  # (source word, target word)
 Links = frozenset[Link]  # the links of a sentence
 
@@ -34,21 +36,23 @@ def share(alpha: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T S"]:
     return alpha / np.where(totals > 0, totals, 1)
 
 
-# Name -> function of weights between words, such as alpha, that gives other weights for links.
-WEIGHTS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = MappingProxyType({"share": share})
+# Name -> function of weights between words [T S], such as alpha, that gives others for links.
+WEIGHTS: Mapping[str, Callable[[Float[np.ndarray, "T S"]], Float[np.ndarray, "T S"]]] = (
+    MappingProxyType({"share": share})
+)
 
 
 def links(alpha: Float[np.ndarray, "T S"], *, eos: str = "next") -> Links:
     """Link each target word to the source word of its largest weight, the first of equals.
 
     `eos` is a key of EOS_RULES. The last row, EOS, is dropped. A largest weight of 0 gives no link.
-    Raises ValueError where alpha is not a finite matrix.
+    Raises ValueError for another `eos`, and where alpha is not a finite matrix.
 
     >>> sorted(links(np.array([[0.1, 0.8, 0.1], [0.7, 0.2, 0.1], [0.0, 0.1, 0.9]])))
     [(0, 1), (1, 0)]
     """
     alpha = matrix(alpha)
-    words = alpha[:-1, : EOS_RULES[eos]]
+    words = alpha[:-1, : choose(EOS_RULES, eos, "rule for EOS")]
     if not words.size:
         return frozenset()
     chosen = words.argmax(axis=1)

@@ -100,6 +100,7 @@ def _predict(chosen: Train, reporter: Reporter) -> None:
     from bahdanau_jax import cost
     from bahdanau_jax.report import cost_report
 
+    run_folder.check(chosen.workdir)
     with tempfile.TemporaryDirectory() as empty:
         own = (chosen.workdir / run_folder.STORE).is_dir()
         predicted = cost.estimate(chosen.settings, chosen.workdir if own else Path(empty), reporter)

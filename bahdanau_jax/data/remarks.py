@@ -10,7 +10,7 @@ from bahdanau_jax.data.tokens.codec import SIDES
 
 SAMPLE = 1_000  # pairs at the beginning of each corpus that are examined
 LEAST = 4  # average characters of a sentence without spaces that is more than a single word
-# The consequence of an empty split.
+# Split, dev or test -> what follows where it is empty.
 EMPTY = {
     "dev": "data.dev is empty: without dev scores, the newest checkpoint is used as the best",
     "test": "data.test is empty: the report has no test scores",

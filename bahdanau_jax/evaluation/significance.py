@@ -89,13 +89,15 @@ def compare(
     """Compare a system with a baseline on the same sentences, by each metric.
 
     Source: Koehn 2004; Riezler and Maxwell 2005. A difference of 0 has p = 1. Raises ValueError as
-    `intervals` does.
+    `intervals` does, and where the metrics of both differ.
 
     >>> compare({"BLEU": ours}, {"BLEU": theirs})["BLEU"].p_bootstrap
     """
     both = {("ours", name): tally for name, tally in ours.items()}
     both |= {("theirs", name): tally for name, tally in theirs.items()}
     drawn = resampled(both, resamples, seed)  # pyright: ignore[reportArgumentType]
+    if ours.keys() != theirs.keys():
+        raise ValueError(f"the metrics are {', '.join(ours)} here, but {', '.join(theirs)} there")
     shuffled = _shuffled(ours, theirs, shuffles, seed)
     return {
         name: _comparison(

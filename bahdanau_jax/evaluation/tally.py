@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -39,8 +39,8 @@ class Tally:
         """Return the score of the whole corpus; NaN where it has no sentences."""
         return float(self.formula(self.counts.sum(axis=0))) if len(self.counts) else math.nan
 
-    def take(self, rows: Sequence[int] | np.ndarray) -> "Tally":
-        """Return the tally of a selection of the sentences."""
+    def take(self, rows: Sequence[int] | Int[np.ndarray, " R"]) -> "Tally":
+        """Return the tally of R chosen sentences."""
         rows = np.asarray(rows, np.int64)
         return Tally(self.counts[rows], self.formula, self.signature)
 

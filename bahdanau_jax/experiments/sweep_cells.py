@@ -14,7 +14,8 @@ import numpy as np
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import did_you_mean
 
-Cells = Mapping[str, Config]  # by the name of the cell's folder
+# The cells of a sweep: the configuration of each by the name of its folder.
+Cells = Mapping[str, Config]
 # The folders of prepared data and of the report, beside those of the cells.
 DATA, REPORT = "data", "report"
 LONGEST_FOLDER = 255  # bytes of a folder's name; file systems refuse longer ones

@@ -256,7 +256,7 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
 
 
 def step_weights(config: ModelConfig, params: Params) -> dict[str, Array]:
-    """Return the matrices of a step as `predictor` uses them: side by side, and rounded.
+    """Return the matrices [inputs outputs] of a step as `predictor` uses them: joined, and rounded.
 
     A program of one step takes them as an argument, or it would copy most parameters for each word.
 

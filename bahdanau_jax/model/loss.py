@@ -52,9 +52,9 @@ class Sums(NamedTuple):
 class CrossEntropy(NamedTuple):
     """Fields of `Sums` for each word of a chunk, [R] each, or their weighted sums, scalars."""
 
-    loss: Array  # with label smoothing
-    nll: Array  # −log p of the target word
-    correct: Array  # whether the target word is the likeliest
+    loss: Float[Array, "*R"]  # with label smoothing
+    nll: Float[Array, "*R"]  # −log p of the target word
+    correct: Float[Array, "*R"]  # whether the target word is the likeliest: 1 or 0
 
     def summed(self, weight: Array) -> "CrossEntropy":
         """Return scalars: the sums over words [R], each times its weight [R]."""

@@ -19,6 +19,8 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
+    """A figure of a report."""
+
     name: str  # the name of its files, without suffix
     figure: Figure  # of matplotlib
     caption: str  # one line below it

@@ -27,6 +27,8 @@ class Part(NamedTuple):
 
 
 class Line(NamedTuple):
+    """A source, a reference or a translation in parts."""
+
     name: str  # source, reference, ...
     parts: list[Part]  # joined, they are the text
 

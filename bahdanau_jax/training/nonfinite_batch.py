@@ -1,5 +1,6 @@
 """Saves a batch whose gradient was not finite, so that the user can find out why."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ def save_batch(folder: Path, step: int, batch: Batch) -> Path:
 
 
 def load_batch(path: Path) -> Batch:
-    """Read a batch that `save_batch` wrote.
+    """Read a batch that a run saved. Raises OSError, and ValueError for a file of other contents.
 
     >>> step_fn(state, load_batch(Path("runs/quickstart/nonfinite-120.npz")))
     """
-    with np.load(path) as arrays:
-        return Batch(**{name: arrays[name] for name in Batch._fields})
+    try:
+        with np.load(path) as arrays:
+            return Batch(**{name: arrays[name] for name in Batch._fields})
+    except (ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} holds no batch that a run saved") from error

@@ -152,3 +152,8 @@ def test_a_source_word_that_nobody_looks_at_has_no_share():
     alpha = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     np.testing.assert_array_equal(share(alpha)[0], [1, 0, 0])
     assert np.isfinite(share(alpha)).all()
+
+
+def test_an_unknown_rule_for_eos_is_refused():
+    with pytest.raises(ValueError, match="no rule for EOS 'nxt'.*did you mean 'next'"):
+        links(np.eye(3), eos="nxt")

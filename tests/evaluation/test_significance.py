@@ -103,3 +103,9 @@ def test_different_corpora_and_no_resamples_are_refused():
         intervals(few, 0)
     with pytest.raises(ValueError, match="not of none"):
         intervals({})
+
+
+def test_systems_with_other_metrics_are_not_compared():
+    lines = ["a b c"]
+    with pytest.raises(ValueError, match="the metrics are BLEU here, but chrF there"):
+        compare({"BLEU": bleu_tally(lines, lines)}, {"chrF": chrf_tally(lines, lines)})

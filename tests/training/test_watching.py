@@ -186,3 +186,13 @@ def test_telemetry_reaches_the_lines_and_warns_once(tmp_path, capfd):
     assert all(line["update_to_weight"] > 0 and line["gradient_rms"] > 0 for line in updates)
     assert updates[0]["below_epsilon"] == pytest.approx(1)
     assert capfd.readouterr().err.count("step 5: warning: √E[g²] is ") == 1
+
+
+@pytest.mark.parametrize("content", ["nothing", "text", "other arrays"])
+def test_another_file_is_no_batch(content, tmp_path):
+    path = tmp_path / "batch.npz"
+    path.write_bytes(b"" if content == "nothing" else b"a b c")
+    if content == "other arrays":
+        np.savez(path, a=np.zeros(2))
+    with pytest.raises(ValueError, match=r"batch\.npz holds no batch that a run saved"):
+        nonfinite_batch.load_batch(path)

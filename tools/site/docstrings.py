@@ -15,16 +15,17 @@ from tools.site import comments, signatures
 
 SECTION = re.compile(r"(Args|Returns|Raises|Yields|Attributes|Examples?):")
 ITEM = re.compile(r"(\s*)(\w+)(: .*)")
+LONGEST_DEFAULT = 30  # characters; a longer default of a field is not shown
 LONGEST_VALUE = 60  # characters; a longer value of a constant is not shown
 CODE = re.compile(r"(`+[^`]+`+)")
-SPECIAL = re.compile(r"([\\*_\[\]<>|#~^$])")
+SPECIAL = re.compile(r"([\\*_\[\]>|#$])")
 
 
 def escaped(line: str) -> str:
     """A line of text whose characters Markdown does not interpret, except in `code`."""
     parts = CODE.split(line)
     return "".join(
-        part if index % 2 else SPECIAL.sub(r"\\\1", part.replace("&", "&amp;"))
+        part if index % 2 else SPECIAL.sub(r"\\\1", part.replace("&", "&amp;").replace("<", "&lt;"))
         for index, part in enumerate(parts)
     )
 
@@ -99,6 +100,12 @@ def fields(cls: griffe.Class) -> dict[str, str]:
     }
 
 
+def _default(cls: griffe.Class, name: str) -> str:
+    """The default of a field, to follow its words; "" where it has none, or a long one."""
+    value = str(cls.members[name].value or "")
+    return f" (default `{value}`)" if 0 < len(value) <= LONGEST_DEFAULT else ""
+
+
 def _comment(attribute: griffe.Attribute) -> str:
     if not isinstance(attribute.filepath, list) and attribute.lineno:
         lines = attribute.filepath.read_text(encoding="utf-8").splitlines()
@@ -120,7 +127,11 @@ class PlainDocstrings(griffe.Extension):
         elif obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)
         if isinstance(obj, griffe.Class) and (listed := fields(obj)):
-            rows = [f"    {name}: {escaped(words)}" for name, words in listed.items() if words]
+            rows = [
+                f"    {name}: {escaped(words)}{_default(obj, name)}"
+                for name, words in listed.items()
+                if words
+            ]
             if obj.docstring is None:
                 obj.docstring = griffe.Docstring("", parent=obj, parser="google")
             if rows:

@@ -147,7 +147,8 @@ class Inventory:
     def _public(self, path: str, found: griffe.Object) -> Public:
         members = [name for name in _members(found) if found.members[name].path not in self._seen]
         self._seen.add(found.path)
-        missing = [] if found.docstring and found.docstring.value else [path]
+        words = found.docstring.value.partition("Attributes:")[0] if found.docstring else ""
+        missing = [] if words.strip() else [path]
         if isinstance(found, griffe.Class):
             comments = docstrings.fields(found)
             missing += [f"{path}.{name}" for name, words in comments.items() if not words]

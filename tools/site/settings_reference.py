@@ -44,7 +44,7 @@ def _section(name: str) -> Iterator[str]:
         yield f"{sentence(option.words)}\n"
         facts = (f"`{hints[leaf].__name__}`", f"default {_value(option.default)}", _bounds(option))
         written = f"{option.name} {option.value}".replace("|", "/")
-        yield f"{', '.join(filter(None, facts))}. Option `{written}`."
+        yield f"{', '.join(filter(None, facts))}. Option `{written}`{{ .option }}."
         yield from choices(option)
     yield from _presets(name)
 

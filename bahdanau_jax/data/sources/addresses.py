@@ -33,6 +33,8 @@ WEIGHT = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\*(.*)", re.DOTALL)
 
 
 class Pair(NamedTuple):
+    """A sentence and its translation."""
+
     source: str  # one line of text, as it was written
     target: str  # its translation
 

@@ -25,6 +25,8 @@ _TYPICAL, _SPREAD = 2.54, 0.5  # mean and deviation of the logarithm of the Engl
 
 
 class AlignedPair(NamedTuple):
+    """A tokenised sentence pair with its gold links."""
+
     source: tuple[str, ...]  # English tokens, as the Moses tokeniser splits them
     target: tuple[str, ...]  # French tokens, likewise: "l'" and "homme" are two
     sure: Links  # (source position, target position), from 0
