@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from bahdanau_jax import data, model, run, training
+from bahdanau_jax import data, model, run, run_folder, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config
 from bahdanau_jax.reporting import SILENT, Reporter
-from bahdanau_jax.resuming import updates_made
 
 MEASURED = 3  # shapes that are timed
 REPEATS = 3  # updates that are timed for each of them, after the first one
@@ -119,7 +118,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
         plan.padding(),
         measured.compile_seconds,
         peak_memory(),
-        max(0, updates_made(Path(workdir))),
+        max(0, run_folder.updates_made(Path(workdir))),
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether a run folder holds a run, and whether a configuration can resume it."""
+"""Whether a configuration can resume the run of a folder."""
 
 import dataclasses
 import hashlib
@@ -8,19 +8,11 @@ from pathlib import Path
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
-from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, STORE
+from bahdanau_jax.run_folder import CONFIG, STORE
 
 # Files in store/ with the digests of the pairs at the first start of the run.
 TRAINED_ON = "trained_on"  # of data.train
 CHOSEN_ON = "chosen_on"  # of data.dev
-
-
-def updates_made(workdir: Path) -> int:
-    """The newest step in the names of checkpoint folders; -1 where there is no run."""
-    folder = workdir / CHECKPOINTS
-    if not (workdir / CONFIG).exists() or not folder.is_dir():
-        return -1
-    return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=-1)
 
 
 def same_data(prepared: Prepared, workdir: Path) -> None:

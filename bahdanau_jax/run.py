@@ -17,7 +17,7 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.names import is_code
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
-from bahdanau_jax.resuming import same_data, same_experiment, updates_made
+from bahdanau_jax.resuming import same_data, same_experiment
 from bahdanau_jax.run_folder import CONFIG
 from bahdanau_jax.trained import Run, ensemble, load
 
@@ -95,7 +95,7 @@ def train(
     traced = training.Profile.parse(profile, workdir / PROFILE, steps) if profile else None
     with run_folder.lock(workdir) if distributed.is_main_process() else contextlib.nullcontext():
         outcome = training.Outcome.FINISHED
-        made = int(distributed.broadcast({"updates": updates_made(workdir)})["updates"])
+        made = int(distributed.broadcast({"updates": run_folder.updates_made(workdir)})["updates"])
         if made > steps:
             same_experiment(config, workdir)
             text = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"

@@ -1,4 +1,4 @@
-"""A run folder: the names of its files, a check that it holds a run, and its lock.
+"""A run folder: the names of its files, whether it holds a run, and its lock.
 
 One trainer at a time holds the lock. Readers can test whether it is held.
 """
@@ -61,6 +61,14 @@ def _shortest_end(path: Path, others: Collection[Path]) -> str:
     ends = ("/".join(path.parts[-n:]) for n in range(1, len(path.parts)))
     unique = (end for end in ends if not any(f"{other}".endswith(f"/{end}") for other in others))
     return next(unique, str(path))
+
+
+def updates_made(workdir: Path) -> int:
+    """The newest step in the names of checkpoint folders; -1 where there is no run."""
+    folder = workdir / CHECKPOINTS
+    if not (workdir / CONFIG).exists() or not folder.is_dir():
+        return -1
+    return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=-1)
 
 
 def check(workdir: Path) -> None:

@@ -25,7 +25,6 @@ from bahdanau_jax.report import (
     evaluate_test_pairs,
 )
 from bahdanau_jax.reporting import PLAIN, Reporter
-from bahdanau_jax.resuming import updates_made
 from bahdanau_jax.training import SHARED, Diverged
 
 log = logging.getLogger(__name__)
@@ -126,7 +125,7 @@ class CellRuns:
         if ended["diverged"]:
             self.failed[f"{self.name}/seed-{seed}"] = ended["diverged"]
             return True
-        return updates_made(self.folder(seed)) >= min(1, self.config.training.steps)
+        return run_folder.updates_made(self.folder(seed)) >= min(1, self.config.training.steps)
 
     def _end(self, seed: int, error: Exception | None, group: Sequence[int]) -> None:
         """Record the end of a run, with the group of a vmapped program; () for a run in turn."""
@@ -232,7 +231,7 @@ class CellRuns:
         """All that the scores of a run depend on."""
         settings = {
             "steps": self.config.training.steps,
-            "updates": updates_made(folder),
+            "updates": run_folder.updates_made(folder),
             "tests": [self.config.data.test, dict(self.tests)],
             "digests": self._texts(),
             **dataclasses.asdict(self.settings),

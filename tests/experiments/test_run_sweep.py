@@ -351,7 +351,7 @@ def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
     runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1]])
     folder, stored = runs.folder(1), {"BLEU": 7.0}
     folder.mkdir(parents=True)
-    monkeypatch.setattr(cell_runs, "updates_made", lambda _: 4)
+    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: 4)
     monkeypatch.setattr(runs, "_load", lambda _: pytest.fail("it is scored again"))
     with pytest.raises(pytest.fail.Exception, match="scored again"):
         runs._scored(folder)
@@ -361,7 +361,7 @@ def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
     assert not runs.stored_scores()  # its training has not ended
     runs._end(1, None, [1])
     assert runs.stored_scores() == {1: stored}
-    monkeypatch.setattr(cell_runs, "updates_made", lambda _: 8)
+    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: 8)
     assert not runs.stored_scores()
     with pytest.raises(pytest.fail.Exception, match="scored again"):
         runs._scored(folder)

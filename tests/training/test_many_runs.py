@@ -11,8 +11,7 @@ import pytest
 
 from bahdanau_jax import run, training
 from bahdanau_jax.checkpoints import Damaged
-from bahdanau_jax.resuming import updates_made
-from bahdanau_jax.run_folder import COMPILATIONS
+from bahdanau_jax.run_folder import COMPILATIONS, updates_made
 from bahdanau_jax.training import many_runs, monitor
 from tests import small
 
