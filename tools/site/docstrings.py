@@ -102,7 +102,8 @@ def fields(cls: griffe.Class) -> dict[str, str]:
 
 def _default(cls: griffe.Class, name: str) -> str:
     """The default of a field, to follow its words; "" where it has none, or a long one."""
-    value = str(cls.members[name].value or "")
+    member = cls.members[name]
+    value = str(member.value or "") if isinstance(member, griffe.Attribute) else ""
     return f" (default `{value}`)" if 0 < len(value) <= LONGEST_DEFAULT else ""
 
 
