@@ -61,10 +61,12 @@ print(
 #
 # ## The cells
 #
-# A cell is a configuration. These two are the author's: the whole model, and section 4.1 of the
-# source with a first state of zeros. Its sections 4.2 and 4.3, without scores there, are settings
-# too: `readout_inputs="s"` lets the readout see the state alone, and `feed_previous=False` keeps
-# the previous word out of the state. The lists have three to seven integers, from 1 to 20.
+# A cell is a configuration. These two make the author's cut in our default model, which has a
+# GRU, the additive score and a first state from the backward encoder: the whole model, and
+# section 4.1 of the source with a first state of zeros. Its sections 4.2 and 4.3, without scores
+# there, are settings too: `readout_inputs="s"` lets the readout see the state alone, and
+# `feed_previous=False` keeps the previous word out of the state. The lists have three to seven
+# integers, from 1 to 20.
 
 # %%
 config = bj.Config(
@@ -158,6 +160,6 @@ print(best.text)
 bj.figures.alignment(best)
 
 # %% [markdown]
-# These cells are smaller than the author's, and trained briefly. `bahdanau reproduce ablations`
-# trains all six cells of the study at full length with ten seeds each, and writes the printed
-# scores beside them.
+# These cells differ from the author's model in cell, score and first state. They are also smaller,
+# and trained briefly. `bahdanau reproduce ablations` trains six cells with the author's equations at
+# full length and with ten seeds each, and writes the printed scores beside them.

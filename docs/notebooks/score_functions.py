@@ -50,7 +50,8 @@ for name, e in {"loop": loop, "at once": at_once, "vmap": mapped, "package": pac
 # | `dot` | sᵀ (→h_j + ←h_j) | none |
 # | `scaled_dot` | sᵀ (→h_j + ←h_j) / √H | none |
 # | `general` | sᵀ W h_j | W |
-# | `local_m`, `local_p` | `general` in a window of positions | W, and W_p, v_p |
+# | `local_m` | `general` in a window around position i | W |
+# | `local_p` | `general` in a window around a predicted position | W, W_p, v_p |
 # | `none` | 0 at the last position, -∞ elsewhere | none |
 #
 # A product of s and h_j needs vectors of the same length. An annotation has the states of two

@@ -103,7 +103,7 @@ bj.figures.alignment(hypotheses[1])
 # ## A score function of your own
 #
 # The score e_ij says how well source position j fits the next word i. The paper's score is a small
-# network. A score of your own is a value of `bj.attention.Score`, which has four functions. They
+# network. A score of your own is a value of `bj.attention.Score`, which needs four functions. They
 # draw the parameters, compute the keys once for each sentence, return the matrix that maps the
 # state s to a query, and score a query against all keys. This score is ten times the cosine of the
 # angle between W s and h_j.
