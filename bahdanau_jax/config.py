@@ -137,7 +137,7 @@ class TrainingConfig:
     seed: int = 1  # the seed of initial weights, order of batches and dropout
     log_every: int = 20  # updates from one line of metrics.jsonl to the next
     evaluate_every: int = 200  # updates from one evaluation on the dev pairs to the next; 0: never
-    checkpoint_every: int = 200  # updates from one checkpoint to the next; 0: one at the end
+    checkpoint_every: int = 200  # updates from one checkpoint to the next; 0: at evaluations
     keep_checkpoints: int = 2  # newest checkpoints to keep, in addition to the best one
     dev_metric: str = "bleu"  # the dev score that chooses the best checkpoint
     patience: int = 0  # evaluations without a better dev score before training stops

@@ -203,7 +203,9 @@ def _warn_about_unused(arguments: Sequence[str], settings: DecodingConfig) -> No
         if option in written and getattr(settings, other) != value:
             fault = f"{option} counts only with {needed} {value}"
             changed = getattr(settings, name) != getattr(DecodingConfig, name)
-            if value == "sample" and name != "seed" and changed:
+            from bahdanau_jax.variants import SAMPLING  # here, since it imports JAX
+
+            if name in SAMPLING and changed:
                 raise ValueError(fault)
             log.warning(fault)
 
