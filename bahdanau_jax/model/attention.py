@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Num
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.interventions import Intervention, changed
-from bahdanau_jax.model.matrix_products import matmul, transposed
+from bahdanau_jax.model.matrix_products import matmul, repeated, transposed
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.recurrence import Dot
 from bahdanau_jax.names import choose, imported, is_code
@@ -131,7 +131,8 @@ def additive_score(
 ) -> Float[Array, "B S"]:
     """e_ij = v_aᵀ tanh(W_a s + U_a h_j), with query = W_a s and keys = U_a h_j (A.1.2)."""
     # At a lower precision, XLA on a GPU first writes all the rounded factors to memory.
-    return jnp.matmul(activation(query[:, None] + keys), params["v_a"], precision="highest")
+    queries = repeated(query, keys.shape[1])
+    return jnp.matmul(activation(queries + keys), params["v_a"], precision="highest")
 
 
 def additive(activation: Callable[[Array], Array]) -> Score:

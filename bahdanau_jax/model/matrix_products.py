@@ -53,6 +53,22 @@ def aligned(x: Array, axis: int = 0) -> Array:
     return jnp.pad(x, widths) if fill else x
 
 
+TERMS = 6  # the most terms of a sum that a GPU's thread reads at a time
+
+
+def repeated(x: Float[Array, "B A"], times: int) -> Float[Array, "B #S A"]:
+    """Return x for each of S = `times` positions, or for one position that broadcasts to them.
+
+    On an accelerator the gradient, a sum over the positions, has up to TERMS terms in each step of
+    its loop. A GPU's thread reads them at once, where it would wait for each of them otherwise.
+    """
+    if not on_accelerator():
+        return x[:, None]
+    terms = max(n for n in range(1, TERMS + 1) if times % n == 0)
+    some = jnp.broadcast_to(x[:, None], (len(x), times // terms, x.shape[1]))
+    return jnp.stack([some] * terms, axis=2).reshape(len(x), times, x.shape[1])
+
+
 EVEN = 32  # bfloat16 products on a CPU are fastest where the number of terms is a multiple of this
 
 

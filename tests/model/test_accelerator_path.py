@@ -13,7 +13,7 @@ import pytest
 from bahdanau_jax.model import loss as loss_module
 from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.loss import sums
-from bahdanau_jax.model.matrix_products import ALIGNED, matmul, rounded
+from bahdanau_jax.model.matrix_products import ALIGNED, matmul, repeated, rounded
 from tests.model.worlds import (
     CONFIGS,
     batch,
@@ -132,3 +132,21 @@ def test_a_padded_product_is_the_product(monkeypatch):
     assert of_loop.shape == (16, 8) and of_loop.dtype == jnp.bfloat16
     np.testing.assert_allclose(matmul("bfloat16", x, of_loop), cpu, rtol=1e-6)
     assert rounded("float32", {"W": weight})["W"].shape == (13, 8)
+
+
+@pytest.mark.parametrize(("positions", "summed"), [(1, 1), (7, 7), (30, 5), (35, 7), (50, 10)])
+def test_the_gradient_of_a_repeated_query_has_few_steps(positions, summed, monkeypatch):
+    rng = np.random.default_rng(positions)
+    x, d = (jnp.asarray(rng.normal(size=(2, n, 3)), jnp.float32) for n in (1, positions))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+
+    def gradient(x, d):
+        rows, pull = jax.vjp(lambda x: repeated(x, positions), x)
+        return rows, *pull(d)
+
+    rows, total = gradient(x[:, 0], d)
+    np.testing.assert_array_equal(rows, np.broadcast_to(x, d.shape))
+    np.testing.assert_allclose(total, np.sum(d, axis=1), rtol=1e-5)
+    program = jax.make_jaxpr(gradient)(x[:, 0], d).jaxpr
+    sums = [e.invars[0].aval.shape for e in equations(program) if e.primitive.name == "reduce_sum"]
+    assert [shape for shape in sums if shape[1:] == (summed, 3)] == [(2, summed, 3)]
