@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax import distribution
 from bahdanau_jax.config import DecodingConfig, ModelConfig
@@ -183,7 +183,7 @@ def combined(
     return stepping, jax.tree.map(lambda leaf: leaf[:, None], state)
 
 
-def mean(arrays: Sequence[Array]) -> Array:
+def mean(arrays: Sequence[Float[Array, "*X"]]) -> Float[Array, "*X"]:
     """Return the mean over the members of an ensemble, whose arrays have one shape, any."""
     return functools.reduce(jnp.add, arrays) / len(arrays)
 

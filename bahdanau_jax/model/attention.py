@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Num
+from jaxtyping import Array, Bool, Float, Key, Num
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.interventions import Intervention, changed
@@ -45,7 +45,9 @@ class Score(NamedTuple):
     # (params, e [B S], mask, query, i [B]) -> α [B S]; i = 0.0, 1.0, ... None: masked_softmax
     weights: Callable[..., Array] | None = None
 
-    def energies(self, params: Params, keys: Array, query: Array) -> Array:
+    def energies(
+        self, params: Params, keys: Float[Array, "B S _"], query: Float[Array, "B A"]
+    ) -> Float[Array, "B S"]:
         """Return e [B, S]: `score`, with the query [B, A] after the keys [B, S, A]."""
         return self.score(params, query, keys)
 
@@ -110,17 +112,14 @@ def annotation_size(config: ModelConfig) -> int:
     return config.hidden_size * (2 if config.encoder_directions == "both" else 1)
 
 
-def init_additive(key: Array, config: ModelConfig) -> dict[str, Array]:
+def init_additive(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw W_a [H, A], U_a [C, A] and v_a [A]."""
     init, size = INITS[config.init], config.alignment_size
-    return draw(
-        key,
-        {
-            "W_a": (init.alignment, (config.hidden_size, size)),
-            "U_a": (init.alignment, (annotation_size(config), size)),
-            "v_a": zeros(size),
-        },
-    )
+    shapes = {
+        "W_a": (init.alignment, (config.hidden_size, size)),
+        "U_a": (init.alignment, (annotation_size(config), size)),
+    }
+    return draw(key, shapes | {"v_a": zeros(size)})
 
 
 def additive_score(
@@ -136,7 +135,7 @@ def additive_score(
 
 
 def additive(activation: Callable[[Array], Array]) -> Score:
-    """Return the additive score with this activation; the paper's is tanh."""
+    """Return the additive score with this activation of each number; the paper's is tanh."""
     return Score(
         init=init_additive,
         keys=lambda config, params, annotations, mask: matmul(
@@ -147,7 +146,7 @@ def additive(activation: Callable[[Array], Array]) -> Score:
     )
 
 
-def no_parameters(key: Array, config: ModelConfig) -> dict[str, Array]:
+def no_parameters(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Return no parameters, for a score that has none."""
     return {}
 
@@ -183,7 +182,7 @@ def scaled_dot_score(
     return dot_score(params, query, keys) * query.shape[-1] ** -0.5
 
 
-def init_general(key: Array, config: ModelConfig) -> dict[str, Array]:
+def init_general(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw W [H, C] of Luong et al.'s multiplicative score sᵀ W h_j (arXiv 1508.04025)."""
     shape = (config.hidden_size, annotation_size(config))
     return draw(key, {"W": (INITS[config.init].weight, shape)})
@@ -219,7 +218,7 @@ def monotonic_weights(
     return masked_softmax(e, _around(mask, jnp.minimum(i, mask.sum(-1) - 1))[1])
 
 
-def init_predictive(key: Array, config: ModelConfig) -> dict[str, Array]:
+def init_predictive(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw W [H, C] of the general score, and W_p [H, A] and v_p [A, 1] of the centre p_i."""
     H, A = config.hidden_size, config.alignment_size
     shapes = {"W": (H, annotation_size(config)), "W_p": (H, A), "v_p": (A, 1)}

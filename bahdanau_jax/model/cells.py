@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Key
 
 from bahdanau_jax.model.parameters import Init, Params, add_bias, draw, zeros
 from bahdanau_jax.model.recurrence import Dot, Weights
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 
 def init_gru(
-    key: Array, init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
+    key: Key[Array, ""], init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
 ) -> dict[str, Array]:
     """Draw W, W_z, W_r for each named input, U, U_z, U_r, b and, with `gate_bias`, b_z, b_r."""
     gates = ("", "_z", "_r")
@@ -75,7 +75,7 @@ def gru_step(
 
 
 def init_tanh(
-    key: Array, init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
+    key: Key[Array, ""], init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
 ) -> dict[str, Array]:
     """Draw W for each named input, U and b. The cell has no gates and ignores `gate_bias`."""
     shapes = {name: (init.weight, (size, hidden)) for name, size in inputs.items()}
@@ -90,7 +90,7 @@ def tanh_step(
 
 
 def init_mlp(
-    key: Array, init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
+    key: Key[Array, ""], init: Init, inputs: Mapping[str, int], hidden: int, gate_bias: bool
 ) -> dict[str, Array]:
     """Draw the layers of M_x, a first matrix for each named input, and of M_h.
 

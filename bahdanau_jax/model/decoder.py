@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 
 from bahdanau_jax.batch import START
 from bahdanau_jax.config import ModelConfig
@@ -73,7 +73,7 @@ def reads_words(config: ModelConfig) -> bool:
     return config.feed_previous or "V_o" in READOUT_INPUTS[config.readout_inputs]
 
 
-def init_embedding(key: Array, config: ModelConfig) -> dict[str, Array]:
+def init_embedding(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw the embedding of target words; the dict is empty where no part reads it."""
     rows, size = config.target_vocabulary, config.embedding_size
     if not reads_words(config):
@@ -81,7 +81,7 @@ def init_embedding(key: Array, config: ModelConfig) -> dict[str, Array]:
     return embedding(key, INITS[config.init], rows, size, config.embedding_bias)
 
 
-def init_decoder(key: Array, config: ModelConfig) -> dict[str, Array]:
+def init_decoder(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw the parameters of the cell: W for the previous word, if it is fed, C for the context."""
     inputs = {"W": config.embedding_size} if config.feed_previous else {}
     inputs["C"] = annotation_size(config)
@@ -182,7 +182,7 @@ def teacher_forced_states(
     params: Params,
     memory: Memory,
     target: Int[Array, "B T"],
-    keys: Array | None = None,
+    keys: Key[Array, " B"] | None = None,
 ) -> TeacherForcedStates:
     """Run the decoder over the target; `keys`, one for each row, switch dropout on."""
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
@@ -210,7 +210,10 @@ def teacher_forced_states(
 
 
 def read_out(
-    config: ModelConfig, params: Params, forced: TeacherForcedStates, keys: Array | None = None
+    config: ModelConfig,
+    params: Params,
+    forced: TeacherForcedStates,
+    keys: Key[Array, " B"] | None = None,
 ) -> Float[Array, "T B M"]:
     """Return the inputs of the output softmax at every step; M is L, or `output_size` if set."""
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
@@ -223,7 +226,7 @@ def teacher_force(
     params: Params,
     memory: Memory,
     target: Int[Array, "B T"],
-    keys: Array | None = None,
+    keys: Key[Array, " B"] | None = None,
 ) -> tuple[Float[Array, "T B M"], Float[Array, "T B S"]]:
     """Return the inputs of the output softmax under teacher forcing, and α, of every step."""
     forced = teacher_forced_states(config, params, memory, target, keys)
@@ -255,15 +258,14 @@ def stepper(config: ModelConfig, params: Params, memory: Memory | Folded) -> Ste
     return step
 
 
-def step_weights(config: ModelConfig, params: Params) -> dict[str, Array]:
+def step_weights(config: ModelConfig, params: Params) -> dict[str, Float[Array, "_ _"]]:
     """Return the matrices [inputs outputs] of a step as `predictor` uses them: joined, and rounded.
 
     A program of one step takes them as an argument, or it would copy most parameters for each word.
 
     >>> predict = predictor(config, params, memory, step_weights(config, params))
     """
-    W_o, b_w = output_weights(config, params), params["output"]["b_w"]
-    W_o = with_bias(config.compute_dtype, W_o, b_w)
+    W_o = with_bias(config.compute_dtype, output_weights(config, params), params["output"]["b_w"])
     weights = _matrices(config, params) | _factors(config, params) | {"W_o": W_o}
     return rounded(config.compute_dtype, weights)
 
@@ -272,7 +274,7 @@ def predictor(
     config: ModelConfig,
     params: Params,
     memory: Memory | Folded,
-    weights: Mapping[str, Array] | None = None,  # those of `step_weights`, where they are known
+    weights: Mapping[str, Float[Array, "_ _"]] | None = None,  # those of `step_weights`, if known
 ) -> Predictor:
     """Return a `stepper` that gives a `Distribution`: faster for a search that reads few words."""
     weights = step_weights(config, params) if weights is None else weights

@@ -7,17 +7,19 @@ are therefore the same on any number of devices and processes, and with gradient
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Key
 
 
-def row_keys(key: Array | None, rows: int) -> Array | None:
+def row_keys(key: Key[Array, "*one"] | None, rows: int) -> Key[Array, " B"] | None:
     """Return a key for each row. None (no dropout) and an array of keys are returned unchanged."""
     if key is None or key.ndim:
         return key
     return jax.vmap(lambda row: jax.random.fold_in(key, row))(jnp.arange(rows))
 
 
-def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"]) -> Array:
+def dropout(
+    keys: Key[Array, " B"] | None, place: int, rate: float, x: Float[Array, "T B F"]
+) -> Array:
     """Set a share `rate` of x's units to 0, and scale the others to keep the mean.
 
     `place` numbers the dropout layers, so that they draw different masks. Each unit takes sixteen
@@ -28,7 +30,7 @@ def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"
     time, _, features = x.shape
     words = -(-time * features // 2)
 
-    def bits(key: Array) -> Array:
+    def bits(key: Key[Array, ""]) -> Array:
         random = jax.random.bits(jax.random.fold_in(key, place), (words,), jnp.uint32)
         halves = lax.bitcast_convert_type(random, jnp.uint16).reshape(-1)
         return halves[: time * features].reshape(time, features)
@@ -37,7 +39,9 @@ def dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"
     return jnp.where(keep, x / (1 - rate), jnp.zeros((), x.dtype))
 
 
-def word_dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T B F"]) -> Array:
+def word_dropout(
+    keys: Key[Array, " B"] | None, place: int, rate: float, x: Float[Array, "T B F"]
+) -> Array:
     """Set a share `rate` of the words to 0, with all their units, and scale the others.
 
     Source: Sennrich, Haddow and Birch 2016, arXiv 1606.02891.
@@ -48,7 +52,7 @@ def word_dropout(keys: Array | None, place: int, rate: float, x: Float[Array, "T
 
 
 def kept_units(
-    keys: Array | None, place: int, rate: float, size: int, directions: int = 0
+    keys: Key[Array, " B"] | None, place: int, rate: float, size: int, directions: int = 0
 ) -> Bool[Array, "*D B H"] | None:
     """Draw which units of the state the steps of each sentence read; None without dropout."""
     if keys is None or rate == 0.0:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import recurrence
@@ -33,7 +33,7 @@ INITIAL_STATES: Mapping[str, str | None] = MappingProxyType(
 )
 
 
-def init_encoder(key: Array, config: ModelConfig) -> dict[str, dict[str, Array]]:
+def init_encoder(key: Key[Array, ""], config: ModelConfig) -> dict[str, dict[str, Array]]:
     """Draw the parameters of one cell for each direction."""
     directions = DIRECTIONS[config.encoder_directions]
     return {
@@ -48,7 +48,7 @@ def init_encoder(key: Array, config: ModelConfig) -> dict[str, dict[str, Array]]
     }
 
 
-def init_initial(key: Array, config: ModelConfig) -> dict[str, Array]:
+def init_initial(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw W_s [H, H] and b_s [H]; the dict is empty where s_0 is zero."""
     if INITIAL_STATES[config.initial_state] is None:
         return {}
@@ -74,7 +74,7 @@ def bidirectional(
     params: Params,
     x: Float[Array, "S B E"],
     mask: Bool[Array, "S B"],
-    keys: Array | None = None,
+    keys: Key[Array, " B"] | None = None,
 ) -> tuple[Float[Array, "S B C"], Float[Array, "D B H"]]:
     """Return the annotations h_j = [→h_j ; ←h_j], and the last state of each direction.
 
@@ -115,7 +115,7 @@ def encode(
     params: Params,
     source: Int[Array, "B S"],
     mask: Bool[Array, "B S"],
-    keys: Array | None = None,
+    keys: Key[Array, " B"] | None = None,
 ) -> Memory:
     """Encode a batch of source sentences; `keys`, one for each row, switch dropout on.
 
@@ -130,7 +130,7 @@ def encode_embedded(
     params: Params,
     x: Float[Array, "S B E"],
     mask: Bool[Array, "B S"],
-    keys: Array | None = None,
+    keys: Key[Array, " B"] | None = None,
 ) -> Memory:
     """Encode sentences of embedded words, as `encode` does with ids."""
     x = word_dropout(keys, 4, config.word_dropout, dropout(keys, 0, config.embedding_dropout, x))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import jax
-from jaxtyping import Array
+from jaxtyping import Array, Key
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import decoder, encoder, readout
@@ -31,7 +31,7 @@ PARTS: Mapping[str, Callable[[Array, ModelConfig], Params]] = MappingProxyType(
 )
 
 
-def init(config: ModelConfig, key: Array) -> Params:
+def init(config: ModelConfig, key: Key[Array, ""]) -> Params:
     """Draw the parameters of a new model: a tree of float32 arrays.
 
     `Seq2Seq(config).init` draws the same numbers from the same key.
@@ -60,7 +60,7 @@ def check_sizes(config: ModelConfig) -> None:
         raise ValueError(fault)
 
 
-def _key(key: Array, number: int) -> Array:
+def _key(key: Key[Array, ""], number: int) -> Array:
     """Derive the key of a parameter from its number, as Flax derives it in a module."""
     number_bytes = number.to_bytes((number.bit_length() + 7) // 8, "big")
     return jax.random.fold_in(key, int.from_bytes(hashlib.sha1(number_bytes).digest()[:4], "big"))

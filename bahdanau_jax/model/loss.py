@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
@@ -56,7 +56,7 @@ class CrossEntropy(NamedTuple):
     nll: Float[Array, "*R"]  # −log p of the target word
     correct: Float[Array, "*R"]  # whether the target word is the likeliest: 1 or 0
 
-    def summed(self, weight: Array) -> "CrossEntropy":
+    def summed(self, weight: Float[Array, " R"]) -> "CrossEntropy":
         """Return scalars: the sums over words [R], each times its weight [R]."""
         return CrossEntropy(*(jnp.sum(values * weight) for values in self))
 
@@ -196,7 +196,7 @@ def sums(
     config: ModelConfig,
     params: Params,
     batch: Batch,
-    key: Array | None = None,
+    key: Key[Array, ""] | Key[Array, " B"] | None = None,
     smoothing: float = 0.0,
     coverage: float = 0.0,
 ) -> Sums:

@@ -56,7 +56,7 @@ def aligned(x: Array, axis: int = 0) -> Array:
 TERMS = 6  # the most terms of a sum that a GPU's thread reads at a time
 
 
-def repeated(x: Float[Array, "B A"], times: int) -> Float[Array, "B #S A"]:
+def repeated(x: Float[Array, "B A"], times: int) -> Float[Array, "B _ A"]:
     """Return x for each of S = `times` positions, or for one position that broadcasts to them.
 
     On an accelerator the gradient, a sum over the positions, has up to TERMS terms in each step of

@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import sequential_vmap
 from jax.nn import initializers
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 
 Params = Mapping[str, Any]  # a tree of arrays, named by the paper's symbols
 Initializer = Callable[..., Array]  # (key, shape) -> float32 array
 
 
-def orthogonal(key: Array, shape: tuple[int, ...]) -> Array:
+def orthogonal(key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
     """Draw a matrix with orthonormal columns or rows, as `jax.nn.initializers.orthogonal` does.
 
     vmapped draws are factorised one after the other. Under `jit`, two batched QR factorisations can
@@ -65,7 +65,9 @@ INITS: Mapping[str, Init] = MappingProxyType(
 )
 
 
-def draw(key: Array, shapes: Mapping[str, tuple[Initializer, tuple[int, ...]]]) -> dict[str, Array]:
+def draw(
+    key: Key[Array, ""], shapes: Mapping[str, tuple[Initializer, tuple[int, ...]]]
+) -> dict[str, Array]:
     """Draw one array for each name, each from its own key.
 
     >>> draw(jax.random.key(0), {"W": (initializers.normal(0.01), (620, 1000)), "b": zeros(1000)})
@@ -87,7 +89,9 @@ def add_bias(x: Float[Array, "*X F"], b: Float[Array, "*D F"]) -> Float[Array, "
     return x + b.reshape(b.shape[:-1] + (1,) * (x.ndim - b.ndim) + b.shape[-1:])
 
 
-def embedding(key: Array, init: Init, rows: int, size: int, bias: bool) -> dict[str, Array]:
+def embedding(
+    key: Key[Array, ""], init: Init, rows: int, size: int, bias: bool
+) -> dict[str, Array]:
     """Draw E [V, E] and, with `bias`, the b [E] that is added to every embedded word."""
     return draw(key, {"E": (init.weight, (rows, size))} | ({"b": zeros(size)} if bias else {}))
 

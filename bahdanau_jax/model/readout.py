@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.attention import annotation_size
@@ -64,7 +64,7 @@ READOUT_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def init_readout(key: Array, config: ModelConfig) -> dict[str, Array]:
+def init_readout(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw b_o and the matrices of `readout_inputs`, each as wide as the readout's t̃."""
     weight, size = INITS[config.init].weight, config.readout_size * READOUTS[config.readout].width
     rows = {
@@ -82,7 +82,7 @@ def softmax_inputs(config: ModelConfig) -> int:
     return config.output_size or config.readout_size
 
 
-def init_output(key: Array, config: ModelConfig) -> dict[str, Array]:
+def init_output(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw W_o [M, V] and b_w [V]; with `output_size`, also W_1 before W_o, without a bias.
 
     With `tied_embeddings` there is no W_o: see `output_weights`.

@@ -1,7 +1,7 @@
 """The Flax module: it declares the parameters, and its methods call the pure functions."""
 
 import flax.linen as nn
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
@@ -29,7 +29,7 @@ class Seq2Seq(nn.Module):
     def __call__(
         self,
         batch: Batch,
-        key: Array | None = None,
+        key: Key[Array, ""] | Key[Array, " B"] | None = None,
         smoothing: float = 0.0,
         coverage: float = 0.0,
     ) -> Sums:
