@@ -48,7 +48,7 @@ class Score(NamedTuple):
     def energies(
         self, params: Params, keys: Float[Array, "B S _"], query: Float[Array, "B A"]
     ) -> Float[Array, "B S"]:
-        """Return e [B, S]: `score`, with the query [B, A] after the keys [B, S, A]."""
+        """Return e [B, S]: `score`, with the query after the keys, which may have another width."""
         return self.score(params, query, keys)
 
 
@@ -129,9 +129,9 @@ def additive_score(
     keys: Float[Array, "B S A"],
 ) -> Float[Array, "B S"]:
     """e_ij = v_aᵀ tanh(W_a s + U_a h_j), with query = W_a s and keys = U_a h_j (A.1.2)."""
+    activated = activation(repeated(query, keys) + keys)
     # At a lower precision, XLA on a GPU first writes all the rounded factors to memory.
-    queries = repeated(query, keys.shape[1])
-    return jnp.matmul(activation(queries + keys), params["v_a"], precision="highest")
+    return jnp.matmul(activated, params["v_a"], precision="highest")
 
 
 def additive(activation: Callable[[Array], Array]) -> Score:

@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Key
 
 
-def row_keys(key: Key[Array, "*one"] | None, rows: int) -> Key[Array, " B"] | None:
+def row_keys(key: Key[Array, ""] | Key[Array, " B"] | None, rows: int) -> Key[Array, " B"] | None:
     """Return a key for each row. None (no dropout) and an array of keys are returned unchanged."""
     if key is None or key.ndim:
         return key
@@ -19,7 +19,7 @@ def row_keys(key: Key[Array, "*one"] | None, rows: int) -> Key[Array, " B"] | No
 
 def dropout(
     keys: Key[Array, " B"] | None, place: int, rate: float, x: Float[Array, "T B F"]
-) -> Array:
+) -> Float[Array, "T B F"]:
     """Set a share `rate` of x's units to 0, and scale the others to keep the mean.
 
     `place` numbers the dropout layers, so that they draw different masks. Each unit takes sixteen
@@ -41,7 +41,7 @@ def dropout(
 
 def word_dropout(
     keys: Key[Array, " B"] | None, place: int, rate: float, x: Float[Array, "T B F"]
-) -> Array:
+) -> Float[Array, "T B F"]:
     """Set a share `rate` of the words to 0, with all their units, and scale the others.
 
     Source: Sennrich, Haddow and Birch 2016, arXiv 1606.02891.

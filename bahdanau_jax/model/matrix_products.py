@@ -53,20 +53,22 @@ def aligned(x: Array, axis: int = 0) -> Array:
     return jnp.pad(x, widths) if fill else x
 
 
-TERMS = 6  # the most terms of a sum that a GPU's thread reads at a time
+TERMS = 6  # the most terms in a step of the sum in the gradient of `repeated`
 
 
-def repeated(x: Float[Array, "B A"], times: int) -> Float[Array, "B _ A"]:
-    """Return x for each of S = `times` positions, or for one position that broadcasts to them.
+def repeated(x: Float[Array, "B A"], keys: Float[Array, "B S A"]) -> Float[Array, "B _ A"]:
+    """Return x for each of the S positions of `keys`; on a CPU [B, 1, A], which broadcasts.
 
-    On an accelerator the gradient, a sum over the positions, has up to TERMS terms in each step of
-    its loop. A GPU's thread reads them at once, where it would wait for each of them otherwise.
+    The gradient is a sum over the positions. On an accelerator each step of its loop has as many
+    terms as the largest divisor of S up to TERMS. XLA's own loop has one (docs/performance.md).
     """
-    if not on_accelerator():
+    positions = keys.shape[1]
+    # An exported program has a symbol for the number of positions, and no gradient.
+    if not on_accelerator() or not isinstance(positions, int):
         return x[:, None]
-    terms = max(n for n in range(1, TERMS + 1) if times % n == 0)
-    some = jnp.broadcast_to(x[:, None], (len(x), times // terms, x.shape[1]))
-    return jnp.stack([some] * terms, axis=2).reshape(len(x), times, x.shape[1])
+    terms = max(n for n in range(1, TERMS + 1) if positions % n == 0)
+    some = jnp.broadcast_to(x[:, None], (len(x), positions // terms, x.shape[1]))
+    return jnp.stack([some] * terms, axis=2).reshape(keys.shape)
 
 
 EVEN = 32  # bfloat16 products on a CPU are fastest where the number of terms is a multiple of this
