@@ -212,7 +212,7 @@ def test_processes_do_not_share_an_accelerator(tmp_path, monkeypatch):
         sweep(CELLS, tmp_path / "s", [1], processes=2)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no binding to cores")
 def test_a_sweep_in_two_processes_has_the_scores_of_one_on_as_many_cores(tmp_path):
     def swept(name, *options):

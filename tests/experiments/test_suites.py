@@ -292,7 +292,7 @@ def test_options_of_the_paper_alone_are_refused_elsewhere(command_line, tmp_path
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.exhaustive if name == "scores" else pytest.mark.slow)
+        pytest.param(name, marks=pytest.mark.slow if name == "paper" else pytest.mark.exhaustive)
         for name in SUITES
     ],
 )
