@@ -82,6 +82,16 @@ def test_products_in_bfloat16_are_exported_too():
     assert worlds.relative(ours[-1][0], theirs[-1][0]) < rounding / 2
 
 
+def test_an_accelerator_exports_programs_with_the_same_results(monkeypatch):
+    config = dataclasses.replace(worlds.CONFIGS["default"], compute_dtype="bfloat16")
+    batch, params = worlds.batch(worlds.pairs()), worlds.parameters(config)
+    arguments = config, params, batch.source, batch.source_mask
+    theirs = own(*arguments)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    jax.clear_caches()  # of programs that were traced for a CPU
+    assert worlds.relative(exported(*arguments)[-1][0], theirs[-1][0]) < 1e-5
+
+
 def test_an_artefact_is_for_three_platforms_any_shape_and_a_guaranteed_version():
     for name, data in artefacts.export_model(worlds.CONFIGS["default"]).items():
         loaded = export.deserialize(bytearray(data))
