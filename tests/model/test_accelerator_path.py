@@ -154,11 +154,3 @@ def test_the_gradient_of_a_repeated_query_adds_groups_of_positions(positions, su
         e.invars[0].aval.shape for e in equations(program) if "reduce_sum" in str(e.primitive)
     ]
     assert [shape for shape in reduced if shape[1:] == (summed, 3)] == [(2, summed, 3)]
-
-
-def test_an_accelerator_exports_programs_of_any_shape(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    of_sizes = jax.export.symbolic_shape("B, S")
-    query, keys = (jax.ShapeDtypeStruct((*of_sizes[:axes], 3), jnp.float32) for axes in (1, 2))
-    rows = jax.eval_shape(lambda *x: repeated(*x) + x[1], query, keys)
-    assert rows.shape == keys.shape
