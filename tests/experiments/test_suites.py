@@ -313,18 +313,12 @@ def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
     assert command_line("reproduce", name, *options)[1] == out  # nothing is trained again
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "steps", "patterns"),
     [
-        pytest.param(
-            *("notebook", 40, ["*/seed-2/checkpoints/20", "dot/seed-1/sweep_scores.json"]),
-            marks=pytest.mark.slow,
-        ),
-        *(
-            pytest.param(name, 3, ["*/seed-*/sweep_scores.json"], marks=pytest.mark.exhaustive)
-            for name in SUITES
-            if name != "notebook"
-        ),
+        ("notebook", 40, ["*/seed-2/checkpoints/20", "dot/seed-1/sweep_scores.json"]),
+        *((name, 3, ["*/seed-*/sweep_scores.json"]) for name in SUITES if name != "notebook"),
     ],
 )
 def test_a_suite_that_is_killed_ends_with_the_table_of_one_that_is_not(
