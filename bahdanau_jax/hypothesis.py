@@ -89,6 +89,12 @@ EMPTY = Hypothesis("", (), (), 0.0, True, (), np.zeros((0, 0), np.float32))
 TOO_LONG = Hypothesis("", (), (), 0.0, False, (), np.zeros((0, 0), np.float32))
 
 
+def of_line(ranked: list[Hypothesis]) -> list[Hypothesis]:
+    """The hypotheses of a line: EMPTY alone where the line has no token but EOS."""
+    is_translated = ranked == [TOO_LONG] or len(ranked[0].source_tokens) > 1
+    return ranked if is_translated else [EMPTY]
+
+
 def write_lines(path: Path, hypotheses: Sequence[Hypothesis]) -> None:
     """Write one JSON object on each line."""
     with path.open("w", encoding="utf-8") as file:

@@ -104,7 +104,8 @@ def _average(trees: list[model.Params]) -> model.Params:
 def ensemble(runs: "Sequence[Run]") -> "Run":
     """One run that averages the log-probabilities and attention weights of several runs.
 
-    The settings of its search are those of the first run.
+    The settings of its search are those of the first run. An ensemble among the runs counts as its
+    members.
 
     >>> ensemble([load("runs/one"), load("runs/two")]).translate(["The man sleeps ."])[0].text
 
@@ -112,7 +113,8 @@ def ensemble(runs: "Sequence[Run]") -> "Run":
     """
     if not runs:
         raise ValueError("an ensemble needs at least one run")
-    first, *others = runs
+    members = [member for run in runs for member in (run, *run.others)]
+    first, *others = (dataclasses.replace(member, others=()) for member in members)
     for other in others:
         for side, ours, theirs in zip(
             ("source", "target"), first.codecs, other.codecs, strict=True
@@ -228,11 +230,8 @@ class Run:
                 advance,
             )
         )
-        lists = [next(answers) if line.strip() else [] for line in lines]
-        for row, best in enumerate(lists):
-            is_translated = best == [hypothesis.TOO_LONG] or best and len(best[0].source_tokens) > 1
-            if not is_translated:  # the only token of the source is EOS
-                lists[row] = [hypothesis.EMPTY]
+        found = (next(answers) if line.strip() else [hypothesis.EMPTY] for line in lines)
+        lists = [hypothesis.of_line(ranked) for ranked in found]
         return lists if n_best else [hypotheses[0] for hypotheses in lists]
 
     def score(

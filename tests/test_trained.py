@@ -6,6 +6,7 @@ import math
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -183,6 +184,19 @@ def test_an_ensemble_of_one_and_of_twins_is_the_run_itself(run):
             assert ours.tokens == theirs.tokens
             assert math.isclose(ours.score, theirs.score, abs_tol=1e-5)
             np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
+
+
+def test_an_ensemble_of_ensembles_has_the_members_of_all(run):
+    twins = bj.ensemble([run, dataclasses.replace(run, folder=Path("twin"))])
+    third = dataclasses.replace(run, folder=Path("third"))
+    for several, expected in (
+        ([twins, third], [run.folder, Path("twin"), Path("third")]),
+        ([third, twins], [Path("third"), run.folder, Path("twin")]),
+        ([twins], [run.folder, Path("twin")]),
+    ):
+        found = bj.ensemble(several)
+        assert [each.folder for each in (found, *found.others)] == expected
+        assert not any(each.others for each in found.others)
 
 
 def test_a_line_without_a_token_is_blank(run):

@@ -48,7 +48,8 @@ class Dice:
     def scores(self, source: Words, target: Words) -> Float[np.ndarray, "T S"]:
         """Return the coefficient of every target word with every source word, 0 to 1.
 
-        Raises ValueError for words that are not in the sentences to align.
+        Raises ValueError for words that are not in the sentences to align, or not in one of them
+        together.
         """
         try:
             x = np.array([self._source[word] for word in source], np.int64)
@@ -57,7 +58,10 @@ class Dice:
             raise ValueError(f"{error} is not a word of the sentences to align") from None
         if not len(x) or not len(y):
             return np.zeros((len(y), len(x)))
-        places = np.searchsorted(self._keys, x[None] * max(len(self._target), 1) + y[:, None])
+        keys = x[None] * len(self._target) + y[:, None]
+        places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        if (self._keys[places] != keys).any():
+            raise ValueError("two of the words are in no sentence to align together")
         counts = self._of_source[x][None] + self._of_target[y][:, None]
         return 2 * self._together[places] / np.maximum(counts, 1)
 

@@ -127,7 +127,7 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
                     lexicon.add(pair.forward.source, pair.forward.target, links[way])
                 if scores is not None:
                     links = {**links, "dice": alignment.strongest(scores)}
-                summary.add(pair.forward, links)
+                summary.add(pair, links)
             with reporter.aside():
                 write(f"{line}\n" for line in output)
         table = summary.table(way)

@@ -20,6 +20,7 @@ from bahdanau_jax.data.sources.addresses import (
     pairs,
 )
 from bahdanau_jax.data.sources.grammar import AlignedPair
+from bahdanau_jax.data.sources.integer_tasks import TASKS as INTEGER_TASKS
 from bahdanau_jax.data.sources.tfds_export import write_tfds
 from bahdanau_jax.data.store.store import Pairs, Store
 from bahdanau_jax.data.store.workers import cores, ends_with_parent
@@ -34,6 +35,7 @@ from bahdanau_jax.data.tokens.vocabulary import EOS_SYMBOL, VOCABULARIES
 
 __all__ = [
     "EOS_SYMBOL",
+    "INTEGER_TASKS",
     "LEVELS",
     "PLANS",
     "SAMPLERS",

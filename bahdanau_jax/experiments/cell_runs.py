@@ -56,8 +56,8 @@ class CellRuns:
         reporter: Reporter = PLAIN,
     ):
         self.workdir, self.name, self.config, self.groups = workdir, name, config, groups
-        self.order, self.settings, self.tests = order, settings, dict(tests)
-        self.reporter = reporter
+        self.order, self.settings, self.reporter = order, settings, reporter
+        self.tests = dict(tests)
         self._digests: dict[str, str] | None = None
         self._pairs: dict[DataConfig, TestPairs] = {}
         self._vocabulary: Mapping[str, int] | None = None  # the entries of each side
@@ -112,15 +112,13 @@ class CellRuns:
     def _missing(self) -> dict[tuple[int, ...], list[int]]:
         """The seeds that have not ended, by their group."""
         missing = {
-            tuple(group): [seed for seed in group if not self._has_ended(seed)]
-            for group in self.groups
+            tuple(own): [seed for seed in own if not self._has_ended(seed)] for own in self.groups
         }
         return {group: seeds for group, seeds in missing.items() if seeds}
 
     def _has_ended(self, seed: int) -> bool:
         """Whether a run has ended and has its checkpoints. One that diverged would do so again."""
-        ended = _ended(self.folder(seed))
-        if ended is None:
+        if (ended := _ended(self.folder(seed))) is None:
             return False
         if ended["diverged"]:
             self.failed[f"{self.name}/seed-{seed}"] = ended["diverged"]
@@ -245,21 +243,24 @@ class CellRuns:
         expected = self.config.with_vocabularies(**sizes)
         if (found.model, found.optimizer) != (expected.model, expected.optimizer):
             raise ValueError(f"{folder} holds another model than that of its cell")
-        return run.load(folder, trust_code=True)  # code that the caller's own configuration names
+        loaded = run.load(folder, trust_code=True)  # code that the caller's own configuration names
+        return _reading(loaded, root=self.config.data.root)  # the corpus may have moved
 
     def _further(self, trained: run.Run, address: str) -> dict[str, Any]:
         """The scores of further test pairs."""
-        settings = dataclasses.replace(trained.config.data, test=address)
-        config = dataclasses.replace(trained.config, data=settings)
-        trained = dataclasses.replace(trained, config=config)
-        return self._evaluate(trained).scores
+        return self._evaluate(_reading(trained, test=address)).scores
 
     def _evaluate(self, trained: run.Run) -> Evaluated:
         """Score a run on its test pairs, which all runs of the cell share."""
-        settings = trained.config.data
-        if settings not in self._pairs:
+        if (settings := trained.config.data) not in self._pairs:
             self._pairs[settings] = TestPairs.read(settings)
         return evaluate_test_pairs(trained, self.settings, self.reporter, self._pairs[settings])[0]
+
+
+def _reading(trained: run.Run, **settings: str) -> run.Run:
+    """A run with other settings of its data."""
+    own = dataclasses.replace(trained.config.data, **settings)
+    return dataclasses.replace(trained, config=dataclasses.replace(trained.config, data=own))
 
 
 def _ended(folder: Path) -> dict[str, Any] | None:

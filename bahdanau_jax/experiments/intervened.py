@@ -32,7 +32,7 @@ def translate(
         numbers=full,
         intervention=interventions.select(intervention, full, len(full)),
     )
-    best = {row: answer[0] for row, answer in zip(full, answers, strict=True)}
+    best = {row: hypothesis.of_line(ranked)[0] for row, ranked in zip(full, answers, strict=True)}
     return [best.get(row, hypothesis.EMPTY) for row in range(len(lines))]
 
 

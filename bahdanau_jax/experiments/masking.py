@@ -131,11 +131,14 @@ def masking_study(
 
     The targets are by default the run's own translations. Teacher forcing keeps them while a word
     is masked. A source word is a token of the model. The last position of both sides, which is EOS
-    unless a translation was cut off, is left out. So are lines of fewer than three tokens. Raises
-    ValueError where no target word is left.
+    unless a translation was cut off, is left out. So are lines of fewer than three tokens, and
+    lines whose target is empty. Raises ValueError where no target word is left, and for an
+    ensemble.
 
     >>> masking_study(run, lines).correlations["UNK in the input"]["alpha"].mean
     """
+    if run.others:
+        raise ValueError("an ensemble has several attentions: study each of its runs")
     lengths = [len(run.codecs[0].encode(line)) for line in lines]
     order = sorted((row for row in range(len(lines)) if lengths[row] > 3), key=lengths.__getitem__)
     targets = run.translate(lines) if targets is None else targets
@@ -147,19 +150,21 @@ def masking_study(
         batch = as_batch(run, [lines[row] for row in rows], [targets[row] for row in rows])
         batch, *measured = jax.tree.map(np.asarray, (batch, *program(run.params, batch)))
         for masking, measure, pairs in _sentences(batch, *measured):
-            samples.setdefault((masking, measure), []).append(pairs)
+            if len(pairs):  # else the translation is empty
+                samples.setdefault((masking, measure), []).append(pairs)
         for masking, drop in measured[0].items():
             for sentence in _cut(batch, drop):
                 drops.setdefault(masking, []).extend(sentence.max(axis=1).tolist())
     words = len(next(iter(drops.values()), []))
     if not words:
         raise ValueError(f"the translations of {len(lines)} lines have no word to measure")
-    draws = np.random.default_rng(seed).integers(0, len(order), (resamples, len(order)))
+    count = len(next(iter(samples.values())))
+    draws = np.random.default_rng(seed).integers(0, count, (resamples, count))
     correlations: dict[str, dict[str, Correlation]] = {name: {} for name in drops}
     for (masking, measure), sentences in samples.items():
         correlations[masking][measure] = _summary(sentences, draws)
     means = {name: float(np.mean(values)) for name, values in drops.items()}
-    return MaskingStudy(len(order), words, correlations, means)
+    return MaskingStudy(count, words, correlations, means)
 
 
 def _measured(config: ModelConfig, params: Params, batch: Batch):

@@ -75,8 +75,8 @@ def sweep(
     cells = with_dtypes(cells, workdir)
     with run_folder.lock(workdir):
         before = stored_text(workdir)
-        groups = define(workdir, cells, seeds, vmapped, order)
         _stored(workdir / RESULTS)
+        groups = define(workdir, cells, seeds, vmapped, order)
         results = Results({}, {})
         all_runs = {
             name: CellRuns(workdir, name, config, groups, order, settings, tests, reporter)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bahdanau_jax import data
 from bahdanau_jax.experiments.cell_runs import SCORES, group_of, was_vmapped
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
 from bahdanau_jax.experiments.sweep_cells import REPORT, Cells, seed_folder
@@ -18,7 +19,8 @@ from bahdanau_jax.run_folder import STORE
 from bahdanau_jax.training import SHARED, read_metrics, read_record
 
 LONGEST_VALUE = 80  # characters of a setting that are shown; scores.json has all
-SEQUENCES = ("builtin:primes", "builtin:reverse")  # corpora that are scored by positions
+# Corpora that are scored by positions.
+SEQUENCES = tuple(f"builtin:{task}" for task in data.INTEGER_TASKS)
 
 
 def write(

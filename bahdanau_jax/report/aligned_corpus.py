@@ -148,8 +148,13 @@ class Summary:
     links: dict[str, list[Links]] = field(default_factory=dict)
     golden: list[Gold] = field(default_factory=list)
 
-    def add(self, aligned: Aligned, links: Mapping[str, Links]) -> None:
-        """Add a sentence with its links by each way, as `ways` returns them."""
+    def add(self, pair: Pair, links: Mapping[str, Links]) -> None:
+        """Add a sentence with its links by each way, as `ways` returns them.
+
+        The means are those of the forward model. A sentence is left out where either model left it
+        out.
+        """
+        aligned = pair.forward
         size = len(aligned.source), len(aligned.target)
         if aligned.score is not None:
             weights = aligned.alpha[:-1, :-1]
@@ -157,7 +162,7 @@ class Summary:
             self.target_words += size[1]
             self.entropy += float(alignment.entropy(aligned.alpha[:-1]).sum())
             self.coverage += float(np.minimum(alignment.coverage(weights), 1).sum())
-        elif all(size):
+        if all(size) and any(each is not None and each.score is None for each in pair):
             self.left_out.append(self.sentences)
         if self.gold is not None:
             self.golden.append(self.gold.links(self.sentences, *size))

@@ -99,10 +99,16 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
     train.tokens.fr, and its links in train.pharaoh, a line for each sentence: `i-j` is a sure link,
     `i?j` a possible one, and tokens count from 0. Returns the paths.
 
-    Raises ValueError and OSError for a faulty corpus or folder.
+    Raises ValueError and OSError for a faulty corpus or folder, and ValueError where both languages
+    are the same, because both sides would have the same file.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     languages = config.source_language, config.target_language
+    if len(set(languages)) == 1:
+        raise ValueError(
+            f"data.source_language and data.target_language are both {languages[0]}, and each "
+            "needs a file of its own: give them different names to export text"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for split in ("train", "dev", "test"):
         if spec := getattr(config, split):

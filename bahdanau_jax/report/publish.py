@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bahdanau_jax.atomic import write_text
 from bahdanau_jax.figures import save
 from bahdanau_jax.parsing import finite
 from bahdanau_jax.report.document import Section, Table
@@ -13,7 +14,7 @@ from bahdanau_jax.report.examples import Part
 from bahdanau_jax.report.page import page
 
 FORMATS = ("svg", "png")
-PICTURES = ("bleu_by_length", "reliability", "alignment", "curves")
+MARKDOWN = "report.md"
 
 
 def publish(
@@ -31,15 +32,24 @@ def publish(
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [picture for part in parts for picture in part.pictures]
-    for stale in set(PICTURES) - {picture.name for picture in pictures}:
+    for stale in _pictures_of(folder) - {picture.name for picture in pictures}:
         for kind in FORMATS:
             (folder / f"{stale}.{kind}").unlink(missing_ok=True)
     for picture in pictures:
         for kind in FORMATS:
             save(picture.figure, folder / f"{picture.name}.{kind}")
     _write(folder / "scores.json", as_json(scores))
-    _write(folder / "report.md", "\n".join(markdown(title, subtitle, parts)))
+    _write(folder / MARKDOWN, "\n".join(markdown(title, subtitle, parts)))
     _write(folder / "index.html", page(title, subtitle, headline, parts))
+
+
+def _pictures_of(folder: Path) -> set[str]:
+    """The pictures that the report in a folder shows."""
+    try:
+        text = (folder / MARKDOWN).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return set()
+    return set(re.findall(r"^!\[.*\]\(([\w-]+)\.svg\)$", text, re.MULTILINE))
 
 
 def as_json(scores: Mapping[str, Any]) -> str:
@@ -83,4 +93,5 @@ def _plain(text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="replace")
+    """Write a file, which appears whole. Lone surrogates, which UTF-8 has not, become "?"."""
+    write_text(path, text.encode("utf-8", errors="replace").decode("utf-8"))

@@ -75,6 +75,7 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
     parts.append(provenance.made(run, table))
     reporter.stage("drawing and writing the report")
     hypothesis.write_lines(folder / "samples.jsonl", evaluated.hypotheses)
+    (folder / "steps.svg").unlink(missing_ok=True)
     if (shown := most_reordered(evaluated.hypotheses)) is not None:
         save(figures.steps(shown), folder / "steps.svg")
     title = f"Report on {run.folder.resolve().name}"

@@ -35,8 +35,11 @@ def predict(
     """The predictions of the model at each word of the references, by teacher forcing.
 
     Sentences above decoding.max_source tokens are left out, because one of them would pad a whole
-    batch. `advance` is called with the number of pairs of each batch.
+    batch. `advance` is called with the number of pairs of each batch. Raises ValueError for an
+    ensemble.
     """
+    if run.others:
+        raise ValueError("an ensemble has several attentions: evaluate each of its runs")
     most = run.config.decoding.max_source + 1
     encoded, numbers = [], []
     for number, (source, reference) in enumerate(zip(sources, references, strict=True)):

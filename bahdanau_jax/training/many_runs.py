@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 class ManyRuns:
     """The phases of several runs, as `OneRun` is those of one run.
 
-    A run that diverges is left out from then on; `failed` has its error by the index of the run.
+    A run that diverges is left out from then on, also after a restart; `failed` has its error by
+    the index of the run.
     `groups` are the groups of runs of the update (`VmappedUpdate.groups`).
     """
 
@@ -52,8 +53,10 @@ class ManyRuns:
         return int(state[0].step[0])
 
     def start(self, step: int) -> None:
-        for each in self.runs:
+        for i, each in enumerate(self.runs):
             each.start(step)
+            if each.progress.diverged is not None:
+                self.failed[i] = Diverged(each.progress.diverged)
 
     def check(self) -> None:
         for each in self.runs:
@@ -82,7 +85,7 @@ class ManyRuns:
             try:
                 each.record(step, own, telemetry.get(i, {}), batch)
             except Diverged as error:
-                self.failed[i] = error
+                self.failed[i], each.progress.diverged = error, str(error)
 
     def evaluate_when_due(self, step: int, state: States, signals: Signals) -> bool:
         for i, each in self._active():
@@ -99,11 +102,13 @@ class ManyRuns:
         return Outcome.INTERRUPTED if Outcome.INTERRUPTED in outcomes else outcomes.pop()
 
     def save_when_due(self, step: int, state: States, outcome: Outcome | None) -> None:
-        """Save every run, also one that diverged: all resume from a common step."""
+        """Save every run where one is due, also runs that diverged: all resume from one step."""
+        if not any(each.save_due(step, outcome) for each in self.runs):
+            return
         for i, each in enumerate(self.runs):
-            if each.save_due(step, outcome):
+            if each.saved != step:
                 with self._others_paused(each):
-                    each.save_when_due(step, self._member(state, i), outcome)
+                    each.save(step, self._member(state, i))
 
     @contextlib.contextmanager
     def _others_paused(self, own: OneRun) -> Iterator[None]:
@@ -154,7 +159,9 @@ def train_vmapped(
         runs = []
         for trainer, workdir in zip(trainers, workdirs, strict=True):
             shown = SILENT if runs else reporter
-            runs.append(phases_of(trainer, workdir, evaluators, first.steps(), shown))
+            # The runs save one after the other. A kill between them leaves the step before as the
+            # common one, which each run has to keep.
+            runs.append(phases_of(trainer, workdir, evaluators, first.steps(), shown, least_kept=2))
             stack.callback(runs[-1].checkpointer.close)
             stack.callback(runs[-1].monitor.close)
         states = _restored(trainers, [each.checkpointer for each in runs])
@@ -201,4 +208,6 @@ def _restored(
             ]
         except Damaged as error:
             log.warning("the checkpoints of step %d are skipped: %s", step, error)
+    if any(each.steps() for each in checkpointers):
+        log.warning("the runs begin again, since no step has intact checkpoints of all of them")
     return fresh

@@ -52,13 +52,14 @@ class Pending(NamedTuple):
 
 @dataclass
 class Progress:
-    """The state of the loop that is saved with each checkpoint: the best dev score and its age."""
+    """The state of the loop that is saved with each checkpoint: dev scores, and a divergence."""
 
     best: float | None = None  # the highest dev score
     best_step: int = 0
     stale: int = 0  # the number of evaluations since `best_step`
     evaluated: int = 0  # the step of the last evaluation
     score: float | None = None  # the dev score of the last evaluation
+    diverged: str | None = None  # the error of a run whose vmapped program goes on without it
 
     def record(self, step: int, score: float | None) -> None:
         """Record an evaluation at `step`. Without a score, the best one stays as it is."""
@@ -256,8 +257,11 @@ class OneRun:
         return self.progress.evaluated == step and step > 0
 
     def save_when_due(self, step: int, state: TrainState, outcome: Outcome | None) -> None:
-        if not self.save_due(step, outcome):
-            return
+        if self.save_due(step, outcome):
+            self.save(step, state)
+
+    def save(self, step: int, state: TrainState) -> None:
+        """Begin to save a checkpoint."""
         progress = {"loop": dataclasses.asdict(self.progress), "monitor": self.monitor.state()}
         with self.monitor.paused():
             score = self.progress.score if self._is_evaluated(step) else None

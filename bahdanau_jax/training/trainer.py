@@ -107,12 +107,17 @@ def phases_of(
     evaluators: Sequence[Evaluator],
     epoch_steps: float,
     reporter: Reporter,
+    least_kept: int = 1,
 ) -> OneRun:
-    """The phases of a run in its folder. The caller closes their checkpointer and their monitor."""
+    """The phases of a run in its folder, which keeps at least so many newest checkpoints.
+
+    The caller closes their checkpointer and their monitor.
+    """
     config, settings = trainer.config, trainer.config.training
+    keep = max(settings.keep_checkpoints, least_kept)
     return OneRun(
         evaluation(evaluators),
-        Checkpointer(workdir / CHECKPOINTS, settings.keep_checkpoints, Records.of(workdir)),
+        Checkpointer(workdir / CHECKPOINTS, keep, Records.of(workdir)),
         Monitor(
             workdir,
             settings.steps,

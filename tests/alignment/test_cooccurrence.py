@@ -45,6 +45,10 @@ def test_the_loop_agrees_however_often_counts_are_added_up(chunk, sentences, tra
 def test_words_that_were_not_counted_for_are_refused():
     with pytest.raises(ValueError, match="'z' is not a word of the sentences"):
         Dice([(["a"], ["b"])], []).scores(["z"], ["b"])
+    sentences = [(["a"], ["x"]), (["b"], ["y"])]
+    for source, target in (("a", "y"), ("b", "x")):
+        with pytest.raises(ValueError, match="are in no sentence to align together"):
+            Dice(sentences, sentences).scores([source], [target])
 
 
 def test_memory_is_that_of_the_sentences_and_not_of_the_training_text():

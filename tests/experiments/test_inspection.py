@@ -7,7 +7,9 @@ import pytest
 import bahdanau_jax as bj
 from bahdanau_jax import experiments
 from bahdanau_jax.batch import START, UNK
+from bahdanau_jax.hypothesis import EMPTY
 from bahdanau_jax.model import interventions, loss
+from bahdanau_jax.report import token_predictions
 from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters, relative
 
@@ -54,13 +56,23 @@ def test_each_line_has_its_own_intervention(run):
     np.testing.assert_allclose(masked[2].alpha.sum(axis=1), 1, atol=1e-5)
 
 
+def test_a_line_without_a_token_is_empty(run):
+    found = experiments.translate(run, ["\x01", "We sleep ."], interventions.harden())
+    assert found[0] is EMPTY and found[1].source_tokens
+
+
 def test_what_does_not_fit_is_refused(run):
     with pytest.raises(ValueError, match="for 2 sentences, but there are 4"):
         experiments.translate(run, LINES, interventions.mask(np.zeros((2, 3), bool)))
     with pytest.raises(ValueError, match="lines of at most 2 tokens"):
         experiments.translate(run, LINES, interventions.harden(), max_source=2)
+    both = bj.ensemble([run, run])
     with pytest.raises(ValueError, match="an ensemble has several attentions"):
-        experiments.translate(bj.ensemble([run, run]), LINES, interventions.harden())
+        experiments.translate(both, LINES, interventions.harden())
+    with pytest.raises(ValueError, match="an ensemble has several attentions"):
+        experiments.masking_study(both, LINES)
+    with pytest.raises(ValueError, match="an ensemble has several attentions"):
+        token_predictions.predict(both, LINES, LINES)
     with pytest.raises(ValueError, match="1 sources but 2 targets"):
         experiments.as_batch(run, ["a"], ["b", "c"])
 

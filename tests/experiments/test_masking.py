@@ -87,8 +87,8 @@ def test_the_study_counts_every_target_word(trained):
     run = bj.load(trained[0])
     with pytest.raises(ValueError, match="translations of 1 lines have no word to measure"):
         masking.masking_study(run, ["No."])
-    lines = ["We sleep in a house.", "No.", "The man saw a house."]
-    targets = ["Nous dormons.", "Non.", "L'homme a vu une maison."]
+    lines = ["We sleep in a house.", "No.", "The man saw a house.", "The dog sees a woman."]
+    targets = ["Nous dormons.", "Non.", "L'homme a vu une maison.", ""]
     found = masking.masking_study(run, lines, targets, resamples=20)
     assert found.sentences == 2 and found.target_words == 3 + 7
     for correlations in found.correlations.values():

@@ -12,6 +12,7 @@ from bahdanau_jax import run, training
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import cell_runs, product, sweep, sweep_report
 from bahdanau_jax.model import compute_dtype
+from bahdanau_jax.report import run_scores
 from tests import small
 
 STEPS = 4
@@ -411,6 +412,26 @@ def test_a_group_that_fails_again_loses_only_the_runs_that_had_not_ended(
     assert sorted(runs.score()) == [1, 3]
 
 
+def test_test_pairs_are_read_where_the_corpus_is_now(tmp_path, monkeypatch):
+    own = CELLS["order=paper"]
+    moved = dataclasses.replace(own, data=dataclasses.replace(own.data, root=str(tmp_path / "now")))
+    (tmp_path / "a/seed-1").mkdir(parents=True)
+    trained = own.with_vocabularies(9, 8)
+    trained.save(tmp_path / "a/seed-1/config.json")
+    monkeypatch.setattr(run, "load", lambda folder, **_: run.Run(folder, trained, (), {}))
+    read = []
+    monkeypatch.setattr(cell_runs.TestPairs, "read", lambda settings: read.append(settings.root))
+
+    def evaluated(*_):
+        return [run_scores.Evaluated([], [], [], None, {})]
+
+    monkeypatch.setattr(cell_runs, "evaluate_test_pairs", evaluated)
+    runs = cell_runs.CellRuns(tmp_path, "a", moved, [[1]], tests={"more": "builtin:copy/test"})
+    monkeypatch.setattr(runs, "_texts", dict)
+    assert runs.score() == {1: {"tests": {"more": {}}}}
+    assert read == [str(tmp_path / "now")] * 2
+
+
 @pytest.mark.parametrize("change", [{"attention": "dot"}, {"attention": "mine:score"}])
 def test_a_folder_with_another_model_is_not_scored(change, tmp_path, monkeypatch):
     own = CELLS["order=paper"]
@@ -427,7 +448,9 @@ def test_a_folder_with_another_model_is_not_scored(change, tmp_path, monkeypatch
 @pytest.mark.parametrize("text", ["[]", "\n", '{"scores": 1, "failed": {}}'])
 def test_damaged_results_are_named_before_any_training(text, without_training, tmp_path):
     sweep({"a": CELLS["order=paper"]}, tmp_path, [1], vmapped=False)
+    before = (tmp_path / "sweep.json").read_text()
     (tmp_path / "results.json").write_text(text)
     with pytest.raises(ValueError, match=r"results\.json is damaged; remove it"):
         sweep({"b": CELLS["order=paper"], "a": CELLS["order=paper"]}, tmp_path, [1], vmapped=False)
     assert len(without_training) == 1
+    assert (tmp_path / "sweep.json").read_text() == before

@@ -1,5 +1,7 @@
 """Statistics of aligned sentences, against sums by hand; tests/cli has the whole command."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ BACK = Aligned(("x", "y"), ("a", "b", "c"), np.eye(4, 3)[[0, 0, 1, 2]], -3.0)
 def test_means_by_hand():
     summary = Summary()
     for aligned in (SEEN, UNSEEN, BLANK):
-        summary.add(aligned, {"forward": aligned.links()})
+        summary.add(Pair(aligned, None), {"forward": aligned.links()})
     table = summary.table("forward")
     assert (table["sentences"], table["left_out"], summary.left_out) == (3, 1, [1])
     entropies = np.log(2) - (0.75 * np.log(0.75) + 0.25 * np.log(0.25))
@@ -28,14 +30,22 @@ def test_means_by_hand():
     assert "AER" not in table and summary.links == {}
 
 
+def test_a_pair_that_the_backward_model_left_out_is_left_out():
+    summary = Summary()
+    for backward in (BACK, dataclasses.replace(BACK, score=None), None):
+        summary.add(Pair(SEEN, backward), {})
+    assert summary.left_out == [1] and summary.target_words == 6
+
+
 def test_nothing_read_is_no_mean():
     assert Summary().table("forward")["entropy"] is None
 
 
 def test_scores_of_every_way_by_hand():
     summary = Summary(gold.read(["0-0 1-1", ""], "g"))
-    summary.add(SEEN, {"forward": SEEN.links(), "mine": frozenset({(0, 0), (1, 1)})})
-    summary.add(BLANK, {"forward": BLANK.links(), "mine": frozenset()})
+    links = {"forward": SEEN.links(), "mine": frozenset({(0, 0), (1, 1)})}
+    summary.add(Pair(SEEN, None), links)
+    summary.add(Pair(BLANK, None), {"forward": BLANK.links(), "mine": frozenset()})
     table = summary.table("mine")
     assert SEEN.links() == {(0, 0), (0, 1)}
     assert (table["AER"], table["precision"], table["recall"]) == (0, 1, 1)
@@ -48,7 +58,7 @@ def test_gold_links_of_other_sentences_are_refused():
     with pytest.raises(ValueError, match="^g has links of 1 sentences, but the text has 0"):
         summary.table("forward")
     with pytest.raises(ValueError, match="^g:1: the link from source word 1 to target"):
-        summary.add(BLANK, {})
+        summary.add(Pair(BLANK, None), {})
 
 
 def test_links_of_the_backward_model_are_turned_round():

@@ -91,6 +91,13 @@ def test_export_of_text(tmp_path):
     assert written[1].read_text("utf-8") == "un deux\ntrois\n"
 
 
+def test_a_language_twice_is_refused(tmp_path):
+    config = DataConfig(train="builtin:copy/train?pairs=3", target_language="en")
+    with pytest.raises(ValueError, match="are both en, and each needs a file of its own"):
+        corpus_report.export(config, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_was_written_before_stays_where_export_fails(tmp_path):
     (tmp_path / "train.en").write_text("old\n")
     (tmp_path / "a.tsv").write_text("one\tun\ntwo\n")

@@ -1,9 +1,11 @@
 """Runs that train in one program equal runs that train alone."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import signal
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 from bahdanau_jax import run, training
 from bahdanau_jax.checkpoints import Damaged
+from bahdanau_jax.config import TrainingConfig
 from bahdanau_jax.run_folder import COMPILATIONS, updates_made
 from bahdanau_jax.training import many_runs, monitor
 from tests import small
@@ -128,6 +131,9 @@ def test_a_run_that_diverges_leaves_the_others(unbroken, tmp_path, monkeypatch):
     assert all(line["step"] < 12 for line in lines(tmp_path / "2"))
     made = [updates_made(tmp_path / f"{seed}") for seed in SEEDS]
     assert set(made) == {12}  # so that an interrupted group resumes at its newest step
+    monkeypatch.undo()
+    again = together(tmp_path)  # its gradients are finite, but no update is left to make
+    assert list(again) == [1] and str(again[1]) == str(failed[1])
 
 
 @pytest.mark.slow
@@ -145,6 +151,61 @@ def test_what_cannot_train_vmapped_is_refused(tmp_path):
     with pytest.raises(ValueError, match="set training.patience to 0"):
         run.train_vmapped([config(1, patience=1), config(2, patience=1)], folders)
     assert not any(folder.exists() for folder in folders)
+
+
+class Folder:
+    """The checkpoints of a run, which has lines of its own."""
+
+    workdir = Path("2")
+
+    def __init__(self, progress: dict):
+        self.loop, self.saved = progress, []
+
+    def progress(self, step):
+        return {"loop": self.loop} if self.loop else {}
+
+    def save(self, step, state, score, progress):
+        self.saved.append((step, progress["loop"]["diverged"]))
+
+    def start(self, step, state):
+        pass
+
+    def state(self):
+        return {}
+
+    def compiling(self, step):
+        pass
+
+    def evaluation(self, step, scores):
+        pass
+
+    def paused(self):
+        return contextlib.nullcontext()
+
+
+def phases(progress: dict, **settings) -> training.OneRun:
+    folder = Folder(progress)
+    return training.OneRun(lambda state: {}, folder, folder, TrainingConfig(**settings), 12)
+
+
+class Listening:
+    def unless_received(self, work):
+        return work()
+
+
+def test_a_run_that_diverged_saves_with_the_others_and_stays_left_out():
+    settings = {"evaluate_every": 4, "checkpoint_every": 0}
+    diverged = {"diverged": "not finite", "evaluated": 4}
+    runs = [phases({}, **settings), phases(diverged, **settings)]
+    many = many_runs.ManyRuns(runs, [[0, 1]])
+    many._member = lambda states, index: None
+    many.start(6)
+    assert {i: str(error) for i, error in many.failed.items()} == {1: "not finite"}
+    for step in (7, 8, 9, 12):
+        assert many.evaluate_when_due(step, None, Listening())
+        many.save_when_due(step, None, many.outcome(step, False))
+    assert runs[0].checkpointer.saved == [(8, None), (12, None)]
+    assert runs[1].checkpointer.saved == [(8, "not finite"), (12, "not finite")]
 
 
 class Saved:
@@ -171,4 +232,9 @@ def test_a_damaged_checkpoint_is_named_and_an_older_one_is_used(caplog):
     saved = [Saved({1: False, 2: False, 3: False}), Saved({2: False, 3: True, 4: False})]
     assert many_runs._restored([Begun()] * 2, saved) == ["state at 2"] * 2
     assert "step 3 are skipped: a bit of it is flipped" in caplog.text
+    caplog.clear()
     assert many_runs._restored([Begun()], [Saved({5: True})]) == ["state"]
+    assert "the runs begin again" in caplog.text
+    caplog.clear()
+    assert many_runs._restored([Begun()], [Saved({})]) == ["state"]
+    assert not caplog.text
