@@ -56,8 +56,10 @@ def replaced_folder(folder: Path, prefix: str = UNFINISHED) -> Iterator[Path]:
     try:
         yield new
         new.chmod(0o755)  # a folder of mkdtemp is private
+        old = new.with_name(f"{new.name}-old")
         if folder.exists():
-            shutil.rmtree(folder)
+            os.replace(folder, old)
         os.replace(new, folder)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)

@@ -136,7 +136,7 @@ class TrainingConfig:
     steps: int = 1_000  # updates in all
     seed: int = 1  # the seed of initial weights, order of batches and dropout
     log_every: int = 20  # updates from one line of metrics.jsonl to the next
-    evaluate_every: int = 200  # updates from one evaluation on the dev pairs to the next; 0: never
+    evaluate_every: int = 200  # updates between evaluations on dev pairs; 0: only after the last
     checkpoint_every: int = 200  # updates from one checkpoint to the next; 0: at evaluations
     keep_checkpoints: int = 2  # newest checkpoints to keep, in addition to the best one
     dev_metric: str = "bleu"  # the dev score that chooses the best checkpoint
@@ -158,7 +158,7 @@ class DecodingConfig:
     coverage: float = 0.0  # weight (beta) of Wu et al.'s coverage penalty; 0: none
     min_ratio: float = 0.0  # minimum of target words for each source token before EOS
     max_ratio: float = 3.0  # maximum of steps for each source token, with EOS
-    ban_unk: bool = False  # never write UNK (the paper's "No UNK")
+    ban_unk: bool = False  # UNK only where nothing ends without it (the paper's "No UNK")
     temperature: float = 1.0  # temperature of sampling; below 1 likely words become likelier
     top_k: int = 0  # sample only from this number of likeliest words; 0: from all
     top_p: float = 1.0  # sample only from the fewest words with this probability in sum; 1: all

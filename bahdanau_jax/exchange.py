@@ -50,8 +50,10 @@ def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
 def write_weights(run: Run, path: Path) -> int:
     """Write the weights of a loaded run as `export_weights` does; return their number.
 
-    The same weights give the same bytes.
+    The same weights give the same bytes. Raises ValueError for an ensemble.
     """
+    if run.others:
+        raise ValueError("an ensemble has several weights: export each of its runs")
     flat = {name.replace("/", "."): np.asarray(x) for name, x in flatten(run.params).items()}
     files = sorted((run.folder / VOCABULARY).iterdir())
     vocabulary = {file.name: base64.b64encode(file.read_bytes()).decode() for file in files}
@@ -181,7 +183,7 @@ def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: boo
         with np.load(path) as file:
             arrays = dict(file)
         params, sizes = model.groundhog.parameters(arrays), model.groundhog.config(arrays)
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a file of GroundHog's weights: {error}") from error
     rows = sizes.source_vocabulary, sizes.target_vocabulary
     settings = dataclasses.replace(

@@ -61,6 +61,35 @@ def test_every_shape_is_compiled_as_in_a_training(tmp_path, monkeypatch):
     assert found.shapes[0].memory < found.shapes[-1].memory == found.memory
 
 
+def test_the_vocabulary_of_a_trained_model_stays(tmp_path, monkeypatch):
+    """Its text was extended after the training."""
+    texts = {side: tmp_path / f"t.{side}" for side in ("en", "fr")}
+    for path in texts.values():
+        path.write_text("a b c\n" * 40)
+    addresses = {"train": f"text:{texts['en']},{texts['fr']}", "dev": "", "test": ""}
+    config = dataclasses.replace(
+        small.config, data=dataclasses.replace(small.config.data, **addresses)
+    )
+    run.prepare(config, tmp_path / "run")
+
+    def vocabulary():
+        files = sorted((tmp_path / "run/vocabulary").iterdir())
+        return {path.name: path.read_bytes() for path in files}
+
+    config.with_vocabularies(5, 5).save(tmp_path / "run/config.json")
+    before = vocabulary()
+    for path in texts.values():
+        path.write_text("a b c\n" * 40 + "d e f\n" * 40)
+
+    def enough(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cost, "_measure", enough)
+    with pytest.raises(KeyboardInterrupt):
+        cost.estimate(config, tmp_path / "run")
+    assert vocabulary() == before
+
+
 def test_the_time_of_training_follows_from_that_of_an_epoch():
     shapes = [
         cost.ShapeCost((3, 4), 2, 5, 0.1, True, 7),

@@ -69,6 +69,10 @@ def test_wrong_results_are_a_problem(monkeypatch):
     monkeypatch.setattr(known_updates, "EXPECTED", wrong)
     first, second = diagnosis.self_test()
     assert "computes wrong results" in first.remedy and not second.remedy
+    numbers = known_updates.EXPECTED._replace(**{known_updates.EXPECTED._fields[-1]: float("nan")})
+    monkeypatch.undo()
+    monkeypatch.setattr(known_updates, "updates", lambda _: numbers)
+    assert all("computes wrong results" in finding.remedy for finding in diagnosis.self_test())
 
 
 def test_versions_are_compared_with_their_ranges(monkeypatch):

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bahdanau_jax as bj
-from bahdanau_jax import exchange
+from bahdanau_jax import exchange, export
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.decoding import below, long_lines
-from bahdanau_jax.hypothesis import EMPTY, TOO_LONG
+from bahdanau_jax.hypothesis import EMPTY, TOO_LONG, Hypothesis
 from bahdanau_jax.report import report
 from bahdanau_jax.run_folder import CHECKPOINTS
 
@@ -184,6 +184,21 @@ def test_an_ensemble_of_one_and_of_twins_is_the_run_itself(run):
             assert ours.tokens == theirs.tokens
             assert math.isclose(ours.score, theirs.score, abs_tol=1e-5)
             np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
+
+
+def test_an_ensemble_is_not_exported_as_its_first_member(run, tmp_path):
+    both = bj.ensemble([run, run])
+    with pytest.raises(ValueError, match="export each of its runs"):
+        export.write(both, tmp_path / "model")
+    with pytest.raises(ValueError, match="export each of its runs"):
+        exchange.write_weights(both, tmp_path / "weights.safetensors")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_is_too_long_is_scored_as_nothing(run):
+    (found,) = run.score(["We sleep ."], [TOO_LONG])
+    assert found.tokens == () and found.alpha.shape[0] == 0
+    assert Hypothesis.from_json(found.to_json()).tokens == ()
 
 
 def test_an_ensemble_of_ensembles_has_the_members_of_all(run):

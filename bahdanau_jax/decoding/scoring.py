@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from bahdanau_jax.batch import EOS, EOS_SYMBOL, Batch, pad
+from bahdanau_jax.batch import EOS, Batch, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.interleaving import side_by_side
@@ -102,7 +102,7 @@ def _hypothesis(
         target = Hypothesis(target, codecs[1].units(target), (), 0.0, True, (), alpha)
     return replace(
         target,
-        tokens=target.tokens or (EOS_SYMBOL,),  # a blank line has no tokens
+        tokens=target.tokens or codecs[1].tokens(ids[1]),  # a blank line has no tokens
         log_probabilities=tuple(log_p.tolist()),
         score=ranking.score(log_p, alpha),
         source_tokens=codecs[0].units(source),

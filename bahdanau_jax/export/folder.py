@@ -93,8 +93,11 @@ def write(run: Run, output: Path, license: str = "", overwrite: bool = False) ->
 
     >>> write(load("runs/quickstart"), Path("quickstart-model"))["model.safetensors"]
 
-    Raises ValueError as `check` does, and OSError where the folder cannot be written.
+    Raises ValueError as `check` does and for an ensemble, and OSError where the folder cannot be
+    written.
     """
+    if run.others:
+        raise ValueError("an ensemble has several models: export each of its runs")
     output = Path(output)
     check(run.config, output, run.folder, overwrite)
     if run.config.decoding.method != DecodingConfig.method:

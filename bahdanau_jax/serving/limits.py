@@ -99,7 +99,7 @@ class Limits:
         ):
             return b"", False
         pieces, size = [], 0
-        while size <= MOST_DISCARDED:
+        while size <= max(MOST_DISCARDED, self._max_body):
             message = await receive()
             if message["type"] != "http.request":
                 raise Gone

@@ -64,7 +64,10 @@ class Search(Request):
             description="the most steps for each source token, with EOS",
         ),
     ] = None
-    ban_unk: Annotated[bool | None, Field(description="never write the unknown word")] = None
+    ban_unk: Annotated[
+        bool | None,
+        Field(description="write the unknown word only where no translation ends without it"),
+    ] = None
     temperature: Annotated[
         float | None,
         Field(ge=1e-6, le=1e6, description="below 1, likely words become likelier (sample)"),

@@ -18,7 +18,7 @@ STOPPING = "bahdanau: answering the requests in flight; Ctrl-C again leaves at o
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address, which does not listen yet. Port 0 is any free one.
+    """Return a socket bound to an address, and listening. Port 0 is any free one.
 
     Raises ValueError for an address that is in use, or that this machine does not have.
     """

@@ -102,6 +102,7 @@ class Service:
                 await self._batchers[name].in_thread(functools.partial(self._warm_run, name))
         except Exception as error:
             self.failure = error
+            log.error("no program could be compiled: %s", error)
             self.on_failure()
             return
         self.is_ready = True
@@ -139,6 +140,13 @@ class Service:
         """Raise Refused while programs are compiled, and once the server stops."""
         if self.is_stopping:
             raise Refused(503, "the server is stopping", "send the request to another server", 5)
+        if self.failure is not None:
+            raise Refused(
+                503,
+                f"the server could not compile its programs: {self.failure}",
+                "start the server again",
+                60,
+            )
         if not self.is_ready:
             raise Refused(
                 503,

@@ -51,6 +51,11 @@ def faults(config: Config) -> Iterator[str]:
             "training.parallel pmap copies everything to every device: set training.shard to none, "
             "or training.parallel to jit"
         )
+    if config.training.patience and not config.training.evaluate_every:
+        yield (
+            "training.patience stops a training by its dev scores, but training.evaluate_every is "
+            "0: set the updates between evaluations, or training.patience to 0"
+        )
     if config.training.patience and not config.data.dev:
         yield (
             "training.patience stops a training by its dev scores, but data.dev is empty: name dev "
