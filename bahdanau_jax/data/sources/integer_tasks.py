@@ -47,6 +47,7 @@ def primes(source: list[int]) -> list[int]:
     return [position for position, number in enumerate(source) if is_prime(number)]
 
 
+# Name of a task, as in `builtin:NAME/SPLIT` -> the task.
 TASKS: Mapping[str, Task] = MappingProxyType(
     {
         "reverse": Task(reverse, min=1, max=10, limit=20),
