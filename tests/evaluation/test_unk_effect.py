@@ -29,6 +29,14 @@ def test_both_texts_are_scored():
     assert effect[lowered] > effect[f"{lowered}-with-UNK"]
 
 
+def test_an_unk_that_stays_is_one_wrong_word_in_both_texts():
+    """Its weights are all 0, so no source word replaces it."""
+    stays = dataclasses.replace(REPLACED, text=REPLACED.original, original=None)
+    effect = unknown_effect([PLAIN, stays], REFERENCES, str.lower)
+    assert effect["BLEU"] == effect["BLEU-with-UNK"]
+    assert effect["BLEU"] == bleu([PLAIN.text, "Mr. UNK sleeps in UNK ."], REFERENCES).score
+
+
 def test_as_many_references_are_wanted():
     with pytest.raises(ValueError, match="there should be as many"):
         unknown_effect([PLAIN], REFERENCES, str)
