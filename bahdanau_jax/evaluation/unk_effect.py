@@ -17,8 +17,10 @@ def unknown_effect(
     Raises ValueError for no sentences or unequal counts.
     """
     unknown = [h.tokens.count(UNK_SYMBOL) for h in replaced]
-    texts = [(h.text, h.text if h.original is None else h.original) for h in replaced]
-    after, before = ([side[n].replace(UNK_SYMBOL, "UNK") for side in texts] for n in (0, 1))
+    after = [h.text.replace(UNK_SYMBOL, "UNK") for h in replaced]
+    before = [
+        (h.text if h.original is None else h.original).replace(UNK_SYMBOL, "UNK") for h in replaced
+    ]
     ours, theirs, gold = ([tokenize(line) for line in side] for side in (after, before, references))
     return {
         "sentences": len(replaced),
