@@ -31,6 +31,7 @@ from bahdanau_jax.checkpoints.selection import NONE, Chosen, Records, candidates
 from bahdanau_jax.checkpoints.state_digest import (
     Flat,
     abstract,
+    change,
     difference,
     digests,
     flatten,
@@ -38,7 +39,7 @@ from bahdanau_jax.checkpoints.state_digest import (
     signature,
     unflatten,
 )
-from bahdanau_jax.distributed import Lost, is_lost, owned
+from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost, owned
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
@@ -195,8 +196,7 @@ class Checkpointer:
         `choice` is a key of READING_ORDERS, or a step. Returns their states, fewer where there are
         no more, and the record of the choice. Raises as `restore`, and ValueError as `ordered`.
         """
-        notes, faults = self._notes()
-        scores = {step: note["score"] for step, note in notes.items()}
+        notes, scores, faults = self._notes()
         states, used, passed = [], [], []
         for candidate in candidates(scores, faults, self._records, choice, count):
             if len(states) == count:
@@ -206,6 +206,8 @@ class Checkpointer:
                 if not candidate.fault:
                     states.append(self._load(step, template, notes[step]))
             except Damaged as error:
+                if self._removed(step):
+                    return self.choose(template, choice, count)
                 faults[step] = str(error)
                 candidate = damaged(step, str(error), self._records, candidate.score)
             (passed if candidate.fault else used).append(candidate)
@@ -224,18 +226,21 @@ class Checkpointer:
 
     def survey(self) -> tuple[dict[int, float | None], dict[int, str]]:
         """(step -> dev score of readable metadata, step -> the fault of unreadable ones)."""
-        notes, faults = self._notes()
-        return {step: note["score"] for step, note in notes.items()}, faults
+        return self._notes()[1:]
 
-    def _notes(self) -> tuple[dict[int, dict], dict[int, str]]:
+    def _notes(self) -> tuple[dict[int, dict], dict[int, float | None], dict[int, str]]:
         notes, faults = {}, {}
+        self._orbax.reload()  # a trainer may have saved others since
         for step in steps_in(self.folder):
             try:
                 notes[step] = read_by_all(lambda step=step: self._note(step))
             except Damaged as error:
-                if (self.folder / str(step)).exists():  # else a trainer has just removed it
+                if not self._removed(step):
                     faults[step] = str(error)
-        return notes, faults
+        return notes, {step: note["score"] for step, note in notes.items()}, faults
+
+    def _removed(self, step: int) -> bool:
+        return holds_everywhere(not (self.folder / str(step)).exists())  # a trainer removed it
 
     def _set_aside(self, steps: list[int]) -> None:
         """Rename damaged checkpoints, so that later saves do not overwrite them."""
@@ -273,13 +278,8 @@ class Checkpointer:
         leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
         load = self._orbax.load_checkpointables
         flat = read_by_all(lambda: reading("it", lambda: load(step, {ITEM: leaves})[ITEM]))
-        for name in wanted:
-            if not isinstance(flat[name], jax.Array):  # not found
-                raise Damaged(f"{name} is missing")
-        read = digests(flat)
-        for name in wanted:
-            if read[name] != note["digests"][name]:
-                raise Damaged(f"{name} does not match its digest")
+        if fault := change(flat, note["digests"]):
+            raise Damaged(fault)
         return flat
 
     def arrays(self, step: int) -> dict[str, np.ndarray]:
@@ -295,6 +295,5 @@ class Checkpointer:
             name: jax.ShapeDtypeStruct(shape, jnp.dtype(dtype))
             for name, (dtype, shape) in note["leaves"].items()
         }
-        wide = any(leaf.dtype.itemsize == 8 for leaf in leaves.values())
-        with jax.enable_x64(wide):
+        with jax.enable_x64(any(leaf.dtype.itemsize == 8 for leaf in leaves.values())):
             return {n: np.asarray(a) for n, a in self._read(step, note, leaves).items()}

@@ -1,5 +1,6 @@
 """Lists the checkpoints of a folder, verifies them, and removes old ones."""
 
+import contextlib
 import datetime
 import itertools
 import shutil
@@ -53,7 +54,8 @@ def inventory(folder: Path, verify: bool = False) -> list[Entry]:
     entries = []
     for step in sorted(scores.keys() | faults.keys()):
         state = f"damaged: {faults[step]}" if step in faults else (GOOD if verify else UNCHECKED)
-        entries.append(_entry(folder / str(step), step, scores.get(step), state, step == top))
+        with contextlib.suppress(FileNotFoundError):  # a trainer has just removed it
+            entries.append(_entry(folder / str(step), step, scores.get(step), state, step == top))
     aside = sorted(folder.glob(f"{DAMAGED}*"))
     named = [(path, path.name.removeprefix(DAMAGED)) for path in aside]
     return entries + [

@@ -107,8 +107,10 @@ class Candidate:
 
     def complaint(self, choice: str) -> str:
         """Its fault, and the reason why it would have been chosen."""
-        if choice == "newest" or self.score is None:
+        if choice == "newest":
             return f"{self.fault}; it is newer"
+        if self.score is None:
+            return f"{self.fault}; it has no dev score"
         if not math.isfinite(self.score):
             return f"{self.fault}; its dev score is unknown"
         return f"{self.fault}; its dev score was {self.score:.4g}"

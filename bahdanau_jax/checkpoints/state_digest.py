@@ -120,6 +120,20 @@ def difference(expected: dict, saved: dict) -> str | None:
     return None
 
 
+def change(flat: Flat, expected: Mapping[str, int]) -> str | None:
+    """The first array that is missing or has another digest than expected; None if there is none.
+
+    An array that was not found is no `jax.Array`.
+    """
+    for name, array in flat.items():
+        if not isinstance(array, jax.Array):
+            return f"{name} is missing"
+    for name, value in digests(flat).items():
+        if value != expected[name]:
+            return f"{name} does not match its digest"
+    return None
+
+
 def abstract(leaf) -> jax.ShapeDtypeStruct:
     """The dtype, shape and sharding to load. Without a sharding, it is the first local device."""
     sharding = getattr(leaf, "sharding", None)

@@ -223,6 +223,35 @@ def test_a_damaged_one_is_set_aside_by_a_trainer_only(states, tmp_path, caplog):
     assert bits(restored(tmp_path)) == bits(states[3])
 
 
+def test_a_checkpoint_saved_after_the_folder_was_opened_is_read(states, tmp_path, caplog):
+    fill(tmp_path, states[:2], (None, None))
+    reader, writer = Checkpointer(tmp_path), Checkpointer(tmp_path, 4)
+    writer.save(3, states[2])
+    writer.close()
+    found, _ = reader.choose(toy.parts()[0], "newest", 1)
+    reader.close()
+    assert bits(found[0]) == bits(states[2]) and not caplog.text
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_read_is_not_damaged(
+    states, tmp_path, monkeypatch, caplog
+):
+    fill(tmp_path, states)
+    reader = Checkpointer(tmp_path)
+    read = reader._read
+
+    def removed_first(step, *rest):
+        if step == 4:
+            shutil.rmtree(tmp_path / "4", ignore_errors=True)
+        return read(step, *rest)
+
+    monkeypatch.setattr(reader, "_read", removed_first)
+    found, chosen = reader.choose(toy.parts()[0], "newest", 1)
+    reader.close()
+    assert bits(found[0]) == bits(states[2])
+    assert chosen.passed == () and not caplog.text
+
+
 def test_all_damaged(states, tmp_path, caplog):
     fill(tmp_path, states)
     for step in range(1, 5):

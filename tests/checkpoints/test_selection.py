@@ -146,6 +146,15 @@ def test_a_trainer_names_all_that_are_damaged_and_keeps_them(run, caplog):
     assert (run / "checkpoints/damaged-4").is_dir()
 
 
+def test_a_damaged_one_without_a_score_is_not_called_newer(run, caplog):
+    flip(run, 2, 0.5)
+    records = Records({}, last=6)  # which evaluated nothing
+    checkpoints = Checkpointer(run / "checkpoints", 9, records)
+    checkpoints.choose({"params": toy.init()}, "newest", 1)
+    checkpoints.close()
+    assert "checkpoints/2 is damaged" in caplog.text and "it has no dev score" in caplog.text
+
+
 def test_the_order_of_what_is_known():
     records = Records({1: 5.0, 2: 9.0, 3: 7.0}, last=4)
     found = candidates({1: 5.0, 4: None}, {3: "torn", 5: "torn"}, records, "best", 1)

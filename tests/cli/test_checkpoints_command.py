@@ -80,6 +80,24 @@ def test_damage_is_found_named_and_never_best(run, command_line):
     )
 
 
+def test_a_checkpoint_that_a_trainer_removes_is_not_damaged(run, command_line, monkeypatch):
+    read = Checkpointer.arrays
+
+    def removed_first(self, step):
+        if step == 2:
+            shutil.rmtree(run / "checkpoints" / "2")
+        return read(self, step)
+
+    monkeypatch.setattr(Checkpointer, "arrays", removed_first)
+    code, out, err = command_line("checkpoints", "--run", run, "--verify")
+    assert (code, err) == (0, "")
+    assert {step: state for step, (_, state) in table(out).items()} == {
+        1: "good, best",
+        3: "good",
+        4: "good",
+    }
+
+
 def test_pruning_leaves_the_newest_and_the_best(run, command_line):
     code, out, err = command_line("checkpoints", "--run", run, "--prune", 1)
     assert (code, err) == (0, "removed: 2, 3\n")
