@@ -180,13 +180,14 @@ def with_named_dtype(config: Config, workdir: Path) -> Config:
 
 
 def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:
-    """Check the folder, prepare the data and save the configuration."""
+    """Check the folder, prepare the data and save the configuration, unless no update is left."""
     same_experiment(config, workdir)
     _refuse_other_corpora(config, workdir)
     config, prepared = _prepared(config, workdir, reporter.stage)
     same_data(prepared, workdir)
     _remark(config, workdir)
-    if distributed.is_main_process():
+    made = run_folder.updates_made(workdir)
+    if distributed.is_main_process() and made <= config.training.steps:
         config.save(workdir / CONFIG)
     return config, prepared
 

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -87,6 +88,14 @@ def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
     trained = run.load(unbroken / "3")
     assert trained.config.training.seed == 3 and len(trained.translate(["The man saw ."])) == 1
     assert run.train(config(3), unbroken / "3").folder == unbroken / "3"  # nothing is left to do
+
+
+@pytest.mark.slow
+def test_the_configurations_of_longer_runs_stay_as_they_are(unbroken, tmp_path):
+    folders = [shutil.copytree(unbroken / f"{seed}", tmp_path / f"{seed}") for seed in SEEDS]
+    before = [(folder / "config.json").read_bytes() for folder in folders]
+    assert run.train_vmapped([config(seed, steps=6) for seed in SEEDS], folders) == {}
+    assert [(folder / "config.json").read_bytes() for folder in folders] == before
 
 
 @pytest.mark.slow
