@@ -27,6 +27,8 @@ class Hypothesis:
     source_tokens: tuple[str, ...]  # S source tokens, EOS last
     alpha: Float[np.ndarray, "T S"] = field(compare=False)  # float32; attention weights of token i
     original: str | None = None  # the text before UNK replacement, if that changed it
+    # The first token of each further part of a line that was cut; JSON has no field for it.
+    seams: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def confidence(self) -> float:

@@ -4,6 +4,7 @@ Source: Luong et al. 2015 (arXiv 1410.8206) and Jean et al. 2015 (arXiv 1412.200
 """
 
 import dataclasses
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -42,7 +43,10 @@ def replace_unknown(
         )
         if token != EOS_SYMBOL
     ]
-    return dataclasses.replace(hypothesis, text=codecs[1].write(symbols), original=hypothesis.text)
+    ends = itertools.pairwise((0, *hypothesis.seams, len(symbols)))
+    parts = [codecs[1].write(symbols[a:b]) for a, b in ends]  # joined as `long_lines.join` does
+    text = " ".join(filter(None, parts))
+    return dataclasses.replace(hypothesis, text=text, original=hypothesis.text)
 
 
 def _replacement(source: str, span: tuple[int, int], lexicon: Lexicon) -> str:
