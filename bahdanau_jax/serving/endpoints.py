@@ -86,6 +86,7 @@ async def _translate(
     ]
     options = shared_work.Translate(settings, body.n_best, any(prefixes))
     lists = await service.work(name, options, lines)
+    warnings = [*unused(body.search, settings, of_scores=False)]
 
     def make() -> dict[str, Any]:
         nonlocal lists
@@ -94,7 +95,7 @@ async def _translate(
                 _without_unk(run, settings, *item) for item in zip(body.lines, lists, strict=True)
             ]
         rows = [[_hypothesis(h, body.attention) for h in ranked] for ranked in lists]
-        return {"run": name, "translations": rows, "warnings": _warnings(body.search, settings)}
+        return {"run": name, "translations": rows, "warnings": warnings}
 
     return make
 
@@ -114,13 +115,14 @@ async def _score(
     pairs = await _pairs(run, body.pairs)
     settings = service.searching(run, search=body.search)
     scored = await service.work(name, shared_work.Score(settings), pairs)
+    warnings = [*unused(body.search, settings, of_scores=True)]
 
     def make() -> dict[str, Any]:
         rows = [
             {**_hypothesis(h, body.attention), "log_probability": sum(h.log_probabilities)}
             for h in scored
         ]
-        return {"run": name, "scores": rows, "warnings": _warnings(body.search, settings)}
+        return {"run": name, "scores": rows, "warnings": warnings}
 
     return make
 
@@ -167,10 +169,6 @@ async def _pairs(run: Run, given: Sequence[request_models.GivenPair]) -> list[sh
     if refused := await asyncio.to_thread(find):
         raise refused
     return [(pair.source, pair.target) for pair in given]
-
-
-def _warnings(search: request_models.Search, settings: DecodingConfig) -> list[str]:
-    return [*unused(search, settings, request_models.ONLY_WITH)]
 
 
 def _hypothesis(hypothesis: Hypothesis, attention: bool) -> dict[str, Any]:

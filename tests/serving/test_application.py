@@ -95,6 +95,19 @@ def test_pairs_are_scored(server):
     assert len(scored["alpha"]) == 4
 
 
+def test_settings_without_effect_on_a_score_are_warned_of(server):
+    search = {"beam_size": 4, "length_normalization": "wu", "alpha": 0.5, "coverage": 0.2}
+    client, body = server(), {"pairs": [PAIR], "search": search}
+    warnings = client.post("/score", json=body).json()["warnings"]
+    assert warnings == ["search.beam_size has no effect on a score"]
+    body["search"] = {"alpha": 0.5, "top_k": 5, "seed": 2, "compute_dtype": "float32"}
+    assert client.post("/score", json=body).json()["warnings"] == [
+        "search.alpha counts only with search.length_normalization wu",
+        "search.top_k has no effect on a score",
+        "search.seed has no effect on a score",
+    ]
+
+
 def test_pairs_are_aligned(server):
     pairs = [PAIR, {"source": "", "target": "x"}]
     answer = server().post("/align", json={"pairs": pairs}).json()
