@@ -96,13 +96,6 @@ OF_THE_SERVER = ("max_source", "batch_size")
 # The settings that a score depends on; the others only guide a search.
 OF_SCORES = ("length_normalization", "alpha", "coverage", "compute_dtype")
 
-# Setting -> (other setting, its value) without which the setting has no effect.
-ONLY_WITH = {
-    "alpha": ("length_normalization", "wu"),
-    **dict.fromkeys(("beam_size", "shrink"), ("method", "beam")),
-    **dict.fromkeys(("temperature", "top_k", "top_p", "seed"), ("method", "sample")),
-}
-
 
 class TranslateRequest(Request):
     """Lines to translate."""

@@ -19,10 +19,10 @@ from bahdanau_jax.serving import shared_work
 from bahdanau_jax.serving.api_errors import RETRY_SECONDS, Refused
 from bahdanau_jax.serving.batching import Batcher, Full
 from bahdanau_jax.serving.metrics import Metrics
-from bahdanau_jax.serving.request_models import OF_SCORES, ONLY_WITH, Search
+from bahdanau_jax.serving.request_models import OF_SCORES, Search
 from bahdanau_jax.serving.serving_settings import Settings
 from bahdanau_jax.trained import Run
-from bahdanau_jax.variants import search_contradictions
+from bahdanau_jax.variants import ONLY_WITH, search_contradictions
 
 log = logging.getLogger(__name__)
 # Programs of rare settings stay in memory, whose number of mappings the system limits. After this

@@ -9,7 +9,6 @@ from typing import get_args
 import pytest
 
 from bahdanau_jax import serving
-from bahdanau_jax.cli.translate_command import ONLY_WITH
 from bahdanau_jax.config import SEARCHES, DecodingConfig
 from bahdanau_jax.data import LEVELS
 from bahdanau_jax.decoding import COMPUTE_DTYPES, METHODS, NORMALIZATIONS
@@ -358,7 +357,6 @@ def test_the_fields_of_requests_are_those_of_the_tables():
     search = set(request_models.Search.model_fields)
     of_search = {field.name for field in dataclasses.fields(DecodingConfig)}
     assert search | {*request_models.OF_THE_SERVER} == of_search
-    assert dict(request_models.ONLY_WITH) == dict(ONLY_WITH)
     assert choices(request_models.Search, "method") == set(METHODS)
     assert choices(request_models.Search, "length_normalization") == set(NORMALIZATIONS)
     assert choices(request_models.Search, "compute_dtype") == set(COMPUTE_DTYPES)
