@@ -126,11 +126,16 @@ def _join_ranks(pieces: list[list[Hypothesis]], decoding: DecodingConfig) -> lis
             join([ranked[min(rank, len(ranked) - 1)] for ranked in pieces], ranking)
             for rank in range(max(map(len, pieces)))
         ]
-    return hypotheses if METHODS[decoding.method].stochastic else distinct(hypotheses)
+    return distinct(hypotheses, decoding)
 
 
-def distinct(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """Sort the hypotheses, best first, and keep only the best of those with one text."""
+def distinct(hypotheses: Sequence[Hypothesis], decoding: DecodingConfig) -> list[Hypothesis]:
+    """Sort the hypotheses, best first, and keep only the best of those with one text.
+
+    Samples all stay, in the order of drawing.
+    """
+    if METHODS[decoding.method].stochastic:
+        return [*hypotheses]
     best: dict[str, Hypothesis] = {}
     for hypothesis in sorted(hypotheses, key=lambda hypothesis: -hypothesis.score):
         best.setdefault(hypothesis.text, hypothesis)

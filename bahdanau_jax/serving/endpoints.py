@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from bahdanau_jax import alignment, decoding
 from bahdanau_jax.aligner import LONGEST, Aligned
-from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 from bahdanau_jax.serving import request_models, shared_work
 from bahdanau_jax.serving.api_errors import Refused, as_json
@@ -92,20 +91,13 @@ async def _translate(
         nonlocal lists
         if body.replace_unk:
             lists = [
-                _without_unk(run, settings, *item) for item in zip(body.lines, lists, strict=True)
+                decoding.replace_in_all(ranked, run.codecs, line, settings)
+                for line, ranked in zip(body.lines, lists, strict=True)
             ]
         rows = [[_hypothesis(h, body.attention) for h in ranked] for ranked in lists]
         return {"run": name, "translations": rows, "warnings": warnings}
 
     return make
-
-
-def _without_unk(
-    run: Run, settings: DecodingConfig, line: str, ranked: Sequence[Hypothesis]
-) -> Sequence[Hypothesis]:
-    replaced = [decoding.replace_unknown(h, run.codecs, line) for h in ranked]
-    stochastic = decoding.METHODS[settings.method].stochastic
-    return replaced if stochastic else decoding.distinct(replaced)
 
 
 async def _score(
