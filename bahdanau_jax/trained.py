@@ -278,15 +278,15 @@ class Run:
     ) -> list[Aligned]:
         """The attention of the words of each target to the words of its source.
 
-        `level` is a key of `data.LEVELS`. `advance` is called with the number of pairs of each
-        batch. `weights`, which `aligner.Weights.of` reads, are those that `Aligned.links` can use.
+        `level` is a key of `data.LEVELS`. `advance` is called with numbers of finished pairs.
+        `weights`, which `aligner.Weights.of` reads, are those that `Aligned.links` can use.
 
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
         >>> run.align(lines, targets, weights="posterior")[0].links("posterior,share")
         """
         models, search = self._models(), self.config.decoding
-        score = functools.partial(decoding.score, *models, self.codecs, search, advance=advance)
-        return aligner.align(score, self.codecs, sources, targets, level, weights)
+        score = functools.partial(decoding.score, *models, self.codecs, search)
+        return aligner.align(score, self.codecs, sources, targets, level, weights, advance)
 
     def evaluate(
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None

@@ -71,7 +71,8 @@ def translate(
     Args:
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
         numbers: the numbers of the lines, which sampling's keys depend on; by default 0, 1, 2, ...
-        advance: is called after each batch with the number of lines that it completed.
+        advance: is called with the number of lines that are too long, and after each batch with
+            the number of lines that it completed.
         intervention: a change of α, with a row for each line (`model.interventions`).
 
     Raises ValueError where `n_best` is above the beam size, for unequal numbers of prefixes and
@@ -94,6 +95,7 @@ def translate(
     pieces = [piece for line in pieces_of_lines for piece in line]
     line_of = [number for number, line in enumerate(pieces_of_lines) for _ in line]
     missing = [len(line) for line in pieces_of_lines]  # pieces of each line
+    advance(missing.count(0))
     interventions.check(intervention, len(lines))
     if intervention is not None and max(missing, default=0) > 1:
         raise ValueError(

@@ -477,7 +477,9 @@ def test_so_is_a_line_with_such_a_prefix(monkeypatch):
     monkeypatch.setattr(long_lines, "LONGEST", 3)
     prefixes = ["p q p q", "p q p", ""]
     asked = (config, weights(config), CODECS, DECODING, ["a", "a", "a b c d"], 1, prefixes)
-    left_out, (kept,), too_long = translate(*asked)
+    finished = []
+    left_out, (kept,), too_long = translate(*asked, advance=finished.append)
+    assert sum(finished) == 3  # the lines that are too long count too
     assert left_out == too_long == [TOO_LONG]
     assert kept.tokens[:3] == ("p", "q", "p")
 
