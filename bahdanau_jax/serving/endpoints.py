@@ -23,8 +23,6 @@ from bahdanau_jax.trained import Run
 Answering = Callable[[Service, Any], Awaitable[Callable[[], dict[str, Any]]]]
 Result = TypeVar("Result")
 
-BYTES = 4  # the most tokens of a character: with byte_fallback one for each byte
-
 
 def endpoint(service: Service, model: type, answering: Answering) -> Callable[..., Any]:
     """Return the function of an endpoint, whose body is a `model`.
@@ -144,16 +142,14 @@ ANSWERS: Mapping[str, Answering] = MappingProxyType(
 async def _pairs(run: Run, given: Sequence[request_models.GivenPair]) -> list[shared_work.Pair]:
     """Return the pairs. Raises Refused for one whose attention weights would be too large."""
 
-    def size(codec: Any, line: str) -> int:
-        return len(codec.encode(line)) if len(line) * BYTES > LONGEST else 0
-
     def find() -> Refused | None:
         for number, pair in enumerate(given):
-            sizes = size(run.codecs[0], pair.source), size(run.codecs[1], pair.target)
-            if max(sizes) > LONGEST:
+            sides = zip(run.codecs, (pair.source, pair.target), strict=True)
+            size = max(len(codec.encode(line)) - 1 for codec, line in sides)  # without EOS
+            if size > LONGEST:
                 return Refused(
                     422,
-                    f"pairs.{number} has a side of {max(sizes)} tokens, more than {LONGEST}",
+                    f"pairs.{number} has a side of {size} tokens, more than {LONGEST}",
                     "split the pair into sentences",
                 )
         return None

@@ -117,6 +117,11 @@ def test_pairs_are_aligned(server):
     assert blank["log_probability"] is None and blank["links"] == []
 
 
+def test_a_pair_may_have_500_tokens(server):
+    pair = {"source": "a " * 500, "target": "b"}
+    assert server().post("/align", json={"pairs": [pair]}).status_code == 200
+
+
 # Requests: (method, path, keyword arguments of the client) -> (status, part of the error).
 REFUSED = {
     "no such address": (("GET", "/nothing", {}), (404, "nothing at this address")),
@@ -209,7 +214,11 @@ REFUSED = {
     ),
     "a long pair": (
         ("POST", "/score", {"json": {"pairs": [{"source": "a " * 900, "target": "b"}]}}),
-        (422, "pairs.0 has a side of 901 tokens, more than 500"),
+        (422, "pairs.0 has a side of 900 tokens, more than 500"),
+    ),
+    "a pair that cleaning makes long": (
+        ("POST", "/align", {"json": {"pairs": [{"source": "a", "target": "ﷺ" * 30}]}}),
+        (422, "pairs.0 has a side of 540 tokens, more than 500"),
     ),
     "10 MB": (("POST", "/translate", {"content": b"x" * 10_000_000}), (413, "1,048,576 bytes")),
     "10 MB without a size": (
