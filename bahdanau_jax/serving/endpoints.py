@@ -70,7 +70,7 @@ async def _translate(
 ) -> Callable[[], dict[str, Any]]:
     name, run = service.named(body.run)
     settings = service.searching(run, body.n_best, body.preset, body.search)
-    prefixes = body.prefixes or [""] * len(body.lines)
+    prefixes = [""] * len(body.lines) if body.prefixes is None else body.prefixes
     if len(prefixes) != len(body.lines):
         raise Refused(
             422,

@@ -204,6 +204,10 @@ REFUSED = {
         ("POST", "/translate", {"json": {"lines": ["a", "b"], "prefixes": ["x"]}}),
         (422, "2 lines but 1 prefixes"),
     ),
+    "no prefix in the list": (
+        ("POST", "/translate", {"json": {"lines": ["a"], "prefixes": []}}),
+        (422, "1 lines but 0 prefixes"),
+    ),
     "another run": (
         ("POST", "/align", {"json": {"pairs": [PAIR], "run": "other"}}),
         (422, "run: Input should be 'stub'"),
