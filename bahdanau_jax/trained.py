@@ -207,7 +207,8 @@ class Run:
             advance: is called after each batch with the number of lines that it finished.
 
         Raises TypeError for one text in place of a list, and ValueError for an unknown or wrong
-        setting, for unequal numbers of prefixes and lines, and for more hypotheses than the beam.
+        setting, for unequal numbers of prefixes and lines, and for an `n_best` of 0 or above the
+        beam size.
         """
         if beam_size is not None:
             settings["beam_size"] = beam_size
@@ -224,7 +225,7 @@ class Run:
                 self.codecs,
                 self.searching(**settings),
                 [lines[row] for row in full],
-                n_best or 1,
+                1 if n_best is None else n_best,
                 None if prefixes is None else [prefixes[row] for row in full],
                 [numbers[row] for row in full],
                 advance,
@@ -232,7 +233,7 @@ class Run:
         )
         found = (next(answers) if line.strip() else [hypothesis.EMPTY] for line in lines)
         lists = [hypothesis.of_line(ranked) for ranked in found]
-        return lists if n_best else [hypotheses[0] for hypotheses in lists]
+        return [hypotheses[0] for hypotheses in lists] if n_best is None else lists
 
     def score(
         self,

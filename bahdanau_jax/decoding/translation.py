@@ -75,9 +75,11 @@ def translate(
             the number of lines that it completed.
         intervention: a change of α, with a row for each line (`model.interventions`).
 
-    Raises ValueError where `n_best` is above the beam size, for unequal numbers of prefixes and
-    lines, and for an intervention in a line that is split.
+    Raises ValueError where `n_best` is 0 or above the beam size, for unequal numbers of prefixes
+    and lines, and for an intervention in a line that is split.
     """
+    if n_best < 1:
+        raise ValueError(f"n_best is {n_best}, but should be at least 1")
     width = METHODS[decoding.method].width(decoding, n_best)
     if n_best > width:
         raise ValueError(

@@ -512,3 +512,6 @@ def test_a_line_of_just_the_longest_length_stays_whole():
 def test_a_beam_too_small_for_the_list_is_refused():
     with pytest.raises(ValueError, match="set the beam size to at least 4"):
         translated(MODELS["paper"], {}, ["a"], n_best=4)
+    for method in search_program.METHODS:
+        with pytest.raises(ValueError, match="n_best is 0, but should be at least 1"):
+            translated(MODELS["paper"], {}, ["a"], n_best=0, method=method)
