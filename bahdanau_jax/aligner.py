@@ -77,7 +77,8 @@ class Weights(NamedTuple):
     def of(cls, names: str) -> Self:
         """Read names with commas between them: one kind of weights, and any number of changes.
 
-        Either may be left out. Raises ValueError for unknown names, and for two kinds of weights.
+        Either may be left out. Raises ValueError for unknown names, for a name that is given twice,
+        and for two kinds of weights.
 
         >>> Weights.of("posterior,share")
         Weights(kind='posterior', changes=('share',))
@@ -85,6 +86,8 @@ class Weights(NamedTuple):
         listed = [name.strip() for name in names.split(",")]
         for name in listed:
             choose({**model.LINK_WEIGHTS, **alignment.WEIGHTS}, name, "weights of links")
+        if len(set(listed)) < len(listed):
+            raise ValueError(f"weights {names!r} have a name twice: leave one of them out")
         kinds = [name for name in listed if name in model.LINK_WEIGHTS]
         if len(kinds) > 1:
             raise ValueError(f"weights {names!r} are of two kinds, {kinds[0]} and {kinds[1]}")

@@ -130,6 +130,9 @@ def test_weights_are_read_by_their_names():
         aligner.Weights.of("postrior,share")
     with pytest.raises(ValueError, match="are of two kinds, posterior and saliency"):
         aligner.Weights.of("posterior,saliency")
+    for twice in ("share,share", "share, posterior ,share", "attention,attention"):
+        with pytest.raises(ValueError, match=f"weights '{twice}' have a name twice"):
+            aligner.Weights.of(twice)
 
 
 def test_other_weights_are_asked_for_once_and_merged_as_attention_is():
