@@ -53,7 +53,11 @@ class Service:
         self._warming: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the workers and, behind them, the compilation of programs."""
+        """Start the workers and, behind them, the compilation of programs; also after `close`."""
+        if self._warming is not None:
+            self.is_ready = self.is_stopping = self.has_cancelled = False
+            self.failure = None
+            self.metrics.ready.set(0)
         for name, run in self.runs.items():
             batcher = Batcher(
                 functools.partial(self._compute, run),
@@ -76,7 +80,7 @@ class Service:
         self.is_stopping = True
 
     async def close(self) -> None:
-        """End the workers. Requests that still wait are cancelled."""
+        """End the workers. Requests without an answer are cancelled."""
         self.stop()
         if self._warming is not None:
             self._warming.cancel()

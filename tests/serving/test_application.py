@@ -1,5 +1,6 @@
 """The endpoints, with a stand-in for the model: answers, errors, pages and the description."""
 
+import asyncio
 import dataclasses
 import itertools
 import math
@@ -14,7 +15,7 @@ from bahdanau_jax.data import LEVELS
 from bahdanau_jax.decoding import COMPUTE_DTYPES, METHODS, NORMALIZATIONS
 from bahdanau_jax.model import LINK_WEIGHTS
 from bahdanau_jax.serving import request_models, response_models, service
-from tests.serving.conftest import Stub, started
+from tests.serving.conftest import Stub, httpx, started
 
 PAIR = {"source": "a b", "target": "x y z"}
 
@@ -315,6 +316,36 @@ def test_programs_of_many_settings_are_dropped(server, monkeypatch):
     for _ in range(2):
         client.post("/translate", json={"lines": ["a"]})
     assert dropped == [True]
+
+
+def test_an_application_ends_its_requests_with_its_lifespan_and_can_begin_another(stub):
+    app = serving.application({"stub": stub}, serving.Settings(warm_tokens=0, batch_lines=1))
+    transport, numbers = httpx.ASGITransport(app), app.state.service.metrics.text
+
+    async def ask(client):
+        while (await client.get("/health/ready")).status_code != 200:
+            await asyncio.sleep(0.001)
+        return await client.post("/translate", json={"lines": ["a"]})
+
+    async def inside():
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            async with app.router.lifespan_context(app):
+                assert (await ask(client)).status_code == 200
+                stub.gate.clear()
+                stub.begun.clear()
+                asked = [asyncio.create_task(ask(client)) for _ in range(2)]
+                while b'queue_lines{run="stub"} 1.0' not in numbers() or not stub.begun.is_set():
+                    await asyncio.sleep(0.001)
+            answers = await asyncio.gather(*asked)
+            assert (await client.get("/health/ready")).status_code == 503
+            stub.gate.set()
+            async with app.router.lifespan_context(app):
+                return answers, await ask(client)
+
+    ended, again = asyncio.run(asyncio.wait_for(inside(), 300))
+    for answer in ended:
+        assert answer.status_code == 503 and "stopped" in answer.json()["error"]
+    assert again.status_code == 200, again.text
 
 
 def test_requests_choose_a_run(stub):
