@@ -414,5 +414,7 @@ def test_an_application_needs_a_run_and_settings_that_fit():
         serving.application({})
     with pytest.raises(ValueError, match="--batch-lines is 0, but should be at least 1"):
         serving.application({"stub": Stub()}, serving.Settings(batch_lines=0))
+    with pytest.raises(ValueError, match="--max-characters is 1048577, .* and at most 1048576$"):
+        serving.application({"stub": Stub()}, serving.Settings(max_characters=(1 << 20) + 1))
     with pytest.raises(ValueError, match="give a longer queue"):
         serving.application({"stub": Stub()}, serving.Settings(queue_lines=8))
