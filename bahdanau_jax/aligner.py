@@ -15,6 +15,7 @@ from bahdanau_jax.data import LEVELS, Codec, Segmented, overlaps, unit_spans
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts
+from bahdanau_jax.reporting import ignore
 
 LONGEST = 500  # units of each side; the attention weights are a matrix of both
 
@@ -76,7 +77,8 @@ class Weights(NamedTuple):
     def of(cls, names: str) -> Self:
         """Read names with commas between them: one kind of weights, and any number of changes.
 
-        Either may be left out. Raises ValueError for unknown names, and for two kinds of weights.
+        Either may be left out. Raises ValueError for unknown names, for a name that is given twice,
+        and for two kinds of weights.
 
         >>> Weights.of("posterior,share")
         Weights(kind='posterior', changes=('share',))
@@ -84,6 +86,8 @@ class Weights(NamedTuple):
         listed = [name.strip() for name in names.split(",")]
         for name in listed:
             choose({**model.LINK_WEIGHTS, **alignment.WEIGHTS}, name, "weights of links")
+        if len(set(listed)) < len(listed):
+            raise ValueError(f"weights {names!r} have a name twice: leave one of them out")
         kinds = [name for name in listed if name in model.LINK_WEIGHTS]
         if len(kinds) > 1:
             raise ValueError(f"weights {names!r} are of two kinds, {kinds[0]} and {kinds[1]}")
@@ -98,12 +102,15 @@ def align(
     targets: Sequence[str],
     level: str = "word",
     weights: str = "attention",
+    advance: Callable[[int], object] = ignore,
 ) -> list[Aligned]:
     """Align line i of `sources` with line i of `targets`.
 
-    `score(sources, targets, weights=...)` returns hypotheses whose alpha are the weights of this
-    name, a key of `model.LINK_WEIGHTS`. `level` is a key of `data.LEVELS`. `weights` is read by
-    `Weights.of`; `Aligned.links` can use only these weights and attention.
+    `score(sources, targets, weights=..., advance=...)` returns hypotheses whose alpha are the
+    weights of this name, a key of `model.LINK_WEIGHTS`. It calls `advance` with the number of pairs
+    of each batch. `level` is a key of `data.LEVELS`. `weights` is read by `Weights.of`;
+    `Aligned.links` can use only these weights and attention. `advance` is called with numbers of
+    finished pairs; those that are not scored count too.
 
     Pairs with a blank side, or with a side above LONGEST units, are not scored. Raises ValueError
     for unequal numbers of lines and for attention weights that are not finite.
@@ -115,10 +122,12 @@ def align(
     )
     rows = [row for row in range(len(x)) if x[row].can_be_scored() and y[row].can_be_scored()]
     texts = [x[row].line.text for row in rows], [y[row].line.text for row in rows]
-    kind, plain = Weights.of(weights).kind, Weights().kind
-    scored = {plain: score(*texts)}
-    if kind != plain:
-        scored[kind] = score(*texts, weights=kind)
+    advance(len(x) - len(rows))
+    kind = Weights.of(weights).kind
+    scored = {}
+    for name in dict.fromkeys((Weights().kind, kind)):
+        counted = advance if name == kind else ignore  # a pair counts once all passes have ended
+        scored[name] = score(*texts, weights=name, advance=counted)
     of_rows = [dict(zip(scored, each, strict=True)) for each in zip(*scored.values(), strict=True)]
     hypotheses = dict(zip(rows, of_rows, strict=True))
     return [

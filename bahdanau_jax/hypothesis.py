@@ -1,6 +1,5 @@
 """A translation with its probabilities and its attention weights; JSON in and out."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
+
+from bahdanau_jax.parsing import json_text
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Hypothesis:
     source_tokens: tuple[str, ...]  # S source tokens, EOS last
     alpha: Float[np.ndarray, "T S"] = field(compare=False)  # float32; attention weights of token i
     original: str | None = None  # the text before UNK replacement, if that changed it
+    # The first token of each further part of a line that was cut; JSON has no field for it.
+    seams: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def confidence(self) -> float:
@@ -42,12 +45,13 @@ class Hypothesis:
     def json_pieces(self, **more: Any) -> Iterator[str]:
         """Yield the text of one JSON object with `more` and `to_json`, alpha row by row.
 
-        With 10,000 tokens on each side, all of alpha as lists would take 3 GB.
+        NaN and infinity, which JSON does not have, are null. With 10,000 tokens on each side, all
+        of alpha as lists would take 3 GB.
         """
-        head = json.dumps({**more, **self._without_alpha()}, ensure_ascii=False)
+        head = json_text({**more, **self._without_alpha()})
         yield f'{head[:-1]}, "alpha": ['
         for i, row in enumerate(self._rows()):
-            yield f"{', ' if i else ''}{json.dumps(row)}"
+            yield f"{', ' if i else ''}{json_text(row)}"
         yield "]}"
 
     def _without_alpha(self) -> dict[str, Any]:
@@ -68,18 +72,22 @@ class Hypothesis:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return the inverse of `to_json`; alpha has six digits."""
+        """Return the inverse of `to_json`; alpha has six digits, and null is NaN."""
         tokens, source = tuple(data["tokens"]), tuple(data["source_tokens"])
         return cls(
             text=data["text"],
             tokens=tokens,
-            log_probabilities=tuple(data["log_probabilities"]),
-            score=data["score"],
+            log_probabilities=tuple(map(_number, data["log_probabilities"])),
+            score=_number(data["score"]),
             finished=data["finished"],
             source_tokens=source,
             alpha=np.asarray(data["alpha"], np.float32).reshape(len(tokens), len(source)),
             original=data.get("original"),
         )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 # The translation of a blank line.

@@ -18,6 +18,18 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("its brackets are nested too deeply") from None
 
 
+def json_text(value: Any) -> str:
+    """JSON on one line, with null in place of NaN and infinity.
+
+    >>> json_text({"a": [math.nan, "é"]})
+    '{"a": [null, "é"]}'
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
+
+
 def finite(value: Any) -> Any:
     """The value with None in place of NaN and infinity, which JSON does not have.
 

@@ -207,7 +207,8 @@ class Run:
             advance: is called after each batch with the number of lines that it finished.
 
         Raises TypeError for one text in place of a list, and ValueError for an unknown or wrong
-        setting, for unequal numbers of prefixes and lines, and for more hypotheses than the beam.
+        setting, for unequal numbers of prefixes and lines, and for an `n_best` of 0 or above the
+        beam size.
         """
         if beam_size is not None:
             settings["beam_size"] = beam_size
@@ -224,7 +225,7 @@ class Run:
                 self.codecs,
                 self.searching(**settings),
                 [lines[row] for row in full],
-                n_best or 1,
+                1 if n_best is None else n_best,
                 None if prefixes is None else [prefixes[row] for row in full],
                 [numbers[row] for row in full],
                 advance,
@@ -232,7 +233,7 @@ class Run:
         )
         found = (next(answers) if line.strip() else [hypothesis.EMPTY] for line in lines)
         lists = [hypothesis.of_line(ranked) for ranked in found]
-        return lists if n_best else [hypotheses[0] for hypotheses in lists]
+        return [hypotheses[0] for hypotheses in lists] if n_best is None else lists
 
     def score(
         self,
@@ -278,15 +279,15 @@ class Run:
     ) -> list[Aligned]:
         """The attention of the words of each target to the words of its source.
 
-        `level` is a key of `data.LEVELS`. `advance` is called with the number of pairs of each
-        batch. `weights`, which `aligner.Weights.of` reads, are those that `Aligned.links` can use.
+        `level` is a key of `data.LEVELS`. `advance` is called with numbers of finished pairs.
+        `weights`, which `aligner.Weights.of` reads, are those that `Aligned.links` can use.
 
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
         >>> run.align(lines, targets, weights="posterior")[0].links("posterior,share")
         """
         models, search = self._models(), self.config.decoding
-        score = functools.partial(decoding.score, *models, self.codecs, search, advance=advance)
-        return aligner.align(score, self.codecs, sources, targets, level, weights)
+        score = functools.partial(decoding.score, *models, self.codecs, search)
+        return aligner.align(score, self.codecs, sources, targets, level, weights, advance)
 
     def evaluate(
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None

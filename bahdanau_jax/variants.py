@@ -129,6 +129,15 @@ def _specs(config: Config) -> list[str]:
 # Settings that only sampling reads.
 SAMPLING = ("temperature", "top_k", "top_p")
 
+# Setting of the search -> (other setting, its value) without which the setting has no effect.
+ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "alpha": ("length_normalization", "wu"),
+        **dict.fromkeys(("beam_size", "shrink"), ("method", "beam")),
+        **dict.fromkeys((*SAMPLING, "seed"), ("method", "sample")),
+    }
+)
+
 
 def _contradictions(config: Config) -> Iterator[str]:
     """The faults of settings that are valid one by one, but contradict each other."""

@@ -9,6 +9,7 @@ from bahdanau_jax import aligner, alignment, data
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.reporting import ignore
 
 CONFIG = DataConfig(
     lowercase=True,
@@ -21,8 +22,9 @@ CODECS = codec.learn(CONFIG, [TEXT])
 asked = []
 
 
-def score(sources, targets):
+def score(sources, targets, weights="attention", advance=ignore):
     """Unit i of a target attends most to unit i of its source, and a little to all others."""
+    advance(len(sources))
     found = []
     for source, target in zip(sources, targets, strict=True):
         asked.append((source, target))
@@ -58,7 +60,7 @@ def test_units_of_the_same_characters_keep_their_own_weights():
     config = DataConfig(vocabulary="characters", tokenizer="none")
     codecs = codec.learn(config, [data.Pair("a b", "a b")])
 
-    def itself(sources, targets):
+    def itself(sources, targets, **options):
         units = codecs[0].units(sources[0])
         alpha = np.eye(len(units), dtype=np.float32)
         return [Hypothesis("a b", units, (-1.0,) * len(units), 0.0, True, units, alpha)]
@@ -104,6 +106,15 @@ def test_blank_and_endless_sides_are_not_asked():
     assert found[3].alpha.shape == (2, aligner.LONGEST + 2)
 
 
+@pytest.mark.parametrize("weights", ["attention", "posterior,share"])
+def test_each_pair_is_counted_once(weights):
+    """Other weights need a second pass; a blank pair needs none."""
+    counted = []
+    sides = ["the sea", "", "hill"], ["la mer", "la", "la"]
+    aligner.align(score, CODECS, *sides, weights=weights, advance=counted.append)
+    assert sum(counted) == 3
+
+
 def test_unequal_sides_and_unknown_levels_are_refused():
     with pytest.raises(ValueError, match="2 sources but 1 targets"):
         align(["a", "b"], ["a"])
@@ -119,12 +130,15 @@ def test_weights_are_read_by_their_names():
         aligner.Weights.of("postrior,share")
     with pytest.raises(ValueError, match="are of two kinds, posterior and saliency"):
         aligner.Weights.of("posterior,saliency")
+    for twice in ("share,share", "share, posterior ,share", "attention,attention"):
+        with pytest.raises(ValueError, match=f"weights '{twice}' have a name twice"):
+            aligner.Weights.of(twice)
 
 
 def test_other_weights_are_asked_for_once_and_merged_as_attention_is():
     kinds = []
 
-    def by_kind(sources, targets, weights="attention"):
+    def by_kind(sources, targets, weights="attention", advance=ignore):
         kinds.append(weights)
         scored = score(sources, targets)
         if weights == "attention":

@@ -28,6 +28,23 @@ def test_the_pieces_are_the_json_of_the_whole(tmp_path):
     assert lines[2:] == [""]
 
 
+def test_numbers_that_json_does_not_have_are_null():
+    nan = math.nan
+    alpha = np.array([[0.5, nan], [nan, nan]], "f4")
+    found = Hypothesis("a", ("a", "b"), (-0.5, -math.inf), nan, True, ("x", "y"), alpha)
+    written = "".join(found.json_pieces())
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    read = json.loads(written, parse_constant=refuse)
+    assert read["score"] is None and read["log_probabilities"] == [-0.5, None]
+    assert read["alpha"] == [[0.5, None], [None, None]]
+    again = Hypothesis.from_json(read)
+    assert math.isnan(again.score) and math.isnan(again.log_probabilities[1])
+    np.testing.assert_array_equal(again.alpha, alpha)
+
+
 def test_confidence_is_the_geometric_mean_of_probabilities():
     assert made(3).confidence == pytest.approx(math.exp(-0.5))
     assert (EMPTY.confidence, TOO_LONG.confidence) == (1, 0)

@@ -294,6 +294,7 @@ def test_settings_of_the_search_by_name(run):
     )
     wrong = {
         "no setting of the search 'beam'; known: alpha, ban_unk": {"beam": 3},
+        "n_best is 0, but should be at least 1": {"n_best": 0},
         "decoding.coverage is -1, but should be at least 0": {"coverage": -1},
         "decoding.top_p is 1.5, but should be above 0 and at most 1": {"top_p": 1.5},
         "decoding.temperature is 1e-39, but should be between": {"temperature": 1e-39},

@@ -1,6 +1,5 @@
 """bahdanau align --run DIR --source F --target F"""
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bahdanau_jax.cli import lines, options, progress
 from bahdanau_jax.cli.runs import load, require
+from bahdanau_jax.parsing import json_text
 from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
@@ -225,9 +225,7 @@ def _pharaoh(index: int, pair: "aligned_corpus.Pair", links: "Links") -> str:
 
 
 def _jsonl(index: int, pair: "aligned_corpus.Pair", links: "Links") -> str:
-    return json.dumps({"index": index, **pair.to_json(links)}, ensure_ascii=False).translate(
-        lines.JSON_ENDS
-    )
+    return json_text({"index": index, **pair.to_json(links)}).translate(lines.JSON_ENDS)
 
 
 FORMATS: Mapping[str, Callable[[int, "aligned_corpus.Pair", "Links"], str]] = MappingProxyType(

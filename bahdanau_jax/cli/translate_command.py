@@ -87,20 +87,9 @@ FORMATS: Mapping[tuple[str, bool], Callable[[int, Hypothesis], Iterator[str]]] =
 )
 
 
-# Setting -> (other setting, its value) without which the setting has no effect.
-ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "alpha": ("length_normalization", "wu"),
-        **dict.fromkeys(("beam_size", "shrink"), ("method", "beam")),
-        **dict.fromkeys(("temperature", "top_k", "top_p", "seed"), ("method", "sample")),
-    }
-)
-
-
 def main(arguments: Sequence[str]) -> None:
     chosen = _parse(arguments)
     _check(chosen)
-    _warn_about_unused(arguments, chosen.settings)
     to_terminal = chosen.output is None and lines.to_terminal()
     shown = progress.wanted(chosen.progress, to_terminal)
     form = FORMATS[chosen.format, chosen.n_best > 1]
@@ -108,6 +97,7 @@ def main(arguments: Sequence[str]) -> None:
     loading = chosen.progress is not False and progress.on_terminal()
     with progress.reporter(loading, keep=shown) as reporter:
         reporter.stage("loading the model")
+        _warn_about_unused(arguments, chosen.settings)
         model = _load(chosen)
     replacer, watch = (
         UnkReplacer(chosen, model),
@@ -197,14 +187,14 @@ def _warn_about_unused(arguments: Sequence[str], settings: DecodingConfig) -> No
 
     The search refuses a setting of sampling too, but by the name of its field.
     """
+    from bahdanau_jax.variants import ONLY_WITH, SAMPLING  # here, since it imports JAX
+
     written = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
     for name, (other, value) in ONLY_WITH.items():
         option, needed = (f"--{setting.replace('_', '-')}" for setting in (name, other))
         if option in written and getattr(settings, other) != value:
             fault = f"{option} counts only with {needed} {value}"
             changed = getattr(settings, name) != getattr(DecodingConfig, name)
-            from bahdanau_jax.variants import SAMPLING  # here, since it imports JAX
-
             if name in SAMPLING and changed:
                 raise ValueError(fault)
             log.warning(fault)

@@ -65,13 +65,11 @@ class UnkReplacer:
     ) -> list[list[Hypothesis]]:
         from bahdanau_jax import decoding
 
-        replaced = [
-            [decoding.replace_unknown(h, self._run.codecs, line, self._lexicon) for h in hypotheses]
+        settings = self._options.settings
+        return [
+            decoding.replace_in_all(hypotheses, self._run.codecs, line, settings, self._lexicon)
             for line, hypotheses in zip(sources, ranked, strict=True)
         ]
-        if decoding.METHODS[self._options.settings.method].stochastic:
-            return replaced
-        return [decoding.distinct(hypotheses) for hypotheses in replaced]
 
     def report(self) -> None:
         """Print BLEU of ordinary text and of tokens in lower case, with and without UNK."""

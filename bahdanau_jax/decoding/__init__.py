@@ -7,8 +7,13 @@ from bahdanau_jax.decoding.long_lines import LONGEST
 from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Ranking
 from bahdanau_jax.decoding.scoring import below, score, target_ids
 from bahdanau_jax.decoding.search_program import METHODS
-from bahdanau_jax.decoding.translation import COMPUTE_DTYPES, distinct, translate
-from bahdanau_jax.decoding.unk_replacement import LexiconCounts, read_lexicon, replace_unknown
+from bahdanau_jax.decoding.translation import COMPUTE_DTYPES, translate
+from bahdanau_jax.decoding.unk_replacement import (
+    LexiconCounts,
+    read_lexicon,
+    replace_in_all,
+    replace_unknown,
+)
 from bahdanau_jax.decoding.warming import programs
 
 __all__ = [
@@ -21,10 +26,10 @@ __all__ = [
     "Ranking",
     "Rules",
     "below",
-    "distinct",
     "encode",
     "programs",
     "read_lexicon",
+    "replace_in_all",
     "replace_unknown",
     "score",
     "search_program",

@@ -92,6 +92,7 @@ def join(parts: Sequence[Hypothesis], ranking: Ranking) -> Hypothesis:
         finished=all(part.finished for part in parts),
         source_tokens=tuple(_heads((part.source_tokens for part in parts), columns)),
         alpha=alpha,
+        seams=tuple(itertools.accumulate(rows[:-1])),
     )
 
 

@@ -72,7 +72,8 @@ def beam(
     hypothesis of the beam, then to the lower word id. A sentence stops after `limits[b]` steps, or
     when no live hypothesis can still beat the worst of N finished ones.
 
-    Call it inside `jax.jit`; `step` may close over parameters and memory.
+    Call it inside `jax.jit`; `step` may close over parameters and memory. Raises ValueError for
+    another `n_best`, and for a coverage penalty without `words`.
 
     Args:
         step: (tokens [B, K], state) -> (log-probabilities [B, K, V], state, aux). The first tokens
@@ -96,8 +97,12 @@ def beam(
     if ranking.coverage != 0 and words is None:
         raise ValueError("a coverage penalty needs `words`, the mask of the source's words")
 
+    n_best = beam_size if n_best is None else n_best
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best is {n_best}, but should be between 1 and {beam_size}")
+
     settings = _Settings(beam_size, ranking, shrink)
-    start = _start(step, state, rules.limits, max_length, settings, n_best or beam_size)
+    start = _start(step, state, rules.limits, max_length, settings, n_best)
     if beam_size > 1:  # the first step has one hypothesis to extend, not K
         start = _advance(settings, step, rules, words, start)
     unfinished = (*widths, 0)

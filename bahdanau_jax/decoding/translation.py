@@ -71,12 +71,15 @@ def translate(
     Args:
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
         numbers: the numbers of the lines, which sampling's keys depend on; by default 0, 1, 2, ...
-        advance: is called after each batch with the number of lines that it completed.
+        advance: is called with the number of lines that are too long, and after each batch with
+            the number of lines that it completed.
         intervention: a change of α, with a row for each line (`model.interventions`).
 
-    Raises ValueError where `n_best` is above the beam size, for unequal numbers of prefixes and
-    lines, and for an intervention in a line that is split.
+    Raises ValueError where `n_best` is 0 or above the beam size, for unequal numbers of prefixes
+    and lines, and for an intervention in a line that is split.
     """
+    if n_best < 1:
+        raise ValueError(f"n_best is {n_best}, but should be at least 1")
     width = METHODS[decoding.method].width(decoding, n_best)
     if n_best > width:
         raise ValueError(
@@ -94,6 +97,7 @@ def translate(
     pieces = [piece for line in pieces_of_lines for piece in line]
     line_of = [number for number, line in enumerate(pieces_of_lines) for _ in line]
     missing = [len(line) for line in pieces_of_lines]  # pieces of each line
+    advance(missing.count(0))
     interventions.check(intervention, len(lines))
     if intervention is not None and max(missing, default=0) > 1:
         raise ValueError(
@@ -126,11 +130,16 @@ def _join_ranks(pieces: list[list[Hypothesis]], decoding: DecodingConfig) -> lis
             join([ranked[min(rank, len(ranked) - 1)] for ranked in pieces], ranking)
             for rank in range(max(map(len, pieces)))
         ]
-    return hypotheses if METHODS[decoding.method].stochastic else distinct(hypotheses)
+    return distinct(hypotheses, decoding)
 
 
-def distinct(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """Sort the hypotheses, best first, and keep only the best of those with one text."""
+def distinct(hypotheses: Sequence[Hypothesis], decoding: DecodingConfig) -> list[Hypothesis]:
+    """Sort the hypotheses, best first, and keep only the best of those with one text.
+
+    Samples all stay, in the order of drawing.
+    """
+    if METHODS[decoding.method].stochastic:
+        return [*hypotheses]
     best: dict[str, Hypothesis] = {}
     for hypothesis in sorted(hypotheses, key=lambda hypothesis: -hypothesis.score):
         best.setdefault(hypothesis.text, hypothesis)

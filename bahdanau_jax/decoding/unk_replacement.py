@@ -4,12 +4,15 @@ Source: Luong et al. 2015 (arXiv 1410.8206) and Jean et al. 2015 (arXiv 1412.200
 """
 
 import dataclasses
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from bahdanau_jax.batch import EOS_SYMBOL, UNK_SYMBOL
+from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.data import Codec, unit_spans
+from bahdanau_jax.decoding.translation import distinct
 from bahdanau_jax.hypothesis import Hypothesis
 
 Lexicon = Mapping[str, str]  # source word -> target word
@@ -42,7 +45,22 @@ def replace_unknown(
         )
         if token != EOS_SYMBOL
     ]
-    return dataclasses.replace(hypothesis, text=codecs[1].write(symbols), original=hypothesis.text)
+    ends = itertools.pairwise((0, *hypothesis.seams, len(symbols)))
+    parts = [codecs[1].write(symbols[a:b]) for a, b in ends]  # joined as `long_lines.join` does
+    text = " ".join(filter(None, parts))
+    return dataclasses.replace(hypothesis, text=text, original=hypothesis.text)
+
+
+def replace_in_all(
+    ranked: Sequence[Hypothesis],
+    codecs: tuple[Codec, Codec],
+    source: str,
+    decoding: DecodingConfig,
+    lexicon: Lexicon = NO_LEXICON,
+) -> list[Hypothesis]:
+    """Replace UNK in the hypotheses of a line; those that now have one text become one."""
+    replaced = [replace_unknown(each, codecs, source, lexicon) for each in ranked]
+    return distinct(replaced, decoding)
 
 
 def _replacement(source: str, span: tuple[int, int], lexicon: Lexicon) -> str:

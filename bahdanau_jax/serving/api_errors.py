@@ -1,6 +1,5 @@
 """Errors as clients see them: {"error": ..., "what_to_do": ...}, for every status."""
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from bahdanau_jax.parsing import finite
+from bahdanau_jax.parsing import json_text
 
 DESCRIBED = "GET /openapi.json describes every endpoint, with examples"
 SHOWN = 5  # faults of one request that its answer lists
@@ -42,11 +41,7 @@ class Refused(Exception):
 
 def as_json(value: Any) -> bytes:
     """Return JSON in UTF-8, with null in place of NaN and infinity."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "replace")
+    return json_text(value).encode("utf-8", "replace")
 
 
 def response(refused: Refused) -> Response:

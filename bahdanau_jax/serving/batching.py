@@ -102,7 +102,7 @@ class Batcher:
         return await asyncio.wrap_future(self._last)
 
     def close(self) -> None:
-        """Stop: requests that still wait are cancelled; a computation in progress ends later."""
+        """Stop: requests without an answer are cancelled; a computation in progress ends later."""
         if self._worker is not None:
             self._worker.cancel()
         for request in self._waiting:
@@ -117,7 +117,11 @@ class Batcher:
                 continue
             await self._collect(next(iter(self._waiting)))
             if batch := self._take():
-                await self._answer(batch)
+                try:
+                    await self._answer(batch)
+                finally:  # `close` may end the worker before these requests have their answers
+                    for request in batch:
+                        request.answer.cancel()
 
     async def _collect(self, oldest: _Waiting) -> None:
         """Wait until the batch of the oldest request is full, or until its time is over."""

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from bahdanau_jax import alignment, decoding
 from bahdanau_jax.aligner import LONGEST, Aligned
-from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 from bahdanau_jax.serving import request_models, shared_work
 from bahdanau_jax.serving.api_errors import Refused, as_json
@@ -23,8 +22,6 @@ from bahdanau_jax.trained import Run
 # (service, request) -> a function that makes the JSON value of the answer
 Answering = Callable[[Service, Any], Awaitable[Callable[[], dict[str, Any]]]]
 Result = TypeVar("Result")
-
-BYTES = 4  # the most tokens of a character: with byte_fallback one for each byte
 
 
 def endpoint(service: Service, model: type, answering: Answering) -> Callable[..., Any]:
@@ -73,7 +70,7 @@ async def _translate(
 ) -> Callable[[], dict[str, Any]]:
     name, run = service.named(body.run)
     settings = service.searching(run, body.n_best, body.preset, body.search)
-    prefixes = body.prefixes or [""] * len(body.lines)
+    prefixes = [""] * len(body.lines) if body.prefixes is None else body.prefixes
     if len(prefixes) != len(body.lines):
         raise Refused(
             422,
@@ -86,25 +83,19 @@ async def _translate(
     ]
     options = shared_work.Translate(settings, body.n_best, any(prefixes))
     lists = await service.work(name, options, lines)
+    warnings = [*unused(body.search, settings, of_scores=False)]
 
     def make() -> dict[str, Any]:
         nonlocal lists
         if body.replace_unk:
             lists = [
-                _without_unk(run, settings, *item) for item in zip(body.lines, lists, strict=True)
+                decoding.replace_in_all(ranked, run.codecs, line, settings)
+                for line, ranked in zip(body.lines, lists, strict=True)
             ]
         rows = [[_hypothesis(h, body.attention) for h in ranked] for ranked in lists]
-        return {"run": name, "translations": rows, "warnings": _warnings(body.search, settings)}
+        return {"run": name, "translations": rows, "warnings": warnings}
 
     return make
-
-
-def _without_unk(
-    run: Run, settings: DecodingConfig, line: str, ranked: Sequence[Hypothesis]
-) -> Sequence[Hypothesis]:
-    replaced = [decoding.replace_unknown(h, run.codecs, line) for h in ranked]
-    stochastic = decoding.METHODS[settings.method].stochastic
-    return replaced if stochastic else decoding.distinct(replaced)
 
 
 async def _score(
@@ -114,13 +105,14 @@ async def _score(
     pairs = await _pairs(run, body.pairs)
     settings = service.searching(run, search=body.search)
     scored = await service.work(name, shared_work.Score(settings), pairs)
+    warnings = [*unused(body.search, settings, of_scores=True)]
 
     def make() -> dict[str, Any]:
         rows = [
             {**_hypothesis(h, body.attention), "log_probability": sum(h.log_probabilities)}
             for h in scored
         ]
-        return {"run": name, "scores": rows, "warnings": _warnings(body.search, settings)}
+        return {"run": name, "scores": rows, "warnings": warnings}
 
     return make
 
@@ -150,16 +142,14 @@ ANSWERS: Mapping[str, Answering] = MappingProxyType(
 async def _pairs(run: Run, given: Sequence[request_models.GivenPair]) -> list[shared_work.Pair]:
     """Return the pairs. Raises Refused for one whose attention weights would be too large."""
 
-    def size(codec: Any, line: str) -> int:
-        return len(codec.encode(line)) if len(line) * BYTES > LONGEST else 0
-
     def find() -> Refused | None:
         for number, pair in enumerate(given):
-            sizes = size(run.codecs[0], pair.source), size(run.codecs[1], pair.target)
-            if max(sizes) > LONGEST:
+            sides = zip(run.codecs, (pair.source, pair.target), strict=True)
+            size = max(len(codec.encode(line)) - 1 for codec, line in sides)  # without EOS
+            if size > LONGEST:
                 return Refused(
                     422,
-                    f"pairs.{number} has a side of {max(sizes)} tokens, more than {LONGEST}",
+                    f"pairs.{number} has a side of {size} tokens, more than {LONGEST}",
                     "split the pair into sentences",
                 )
         return None
@@ -167,10 +157,6 @@ async def _pairs(run: Run, given: Sequence[request_models.GivenPair]) -> list[sh
     if refused := await asyncio.to_thread(find):
         raise refused
     return [(pair.source, pair.target) for pair in given]
-
-
-def _warnings(search: request_models.Search, settings: DecodingConfig) -> list[str]:
-    return [*unused(search, settings, request_models.ONLY_WITH)]
 
 
 def _hypothesis(hypothesis: Hypothesis, attention: bool) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Hosts:
     """
 
     def __init__(self, app: App, names: Collection[str]):
-        self._app, self._names = app, frozenset(each.lower() for each in names)
+        self._app, self._names = app, frozenset(each.lower().removesuffix(".") for each in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not self._names:

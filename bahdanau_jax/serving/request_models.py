@@ -93,12 +93,8 @@ class Search(Request):
 # Settings of DecodingConfig that belong to the server.
 OF_THE_SERVER = ("max_source", "batch_size")
 
-# Setting -> (other setting, its value) without which the setting has no effect.
-ONLY_WITH = {
-    "alpha": ("length_normalization", "wu"),
-    **dict.fromkeys(("beam_size", "shrink"), ("method", "beam")),
-    **dict.fromkeys(("temperature", "top_k", "top_p", "seed"), ("method", "sample")),
-}
+# The settings that a score depends on; the others only guide a search.
+OF_SCORES = ("length_normalization", "alpha", "coverage", "compute_dtype")
 
 
 class TranslateRequest(Request):
@@ -134,7 +130,8 @@ class ScoreRequest(Request):
     pairs: list[GivenPair]
     run: str | None = None
     search: Annotated[
-        Search, Field(description="the settings by which the score is normalised")
+        Search,
+        Field(description="how the score is normalised; other settings have no effect"),
     ] = Search()
     attention: Annotated[bool, Field(description="also return the attention weights alpha")] = False
 

@@ -19,10 +19,10 @@ from bahdanau_jax.serving import shared_work
 from bahdanau_jax.serving.api_errors import RETRY_SECONDS, Refused
 from bahdanau_jax.serving.batching import Batcher, Full
 from bahdanau_jax.serving.metrics import Metrics
-from bahdanau_jax.serving.request_models import Search
+from bahdanau_jax.serving.request_models import OF_SCORES, Search
 from bahdanau_jax.serving.serving_settings import Settings
 from bahdanau_jax.trained import Run
-from bahdanau_jax.variants import search_contradictions
+from bahdanau_jax.variants import ONLY_WITH, search_contradictions
 
 log = logging.getLogger(__name__)
 # Programs of rare settings stay in memory, whose number of mappings the system limits. After this
@@ -53,7 +53,11 @@ class Service:
         self._warming: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the workers and, behind them, the compilation of programs."""
+        """Start the workers and, behind them, the compilation of programs; also after `close`."""
+        if self._warming is not None:
+            self.is_ready = self.is_stopping = self.has_cancelled = False
+            self.failure = None
+            self.metrics.ready.set(0)
         for name, run in self.runs.items():
             batcher = Batcher(
                 functools.partial(self._compute, run),
@@ -76,7 +80,7 @@ class Service:
         self.is_stopping = True
 
     async def close(self) -> None:
-        """End the workers. Requests that still wait are cancelled."""
+        """End the workers. Requests without an answer are cancelled."""
         self.stop()
         if self._warming is not None:
             self._warming.cancel()
@@ -224,8 +228,12 @@ class Service:
                 raise Refused(422, str(error), "ask for the weights attention") from None
 
 
-def unused(search: Search, settings: DecodingConfig, only_with: Mapping) -> Iterator[str]:
-    """Yield a warning for each setting of a request that has no effect without another one."""
-    for name, (other, value) in only_with.items():
-        if getattr(search, name) is not None and getattr(settings, other) != value:
-            yield f"search.{name} counts only with search.{other} {value}"
+def unused(search: Search, settings: DecodingConfig, of_scores: bool) -> Iterator[str]:
+    """Yield a warning for each setting of a request that has no effect, on scores or at all."""
+    for name in search.model_dump(exclude_none=True):
+        if of_scores and name not in OF_SCORES:
+            yield f"search.{name} has no effect on a score"
+        elif name in ONLY_WITH:
+            other, value = ONLY_WITH[name]
+            if getattr(settings, other) != value:
+                yield f"search.{name} counts only with search.{other} {value}"

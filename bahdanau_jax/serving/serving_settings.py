@@ -48,8 +48,8 @@ def check(settings: Settings) -> None:
     for name, (least, most) in BOUNDS.items():
         value = getattr(settings, name)
         if not least <= value <= most or math.isinf(value):
-            above = "" if math.isinf(most) else f" and at most {most:g}"
-            faults.append(f"{_option(name)} is {value:g}, but should be at least {least:g}{above}")
+            above = "" if math.isinf(most) else f" and at most {most}"
+            faults.append(f"{_option(name)} is {value}, but should be at least {least}{above}")
     if settings.queue_lines < settings.max_lines:
         faults.append(
             f"--queue-lines is {settings.queue_lines}, but a request may have {settings.max_lines} "

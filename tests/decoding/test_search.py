@@ -262,6 +262,13 @@ def test_search_stops_when_no_live_hypothesis_can_win():
     assert counted(lattice, [50], 50, 2, "average")[1] == 39
 
 
+@pytest.mark.parametrize("n_best", [0, 3])
+def test_a_list_has_from_one_hypothesis_to_the_beam_size(n_best):
+    lattice = by_hand([[0.6, 0, 0.4, 0]], [[0] * 4])
+    with pytest.raises(ValueError, match=f"n_best is {n_best}, but should be between 1 and 2"):
+        counted(lattice, [50], 50, 2, n_best=n_best)
+
+
 def test_a_long_way_up_is_waited_for():
     # EOS = .9: average -.105. a, 23 sure words and EOS = .1: average log(.1) / 25 = -.092, though
     # log(.1) / 2 after the first step is far below.

@@ -477,7 +477,9 @@ def test_so_is_a_line_with_such_a_prefix(monkeypatch):
     monkeypatch.setattr(long_lines, "LONGEST", 3)
     prefixes = ["p q p q", "p q p", ""]
     asked = (config, weights(config), CODECS, DECODING, ["a", "a", "a b c d"], 1, prefixes)
-    left_out, (kept,), too_long = translate(*asked)
+    finished = []
+    left_out, (kept,), too_long = translate(*asked, advance=finished.append)
+    assert sum(finished) == 3  # the lines that are too long count too
     assert left_out == too_long == [TOO_LONG]
     assert kept.tokens[:3] == ("p", "q", "p")
 
@@ -510,3 +512,6 @@ def test_a_line_of_just_the_longest_length_stays_whole():
 def test_a_beam_too_small_for_the_list_is_refused():
     with pytest.raises(ValueError, match="set the beam size to at least 4"):
         translated(MODELS["paper"], {}, ["a"], n_best=4)
+    for method in search_program.METHODS:
+        with pytest.raises(ValueError, match="n_best is 0, but should be at least 1"):
+            translated(MODELS["paper"], {}, ["a"], n_best=0, method=method)

@@ -9,7 +9,8 @@ from bahdanau_jax import data
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.tokens import codec
-from bahdanau_jax.decoding import LexiconCounts, read_lexicon, replace_unknown
+from bahdanau_jax.decoding import LexiconCounts, Ranking, read_lexicon, replace_unknown
+from bahdanau_jax.decoding.long_lines import join
 from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 
 ENGLISH, FRENCH = "The man sleeps in .", "L'homme dort à ."
@@ -20,6 +21,7 @@ def codecs(**settings):
 
 
 WORDS = codecs()
+PIECES = {"source_vocabulary_size": 30, "joint_vocabulary": True}
 
 
 def hypothesis(codecs, source: str, ids: list[int], looks: list[int], finished: bool = True):
@@ -105,7 +107,7 @@ def test_characters_and_pieces_are_replaced_by_such():
     ids = [*letters[1].encode("homme")[:-1], UNK]
     before = hypothesis(letters, "man ☃", ids, [0, 0, 0, 0, 0, 4])
     assert replace_unknown(before, letters, "man ☃").text == "homme☃"
-    pieces = codecs(vocabulary="sentencepiece", source_vocabulary_size=30, joint_vocabulary=True)
+    pieces = codecs(vocabulary="sentencepiece", **PIECES)
     units, ids = pieces[0].units("man QQa"), pieces[1].encode("homme QQa")[:-1]
     looks = [units.index("qq") if i == UNK else 0 for i in ids]
     before = hypothesis(pieces, "man QQa", ids, looks)
@@ -118,6 +120,19 @@ def test_a_split_line_is_replaced_over_all_its_parts():
     source = "Ab " * 30 + "Cd"
     before = hypothesis(WORDS, source, [UNK, *french("homme"), UNK], [30, 3, 0])
     assert replace_unknown(before, WORDS, source).text == "Cd homme Ab"
+
+
+@pytest.mark.parametrize("vocabulary", ["words", "characters", "sentencepiece"])
+def test_the_parts_of_a_split_line_are_joined_as_without_replacement(vocabulary):
+    own = codecs(vocabulary=vocabulary, **PIECES if vocabulary == "sentencepiece" else {})
+    parts = [
+        hypothesis(own, "q", [UNK, *own[1].encode(text)[:-1]], [0] * 9, finished)
+        for text, finished in (("l'", True), ("homme", False), (".", True))
+    ]
+    before = join(parts, Ranking())
+    expected = " ".join(part.text.replace("<unk>", "q") for part in parts)
+    assert replace_unknown(before, own, "q q q").text == expected
+    assert before.text.count("<unk>") == 3
 
 
 def test_lexicon_files():

@@ -33,10 +33,10 @@ def hypothesis(source: str, text: str, rank: int = 0) -> Hypothesis:
 
 
 class Words:
-    """A codec in which every word is a token."""
+    """Every word is a token. Cleaning, as with NFKC, may write one character as 18."""
 
     def encode(self, line: str) -> list[int]:
-        return [7] * (len(line.split()) + 1)
+        return [7] * (len(line.replace("ﷺ", "a " * 18).split()) + 1)
 
 
 @dataclass(frozen=True)

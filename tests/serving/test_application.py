@@ -1,5 +1,6 @@
 """The endpoints, with a stand-in for the model: answers, errors, pages and the description."""
 
+import asyncio
 import dataclasses
 import itertools
 import math
@@ -9,13 +10,12 @@ from typing import get_args
 import pytest
 
 from bahdanau_jax import serving
-from bahdanau_jax.cli.translate_command import ONLY_WITH
 from bahdanau_jax.config import SEARCHES, DecodingConfig
 from bahdanau_jax.data import LEVELS
 from bahdanau_jax.decoding import COMPUTE_DTYPES, METHODS, NORMALIZATIONS
 from bahdanau_jax.model import LINK_WEIGHTS
 from bahdanau_jax.serving import request_models, response_models, service
-from tests.serving.conftest import Stub, started
+from tests.serving.conftest import Stub, httpx, started
 
 PAIR = {"source": "a b", "target": "x y z"}
 
@@ -95,6 +95,19 @@ def test_pairs_are_scored(server):
     assert len(scored["alpha"]) == 4
 
 
+def test_settings_without_effect_on_a_score_are_warned_of(server):
+    search = {"beam_size": 4, "length_normalization": "wu", "alpha": 0.5, "coverage": 0.2}
+    client, body = server(), {"pairs": [PAIR], "search": search}
+    warnings = client.post("/score", json=body).json()["warnings"]
+    assert warnings == ["search.beam_size has no effect on a score"]
+    body["search"] = {"alpha": 0.5, "top_k": 5, "seed": 2, "compute_dtype": "float32"}
+    assert client.post("/score", json=body).json()["warnings"] == [
+        "search.alpha counts only with search.length_normalization wu",
+        "search.top_k has no effect on a score",
+        "search.seed has no effect on a score",
+    ]
+
+
 def test_pairs_are_aligned(server):
     pairs = [PAIR, {"source": "", "target": "x"}]
     answer = server().post("/align", json={"pairs": pairs}).json()
@@ -103,6 +116,11 @@ def test_pairs_are_aligned(server):
     assert aligned["links"] == [[0, 0], [1, 1]] and aligned["pharaoh"] == "0-0 1-1"
     assert aligned["source"] == ["a", "b"] and len(aligned["weights"]) == 4
     assert blank["log_probability"] is None and blank["links"] == []
+
+
+def test_a_pair_may_have_500_tokens(server):
+    pair = {"source": "a " * 500, "target": "b"}
+    assert server().post("/align", json={"pairs": [pair]}).status_code == 200
 
 
 # Requests: (method, path, keyword arguments of the client) -> (status, part of the error).
@@ -187,6 +205,10 @@ REFUSED = {
         ("POST", "/translate", {"json": {"lines": ["a", "b"], "prefixes": ["x"]}}),
         (422, "2 lines but 1 prefixes"),
     ),
+    "no prefix in the list": (
+        ("POST", "/translate", {"json": {"lines": ["a"], "prefixes": []}}),
+        (422, "1 lines but 0 prefixes"),
+    ),
     "another run": (
         ("POST", "/align", {"json": {"pairs": [PAIR], "run": "other"}}),
         (422, "run: Input should be 'stub'"),
@@ -197,7 +219,11 @@ REFUSED = {
     ),
     "a long pair": (
         ("POST", "/score", {"json": {"pairs": [{"source": "a " * 900, "target": "b"}]}}),
-        (422, "pairs.0 has a side of 901 tokens, more than 500"),
+        (422, "pairs.0 has a side of 900 tokens, more than 500"),
+    ),
+    "a pair that cleaning makes long": (
+        ("POST", "/align", {"json": {"pairs": [{"source": "a", "target": "ﷺ" * 30}]}}),
+        (422, "pairs.0 has a side of 540 tokens, more than 500"),
     ),
     "10 MB": (("POST", "/translate", {"content": b"x" * 10_000_000}), (413, "1,048,576 bytes")),
     "10 MB without a size": (
@@ -292,6 +318,36 @@ def test_programs_of_many_settings_are_dropped(server, monkeypatch):
     assert dropped == [True]
 
 
+def test_an_application_ends_its_requests_with_its_lifespan_and_can_begin_another(stub):
+    app = serving.application({"stub": stub}, serving.Settings(warm_tokens=0, batch_lines=1))
+    transport, numbers = httpx.ASGITransport(app), app.state.service.metrics.text
+
+    async def ask(client):
+        while (await client.get("/health/ready")).status_code != 200:
+            await asyncio.sleep(0.001)
+        return await client.post("/translate", json={"lines": ["a"]})
+
+    async def inside():
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            async with app.router.lifespan_context(app):
+                assert (await ask(client)).status_code == 200
+                stub.gate.clear()
+                stub.begun.clear()
+                asked = [asyncio.create_task(ask(client)) for _ in range(2)]
+                while b'queue_lines{run="stub"} 1.0' not in numbers() or not stub.begun.is_set():
+                    await asyncio.sleep(0.001)
+            answers = await asyncio.gather(*asked)
+            assert (await client.get("/health/ready")).status_code == 503
+            stub.gate.set()
+            async with app.router.lifespan_context(app):
+                return answers, await ask(client)
+
+    ended, again = asyncio.run(asyncio.wait_for(inside(), 300))
+    for answer in ended:
+        assert answer.status_code == 503 and "stopped" in answer.json()["error"]
+    assert again.status_code == 200, again.text
+
+
 def test_requests_choose_a_run(stub):
     other = Stub()
     other.gate.set()
@@ -345,7 +401,6 @@ def test_the_fields_of_requests_are_those_of_the_tables():
     search = set(request_models.Search.model_fields)
     of_search = {field.name for field in dataclasses.fields(DecodingConfig)}
     assert search | {*request_models.OF_THE_SERVER} == of_search
-    assert dict(request_models.ONLY_WITH) == dict(ONLY_WITH)
     assert choices(request_models.Search, "method") == set(METHODS)
     assert choices(request_models.Search, "length_normalization") == set(NORMALIZATIONS)
     assert choices(request_models.Search, "compute_dtype") == set(COMPUTE_DTYPES)
@@ -359,5 +414,7 @@ def test_an_application_needs_a_run_and_settings_that_fit():
         serving.application({})
     with pytest.raises(ValueError, match="--batch-lines is 0, but should be at least 1"):
         serving.application({"stub": Stub()}, serving.Settings(batch_lines=0))
+    with pytest.raises(ValueError, match="--max-characters is 1048577, .* and at most 1048576$"):
+        serving.application({"stub": Stub()}, serving.Settings(max_characters=(1 << 20) + 1))
     with pytest.raises(ValueError, match="give a longer queue"):
         serving.application({"stub": Stub()}, serving.Settings(queue_lines=8))

@@ -24,6 +24,9 @@ class Work:
         return [item * 2 for item in items]
 
 
+PATIENCE = 300  # seconds, on a busy machine
+
+
 def run(scenario, wait=0.2, most=8, capacity=100):
     """Run a scenario (batcher, work) in an event loop."""
     work, seen = Work(), []
@@ -32,7 +35,7 @@ def run(scenario, wait=0.2, most=8, capacity=100):
         observe = lambda requests, items: seen.append((requests, items))  # noqa: E731
         batcher = Batcher(work, wait, most, capacity, observe)
         try:
-            return await asyncio.wait_for(scenario(batcher, work), 300)
+            return await asyncio.wait_for(scenario(batcher, work), PATIENCE)
         finally:
             work.gate.set()
             batcher.close()
@@ -130,6 +133,22 @@ def test_a_full_queue_refuses_and_a_cancelled_request_frees_its_place():
     answers, batches, _ = run(scenario, wait=0.0, capacity=4)
     assert answers == [[2], [10, 12]]
     assert batches == [("a", [1]), ("b", [5, 6])]  # the cancelled items were not computed
+
+
+def test_closing_cancels_requests_that_wait_and_those_that_are_computed():
+    async def scenario(batcher, work):
+        work.gate.clear()
+        running = [asyncio.create_task(batcher.submit("a", [n])) for n in (1, 2)]
+        while not work.batches:
+            await asyncio.sleep(0.001)
+        waiting = asyncio.create_task(batcher.submit("a", [3]))
+        await asyncio.sleep(0)
+        batcher.close()
+        return await asyncio.gather(*running, waiting, return_exceptions=True)
+
+    answers, batches, _ = run(scenario, wait=0.0)
+    assert batches == [("a", [1, 2])]
+    assert [type(answer) for answer in answers] == [asyncio.CancelledError] * 3
 
 
 def test_a_request_does_not_fail_because_of_another():

@@ -25,7 +25,8 @@ def is_error(answer, status):
 @pytest.fixture
 def local(stub):
     """A client of a server that answers to the names of this machine, as the commands start it."""
-    with started({"stub": stub}, hosts=answered_hosts("127.0.0.1", ["Proxy.example"])) as client:
+    further = ["Proxy.example", "dotted.example."]
+    with started({"stub": stub}, hosts=answered_hosts("127.0.0.1", further)) as client:
         yield client.until_ready()
 
 
@@ -38,7 +39,11 @@ def test_which_names_a_server_answers():
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:8000", "[::1]:80", "127.0.0.1", "localhost.", "proxy.example"]
+    "host",
+    [
+        *("localhost", "LOCALHOST:8000", "[::1]:80", "127.0.0.1", "localhost."),
+        *("proxy.example", "dotted.example", "dotted.example.:80"),
+    ],
 )
 def test_its_own_names_are_answered(local, host):
     assert local.get("/health/live", headers={"host": host}).status_code == 200
