@@ -197,7 +197,7 @@ def _prepared(
     """The data, and the configuration with the vocabulary sizes from the data."""
     trained = (Path(workdir) / CONFIG).exists()
     prepared = data.prepare(
-        config.data, workdir, stage, trained=trained, repair=distributed.is_main_process()
+        config.data, workdir, stage, trained=trained, writes=distributed.is_main_process()
     )
     sizes = []
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):

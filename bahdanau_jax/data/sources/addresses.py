@@ -13,10 +13,12 @@ current folder or data/, whichever has all files of the corpus first.
 """
 
 import functools
+import hashlib
 import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -100,16 +102,23 @@ def open_corpora(spec: str, config: DataConfig) -> list[OpenCorpus]:
 
 
 def identity(opened: Iterable[OpenCorpus]) -> list[list]:
-    """A JSON value that differs for other corpora: addresses, and name, size and time of each file.
+    """A JSON value that differs for other corpora: addresses, and name and SHA-256 of each file.
 
-    The files are not read.
+    Copies of the same files have the same identity, on any host.
     """
-    records = []
-    for corpus in opened:
-        stats = [(path.name, path.stat()) for path in corpus.files]
-        files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
-        records.append([corpus.address, files])
-    return records
+    corpora = list(opened)
+    paths = dict.fromkeys(path for corpus in corpora for path in corpus.files)
+    with ThreadPoolExecutor() as pool:
+        digests = dict(zip(paths, pool.map(_digest, paths), strict=True))
+    return [
+        [corpus.address, [[path.name, digests[path]] for path in corpus.files]]
+        for corpus in corpora
+    ]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def pairs(spec: str, config: DataConfig) -> Iterator[Pair]:
