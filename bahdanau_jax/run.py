@@ -46,9 +46,10 @@ def prepare(
 ) -> dict[str, Any]:
     """Learn the vocabulary and encode the training pairs; return statistics of the corpus.
 
-    These are `data.Prepared.statistics`, and for an epoch the number of `steps`, their padded
-    `shapes` (S, T), and the `padding`: the share of padded positions of both sides. `stage` is
-    called with the name of each stage.
+    `data.Prepared.statistics` are those of all kept pairs. Others are of an epoch, which corpus
+    weights and `data.limit_words` change: `epoch` has its pairs and tokens, `steps` is the number
+    of its batches, `shapes` are their padded shapes (S, T), and `padding` is the share of padded
+    positions of both sides. `stage` is called with the name of each stage.
 
     Raises ValueError or OSError for faults of the settings, the text or the folder.
 
@@ -62,8 +63,11 @@ def prepare(
         prepared = _prepared(config, workdir, stage)[1]
         _remark(config, workdir)
         plan = _plan(config, prepared)
+        tokens = (prepared.train.lengths[plan.rows()] - 1).sum(0).tolist()  # without EOS
+        of_sides = dict(zip(("source", "target"), tokens, strict=True))
+        epoch = {"pairs": len(plan.rows()), "tokens": of_sides}
         batches = {"steps": plan.steps(), "shapes": plan.shapes, "padding": plan.padding()}
-        return prepared.statistics | batches
+        return prepared.statistics | {"epoch": epoch} | batches
 
 
 def train(
