@@ -16,7 +16,6 @@ import functools
 import hashlib
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,11 +26,10 @@ from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import builtin, text_files, tfds
 from bahdanau_jax.data.sources.locations import located
 from bahdanau_jax.names import choose
+from bahdanau_jax.splits import weighted
 
 if TYPE_CHECKING:
     from bahdanau_jax.data.sources.grammar import AlignedPair
-
-WEIGHT = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\*(.*)", re.DOTALL)
 
 
 class Pair(NamedTuple):
@@ -76,9 +74,7 @@ def corpora(spec: str) -> list[Corpus]:
     Corpus(address='tsv:b.tsv', weight=0.5)
     """
     parsed = []
-    for part in spec.split(";"):
-        weighted = WEIGHT.fullmatch(part.strip())
-        corpus = Corpus(weighted[2], float(weighted[1])) if weighted else Corpus(part.strip(), 1.0)
+    for corpus in itertools.starmap(Corpus, weighted(spec)):
         if not corpus.address or not 0 < corpus.weight < math.inf:
             raise ValueError(
                 f"{spec!r} should be KIND:WHERE, or several with ; between, each with a positive "
