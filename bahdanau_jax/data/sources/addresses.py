@@ -189,22 +189,9 @@ def _open_text(rest: str, config: DataConfig):
         )
     paths = located([*source, *target], config)
     shards = list(zip(paths[: len(source)], paths[len(source) :], strict=True))
-    return paths, lambda: itertools.chain.from_iterable(itertools.starmap(_shard, shards))
-
-
-def _shard(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    sides = text_files.sentences(source), text_files.sentences(target)
-    for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
-        if None in pair:
-            shorter = pair.index(None)
-            counts = [number, number]
-            counts[shorter] -= 1
-            counts[1 - shorter] += sum(1 for _ in sides[1 - shorter])
-            raise ValueError(
-                f"{source} has {counts[0]} lines, but {target} has {counts[1]}: line n of one "
-                "should translate line n of the other"
-            )
-        yield pair
+    return paths, lambda: itertools.chain.from_iterable(
+        itertools.starmap(text_files.aligned, shards)
+    )
 
 
 def _fields(read: Callable, defaults: Callable[[DataConfig], tuple[str, str]], kind: str) -> Source:
