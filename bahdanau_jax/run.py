@@ -60,7 +60,7 @@ def prepare(
     with run_folder.lock(workdir):
         same_experiment(with_named_dtype(config, workdir), workdir)
         _refuse_other_corpora(config, workdir)
-        prepared = _prepared(config, workdir, stage)[1]
+        prepared = with_data(config, workdir, stage)[1]
         _remark(config, workdir)
         plan = _plan(config, prepared)
         tokens = (prepared.train.lengths[plan.rows()] - 1).sum(0).tolist()  # without EOS
@@ -187,7 +187,7 @@ def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, P
     """Check the folder, prepare the data and save the configuration."""
     same_experiment(config, workdir)
     _refuse_other_corpora(config, workdir)
-    config, prepared = _prepared(config, workdir, reporter.stage)
+    config, prepared = with_data(config, workdir, reporter.stage)
     same_data(prepared, workdir)
     _remark(config, workdir)
     if distributed.is_main_process():
@@ -195,10 +195,13 @@ def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, P
     return config, prepared
 
 
-def _prepared(
-    config: Config, workdir: Path, stage: Callable[[str], object]
+def with_data(
+    config: Config, workdir: Path, stage: Callable[[str], object] = SILENT.stage
 ) -> tuple[Config, Prepared]:
-    """The data, and the configuration with the vocabulary sizes from the data."""
+    """The configuration with the vocabulary sizes from the data, and the data.
+
+    A trained model keeps its vocabulary, whatever its text has become.
+    """
     trained = (Path(workdir) / CONFIG).exists()
     prepared = data.prepare(
         config.data, workdir, stage, trained=trained, writes=distributed.is_main_process()
