@@ -76,7 +76,7 @@ def prepare(
 
         folder = workdir / run_folder.VOCABULARY
         is_known = folder.exists() and (trained or codec.learned_from(folder) in (None, identity))
-        if is_known:
+        if is_known or not writes:
             codecs = codec.load(folder, config)
         else:
             spool.fill()
@@ -88,8 +88,8 @@ def prepare(
         train = _open_store(stored, writes)
         if train is None and not writes:
             raise ValueError(
-                f"the files of {config.train} on this host differ from those of process 0: copy "
-                "them from its host"
+                f"process 0 prepared another text than that of {config.train} on this host: copy "
+                f"its files, and check that all hosts share {workdir}"
             )
         if train is None:
             spool.fill()

@@ -95,9 +95,12 @@ def test_other_hosts_read_what_process_0_wrote(config, tmp_path):
     second = prepare(elsewhere, tmp_path / "work", stages.append, trained=True, writes=False)
     assert stages == ["ready"] and second.train.folder == first.train.folder
     (host / "a.en").write_bytes((host / "a.en").read_bytes().upper())
-    with pytest.raises(ValueError, match="text:a.en,a.fr.* differ from those of process 0: copy"):
+    with pytest.raises(ValueError, match="another text than that of text:a.en,a.fr on this host"):
         prepare(elsewhere, tmp_path / "work", trained=True, writes=False)
     assert set((tmp_path / "work/store").iterdir()) == {first.train.folder, draft}
+    with pytest.raises(FileNotFoundError, match="the vocabulary folder is incomplete"):
+        prepare(elsewhere, tmp_path / "not-shared", writes=False)
+    assert not list((tmp_path / "not-shared").iterdir())
 
 
 def test_another_length_limit_keeps_the_vocabulary_and_makes_another_store(config, tmp_path):
