@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +11,26 @@ from pathlib import Path
 UNFINISHED = ".unfinished-"
 
 
+def is_stream(path: Path) -> bool:
+    """Whether a path is a pipe or a device, such as /dev/stdout, which no file may replace."""
+    mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG
+    return os.path.dirname(path) == "/dev" or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """A draft that replaces `path` when the block ends without an error.
 
-    If `path` is a link, its target is replaced. Raises FileNotFoundError that names `path` where
+    If `path` is a link, its target is replaced. If it is a stream (`is_stream`), it is the draft
+    itself, which is written to at once. Raises FileNotFoundError that names `path` where
     its folder is missing.
 
     >>> with replaced_file(Path("config.json")) as draft:
     ...     draft.write_text("{}")
     """
+    if is_stream(path):
+        yield path
+        return
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{os.getpid()}.{target.name}")
     try:

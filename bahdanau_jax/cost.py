@@ -86,9 +86,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
     """
     config = run.with_named_dtype(config, workdir)
     run.prepare(config, workdir, reporter.stage)
-    # A trained model keeps its vocabulary, whatever its text has become.
-    prepared = data.prepare(config.data, workdir, trained=(workdir / run_folder.CONFIG).exists())
-    config = config.with_vocabularies(*(len(codec.vocabulary) for codec in prepared.codecs))
+    config, prepared = run.with_data(config, workdir)
     plan = data.Plan.of(prepared.train, config.data, config.training.seed)
     counts = Counter(each.shape for each in plan.epoch(0))  # batches of a shape have equal rows
     trainer = training.Trainer(config)

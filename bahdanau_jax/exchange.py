@@ -98,16 +98,23 @@ def import_weights(
         contents = READERS[path.suffix](path, words, trust_code)
         with replaced_folder(folder / VOCABULARY) as new:
             contents.write_vocabulary(new)
-        codecs = data.load(folder / VOCABULARY, contents.config.data)
-        settings = contents.config.model
-        sizes = settings.source_vocabulary, settings.target_vocabulary
-        if tuple(len(codec.vocabulary) for codec in codecs) != sizes:
-            raise ValueError(
-                f"{path}: its vocabularies do not have {sizes[0]} and {sizes[1]} entries, the "
-                "sizes in its configuration"
-            )
+            _check_vocabulary(path, contents.config, new)
         _save(contents, folder)
     return model.count(contents.params)
+
+
+def _check_vocabulary(path: Path, config: Config, folder: Path) -> None:
+    """Raise ValueError where a folder has no vocabularies, or others than the configuration's."""
+    try:
+        codecs = data.load(folder, config.data)
+    except (ValueError, FileNotFoundError) as error:
+        raise ValueError(f"{path}: {str(error).replace(f'{folder}/', '')}") from error
+    sizes = config.model.source_vocabulary, config.model.target_vocabulary
+    if tuple(len(codec.vocabulary) for codec in codecs) != sizes:
+        raise ValueError(
+            f"{path}: its vocabularies do not have {sizes[0]} and {sizes[1]} entries, the sizes in "
+            "its configuration"
+        )
 
 
 def _save(contents: Imported, folder: Path) -> None:

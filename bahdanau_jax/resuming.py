@@ -1,8 +1,9 @@
-"""Whether a configuration can resume the run of a folder."""
+"""Whether a configuration and its text can resume the run of a folder, or extend a sweep."""
 
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from bahdanau_jax.atomic import write_text
@@ -31,6 +32,20 @@ def same_data(prepared: Prepared, workdir: Path) -> None:
                 f"the text of {field} is no longer what the run in {workdir} began with: restore "
                 "it, or choose another folder"
             )
+
+
+def same_text(digest: str, shared: Path, runs: Iterable[Path]) -> None:
+    """Raise ValueError where a sweep began with training pairs of another digest.
+
+    They are those of earlier runs that share the prepared data, or of these `runs`.
+    """
+    records = [folder / STORE / TRAINED_ON for folder in (shared, *runs)]
+    if any(record.exists() and record.read_text() != digest for record in records):
+        raise ValueError(
+            "the text of data.train is no longer what the sweep began with: restore it, or choose "
+            "another folder"
+        )
+    write_text(records[0], digest)
 
 
 def same_experiment(config: Config, workdir: Path) -> None:

@@ -46,9 +46,10 @@ def prepare(
 ) -> dict[str, Any]:
     """Learn the vocabulary and encode the training pairs; return statistics of the corpus.
 
-    These are `data.Prepared.statistics`, and for an epoch the number of `steps`, their padded
-    `shapes` (S, T), and the `padding`: the share of padded positions of both sides. `stage` is
-    called with the name of each stage.
+    `data.Prepared.statistics` are those of all kept pairs. Others are of an epoch, which corpus
+    weights and `data.limit_words` change: `epoch` has its pairs and tokens, `steps` is the number
+    of its batches, `shapes` are their padded shapes (S, T), and `padding` is the share of padded
+    positions of both sides. `stage` is called with the name of each stage.
 
     Raises ValueError or OSError for faults of the settings, the text or the folder.
 
@@ -59,11 +60,14 @@ def prepare(
     with run_folder.lock(workdir):
         same_experiment(with_named_dtype(config, workdir), workdir)
         _refuse_other_corpora(config, workdir)
-        prepared = _prepared(config, workdir, stage)[1]
+        prepared = with_data(config, workdir, stage)[1]
         _remark(config, workdir)
         plan = _plan(config, prepared)
+        tokens = (prepared.train.lengths[plan.rows()] - 1).sum(0).tolist()  # without EOS
+        of_sides = dict(zip(("source", "target"), tokens, strict=True))
+        epoch = {"pairs": len(plan.rows()), "tokens": of_sides}
         batches = {"steps": plan.steps(), "shapes": plan.shapes, "padding": plan.padding()}
-        return prepared.statistics | batches
+        return prepared.statistics | {"epoch": epoch} | batches
 
 
 def train(
@@ -183,7 +187,7 @@ def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, P
     """Check the folder, prepare the data and save the configuration, unless no update is left."""
     same_experiment(config, workdir)
     _refuse_other_corpora(config, workdir)
-    config, prepared = _prepared(config, workdir, reporter.stage)
+    config, prepared = with_data(config, workdir, reporter.stage)
     same_data(prepared, workdir)
     _remark(config, workdir)
     made = run_folder.updates_made(workdir)
@@ -192,13 +196,16 @@ def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, P
     return config, prepared
 
 
-def _prepared(
-    config: Config, workdir: Path, stage: Callable[[str], object]
+def with_data(
+    config: Config, workdir: Path, stage: Callable[[str], object] = SILENT.stage
 ) -> tuple[Config, Prepared]:
-    """The data, and the configuration with the vocabulary sizes from the data."""
+    """The configuration with the vocabulary sizes from the data, and the data.
+
+    A trained model keeps its vocabulary, whatever its text has become.
+    """
     trained = (Path(workdir) / CONFIG).exists()
     prepared = data.prepare(
-        config.data, workdir, stage, trained=trained, repair=distributed.is_main_process()
+        config.data, workdir, stage, trained=trained, writes=distributed.is_main_process()
     )
     sizes = []
     for side, codec in zip(("source", "target"), prepared.codecs, strict=True):

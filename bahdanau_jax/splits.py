@@ -9,7 +9,21 @@ import re
 OWN = "own"  # the value of data.dev and data.test for the split of a built-in data.train
 PAIRS = 500  # pairs of dev and of test by default
 BUILTIN = re.compile(r"builtin:(?P<name>[^/?]+)/train(\?(?P<options>.*))?")
-WEIGHT = re.compile(r"[\d.]+\*")
+# A weight and an address.
+WEIGHTED = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\*(.*)", re.DOTALL)
+
+
+def weighted(spec: str) -> list[tuple[str, float]]:
+    """The addresses of a setting, which `;` separates, each with its weight, by default 1.
+
+    >>> weighted("text:a.en,a.fr; 0.5*tsv:b.tsv")
+    [('text:a.en,a.fr', 1.0), ('tsv:b.tsv', 0.5)]
+    """
+    parts = [part.strip() for part in spec.split(";")]
+    return [
+        (match[2], float(match[1])) if (match := WEIGHTED.fullmatch(part)) else (part, 1.0)
+        for part in parts
+    ]
 
 
 def own(train: str, split: str) -> str:
@@ -21,7 +35,7 @@ def own(train: str, split: str) -> str:
     'builtin:reverse/dev?pairs=500&max=5'
     """
     splits = []
-    for match in map(BUILTIN.fullmatch, _addresses(train)):
+    for match in (BUILTIN.fullmatch(address) for address, _ in weighted(train)):
         if match is None:
             return ""
         options = filter(None, (match["options"] or "").split("&"))
@@ -47,14 +61,9 @@ def corpora(spec: str) -> set[str]:
     >>> sorted(corpora("builtin:en-fr/train?pairs=9; 0.5*text:a.en,a.fr"))
     ['builtin:en-fr', 'text:a.en,a.fr']
     """
-    plain = (address.partition("?")[0] for address in _addresses(spec))
+    plain = (address.partition("?")[0] for address, _ in weighted(spec))
     return {name.partition("/")[0] if name.startswith("builtin:") else name for name in plain}
 
 
 def _is_size(option: str) -> bool:
     return option.partition("=")[0] in ("pairs", "seed")
-
-
-def _addresses(spec: str) -> list[str]:
-    parts = (part.strip() for part in spec.split(";"))
-    return [WEIGHT.sub("", part, count=1) if WEIGHT.match(part) else part for part in parts]

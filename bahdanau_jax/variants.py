@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import data, decoding, model
-from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
+from bahdanau_jax.config import Config, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.config import faults as config_faults
 from bahdanau_jax.names import choose, is_code
 
@@ -126,8 +126,9 @@ def _specs(config: Config) -> list[str]:
     return [config.data.train, *filter(None, (config.data.dev, config.data.test))]
 
 
-# Settings that only sampling reads.
+# Settings that only sampling reads, and those that only a sentencepiece vocabulary reads.
 SAMPLING = ("temperature", "top_k", "top_p")
+SUBWORDS = ("subwords", "byte_fallback", "subword_sentences", "subword_sampling")
 
 # Setting of the search -> (other setting, its value) without which the setting has no effect.
 ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -160,10 +161,14 @@ def _contradictions(config: Config) -> Iterator[str]:
             "data.batch_words limits the positions of a batch, but data.plan pools has a fixed "
             "number of pairs: set data.plan to buckets, or data.batch_words to 0"
         )
-    sampled = settings.subword_sampling > 0
-    if sampled and settings.vocabulary != "sentencepiece":
-        yield "data.subword_sampling needs data.vocabulary sentencepiece"
-    if settings.encodings > 1 and not sampled:
+    for name in SUBWORDS:
+        value = getattr(settings, name)
+        if settings.vocabulary != "sentencepiece" and value != getattr(DataConfig, name):
+            yield (
+                f"data.{name} is {value}, but only subwords use it: set data.vocabulary to "
+                "sentencepiece"
+            )
+    if settings.encodings > 1 and not settings.subword_sampling > 0:
         yield (
             f"data.encodings is {settings.encodings}, but all encodings would be equal: set "
             "data.subword_sampling above 0, or data.encodings to 1"

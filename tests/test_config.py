@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from bahdanau_jax import model
+from bahdanau_jax import model, variants
 from bahdanau_jax.config import Config, faults
 from tests.model import worlds
 
@@ -23,6 +23,23 @@ def test_every_number_has_a_bound(section, name, value):
     settings = dataclasses.replace(getattr(Config(), section), **{name: value})
     lines = faults(dataclasses.replace(Config(), **{section: settings}))
     assert any(line.startswith(f"{section}.{name} is ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    {
+        "byte_fallback": True,
+        "subwords": "unigram",
+        "subword_sentences": 9,
+        "subword_sampling": 0.1,
+    }.items(),
+)
+def test_settings_of_subwords_need_subwords(name, value):
+    settings = dataclasses.replace(Config().data, **{name: value})
+    (line,) = variants.faults(dataclasses.replace(Config(), data=settings))
+    assert line.startswith(f"data.{name} is {value}, but only subwords use it: set data.vocab")
+    settings = dataclasses.replace(settings, vocabulary="sentencepiece")
+    assert not list(variants.faults(dataclasses.replace(Config(), data=settings)))
 
 
 @pytest.mark.parametrize(

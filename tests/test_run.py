@@ -177,6 +177,11 @@ def test_prepared_text_is_not_prepared_again(tmp_path, monkeypatch):
     monkeypatch.setattr(codec, "learn_tokenised", lambda *_: pytest.fail("learned again"))
     monkeypatch.setattr(store, "write", lambda *_: pytest.fail("encoded again"))
     assert prepare(small.config, tmp_path) == prepared
+    limited = dataclasses.replace(small.config.data, limit_words=500)
+    few = prepare(dataclasses.replace(small.config, data=limited), tmp_path)
+    assert few["tokens"] == prepared["tokens"] == prepared["epoch"]["tokens"]
+    assert prepared["epoch"]["pairs"] == 300 and 50 < few["epoch"]["pairs"] < 250
+    assert 490 < few["epoch"]["tokens"]["source"] <= 500
 
 
 def test_config_json_is_replaced_whole(tmp_path, monkeypatch):

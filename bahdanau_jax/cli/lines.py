@@ -6,13 +6,12 @@ is written. Therefore input and output have equally many lines by every rule of 
 
 import contextlib
 import logging
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from bahdanau_jax.atomic import replaced_file
+from bahdanau_jax.atomic import is_stream, replaced_file
 from bahdanau_jax.cli import leaving
 from bahdanau_jax.compression import OPENERS, UNPACKING_ERRORS
 from bahdanau_jax.reporting import ignore
@@ -160,7 +159,7 @@ def writer(path: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
         if sys.stdout is None:
             raise OSError("stdout is closed: name a file to write")
         yield _to(sys.stdout.buffer)
-    elif path.parent == Path("/dev") or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
+    elif is_stream(path):
         with open(path, "wb") as stream:
             yield _to(stream)
     else:

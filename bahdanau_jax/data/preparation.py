@@ -44,15 +44,15 @@ def prepare(
     workdir: Path,
     stage: Callable[[str], object] = SILENT.stage,
     trained: bool = False,
-    repair: bool = True,
+    writes: bool = True,
 ) -> Prepared:
     """Learn or load the vocabularies, write or open the encoded training pairs, read dev and test.
 
     A vocabulary that was learned from other text is learned again, unless a model is `trained`
     with it. `stage` is called with the name of each stage that begins: "tokenise", "learn" and
     "encode" where they are needed, then "ready". Stored pairs are compared with their digests;
-    damaged ones are reported and written again. Only the main process repairs them: the other ones
-    pass `repair=False`.
+    damaged ones are reported and written again. Only the main process writes: the other ones pass
+    `writes=False`, and open what it wrote from the same text.
 
     `statistics` of the training pairs: `read`, `kept` (and those of each of the `corpora`) and
     `dropped` by reason; for each side `words` before the vocabulary and `types` (different words),
@@ -76,7 +76,7 @@ def prepare(
 
         folder = workdir / run_folder.VOCABULARY
         is_known = folder.exists() and (trained or codec.learned_from(folder) in (None, identity))
-        if is_known:
+        if is_known or not writes:
             codecs = codec.load(folder, config)
         else:
             spool.fill()
@@ -85,7 +85,12 @@ def prepare(
             codec.save(folder, codecs, identity)
 
         stored = workdir / run_folder.STORE / store.key(config, codecs, identity)
-        train = _open_store(stored, repair)
+        train = _open_store(stored, writes)
+        if train is None and not writes:
+            raise ValueError(
+                f"process 0 prepared another text than that of {config.train} on this host: copy "
+                f"its files, and check that all hosts share {workdir}"
+            )
         if train is None:
             spool.fill()
             stage("encode")
@@ -99,21 +104,23 @@ def prepare(
                 if not is_known:
                     shutil.rmtree(folder, ignore_errors=True)
                 raise
-    if addresses.identity(corpora) != identity:
-        shutil.rmtree(stored, ignore_errors=True)
-        raise ValueError(f"the files of {config.train} changed while they were read: run it again")
+            if addresses.identity(corpora) != identity:
+                shutil.rmtree(stored, ignore_errors=True)
+                raise ValueError(
+                    f"the files of {config.train} changed while they were read: run it again"
+                )
     stage("ready")
     return Prepared(codecs, train, dev, test, _statistics(codecs, train))
 
 
-def _open_store(folder: Path, repair: bool) -> Store | None:
+def _open_store(folder: Path, writes: bool) -> Store | None:
     """The store in a folder; None if there is none, or a damaged one that is to be repaired."""
     if not folder.exists():
         return None
     try:
-        return Store(folder, verify=repair)
+        return Store(folder, verify=writes)
     except (ValueError, FileNotFoundError) as error:
-        if not repair:
+        if not writes:
             raise
         log.warning("the store %s is made again: %s", folder, error.__cause__ or error)
         return None

@@ -1,6 +1,7 @@
 """The runs of one cell of a sweep: their folders, their training, their scores."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import logging
@@ -25,6 +26,7 @@ from bahdanau_jax.report import (
     evaluate_test_pairs,
 )
 from bahdanau_jax.reporting import PLAIN, Reporter
+from bahdanau_jax.resuming import same_text
 from bahdanau_jax.training import SHARED, Diverged
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,6 @@ class CellRuns:
         self.workdir, self.name, self.config, self.groups = workdir, name, config, groups
         self.order, self.settings, self.reporter = order, settings, reporter
         self.tests = dict(tests)
-        self._digests: dict[str, str] | None = None
         self._pairs: dict[DataConfig, TestPairs] = {}
         self._vocabulary: Mapping[str, int] | None = None  # the entries of each side
         self.failed: dict[str, str] = {}
@@ -165,11 +166,13 @@ class CellRuns:
     def _share_data(self, seeds: Sequence[int]) -> Mapping[str, int]:
         """Prepare the data once for all cells that use it, and link its files into new run folders.
 
-        Returns the number of entries of each vocabulary.
+        Returns the number of entries of each vocabulary. Raises ValueError for another text.
         """
         text = json.dumps(dataclasses.asdict(self.config.data), sort_keys=True)
         shared = self.workdir / DATA / hashlib.sha256(text.encode()).hexdigest()[:12]
         statistics = run.prepare(self.config, shared, self.reporter.stage)
+        runs = (self.folder(seed) for group in self.groups for seed in group)
+        same_text(statistics["digest"], shared, runs)
         for seed in seeds:
             own = self.folder(seed)
             if not (own / run_folder.CONFIG).exists():
@@ -189,14 +192,11 @@ class CellRuns:
                     self._fail(seed, error)
         return scores
 
+    @functools.cached_property
     def _texts(self) -> dict[str, str]:
         """The digest of the test pairs of each address."""
-        if self._digests is None:
-            self._digests = {
-                address: _digest(address, self.config.data)
-                for address in (self.config.data.test, *self.tests.values())
-            }
-        return self._digests
+        addresses = self.config.data.test, *self.tests.values()
+        return {address: _digest(address, self.config.data) for address in addresses}
 
     def stored_scores(self) -> dict[int, dict[str, Any]]:
         """The scores of the runs whose folders have them; no run is scored now."""
@@ -231,7 +231,7 @@ class CellRuns:
             "steps": self.config.training.steps,
             "updates": run_folder.updates_made(folder),
             "tests": [self.config.data.test, dict(self.tests)],
-            "digests": self._texts(),
+            "digests": self._texts,
             **dataclasses.asdict(self.settings),
         }
         return json.loads(json.dumps(settings))

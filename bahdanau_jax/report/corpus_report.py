@@ -28,7 +28,12 @@ def write(statistics: dict[str, Any], workdir: Path) -> str:
     picture = figures.lengths(statistics["lengths"])
     for suffix in ("svg", "png"):
         save(picture, folder / f"lengths.{suffix}")
-    rows = [*_pairs(statistics), ("", *SIDES), *_sides(statistics), *_batches(statistics)]
+    rows = [
+        *_pairs(statistics),
+        ("of all kept pairs", *SIDES),
+        *_sides(statistics),
+        *_batches(statistics),
+    ]
     return "\n".join([*_aligned(rows), f"lengths drawn in {folder / 'lengths.svg'}"])
 
 
@@ -78,6 +83,8 @@ def _lengths(histograms: dict[str, list[list[int]]]) -> dict[str, dict[str, floa
 
 def _batches(counts: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     yield ("",)
+    yield "pairs an epoch", f"{counts['epoch']['pairs']:,}"
+    yield "tokens an epoch", *(f"{counts['epoch']['tokens'][side]:,}" for side in SIDES)
     yield "batches an epoch", f"{counts['steps']:,}"
     yield "padded shapes, source by target", ", ".join(f"{s}×{t}" for s, t in counts["shapes"])
     yield "padding in an epoch's batches", f"{counts['padding']:.1%}"

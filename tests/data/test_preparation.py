@@ -81,6 +81,28 @@ def test_a_second_time_nothing_is_tokenised(config, tmp_path, monkeypatch):
     assert {path.name for path in (tmp_path / "work").iterdir()} == {"vocabulary", "store"}
 
 
+def test_other_hosts_read_what_process_0_wrote(config, tmp_path):
+    """Their copies of the files may have other times, but not another text."""
+    first = prepare(config, tmp_path / "work")
+    host = tmp_path / "host"
+    host.mkdir()
+    for name in ("a.en", "a.fr"):
+        (host / name).write_bytes((tmp_path / name).read_bytes())
+        os.utime(host / name, (1, 1))
+    elsewhere, stages = dataclasses.replace(config, root=str(host)), []
+    draft = tmp_path / "work/store/.unfinished-elsewhere"
+    draft.mkdir()
+    second = prepare(elsewhere, tmp_path / "work", stages.append, trained=True, writes=False)
+    assert stages == ["ready"] and second.train.folder == first.train.folder
+    (host / "a.en").write_bytes((host / "a.en").read_bytes().upper())
+    with pytest.raises(ValueError, match="another text than that of text:a.en,a.fr on this host"):
+        prepare(elsewhere, tmp_path / "work", trained=True, writes=False)
+    assert set((tmp_path / "work/store").iterdir()) == {first.train.folder, draft}
+    with pytest.raises(FileNotFoundError, match="the vocabulary folder is incomplete"):
+        prepare(elsewhere, tmp_path / "not-shared", writes=False)
+    assert not list((tmp_path / "not-shared").iterdir())
+
+
 def test_another_length_limit_keeps_the_vocabulary_and_makes_another_store(config, tmp_path):
     prepare(config, tmp_path / "work")
     longer = prepare(dataclasses.replace(config, max_tokens=0), tmp_path / "work")
@@ -135,7 +157,7 @@ def test_a_damaged_store_is_named_and_made_again(config, tmp_path, caplog, file)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     if file == "statistics.json":
         with pytest.raises(ValueError, match="is damaged: delete it"):
-            prepare(config, tmp_path / "work", repair=False)  # not the first of several processes
+            prepare(config, tmp_path / "work", writes=False)  # not the first of several processes
         assert not caplog.records and path.read_bytes().endswith(b"?")
     prepare(config, tmp_path / "work")
     (told,) = [record.getMessage() for record in caplog.records]

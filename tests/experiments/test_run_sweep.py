@@ -310,8 +310,28 @@ def test_other_text_at_the_same_address_is_scored_again(tmp_path, monkeypatch):
     digests = []
     for text in ("a b\nc\n", "a b\nd\n"):
         (tmp_path / "t.fr").write_text(text)
-        digests.append(cell_runs.CellRuns(tmp_path, "a", own, [[1]])._texts())
+        digests.append(cell_runs.CellRuns(tmp_path, "a", own, [[1]])._texts)
     assert digests[0].keys() == digests[1].keys() and digests[0] != digests[1]
+
+
+def test_other_text_at_the_address_of_the_training_pairs_is_refused(tmp_path):
+    """Otherwise the seeds and cells of one table would have learned from two texts."""
+    for side in ("en", "fr"):
+        (tmp_path / f"t.{side}").write_text("a b\nc\n")
+    text = {"train": "text:t.en,t.fr", "dev": "", "test": "text:t.en,t.fr", "root": str(tmp_path)}
+    settings = dataclasses.replace(small.config.data, **text)
+    own, folder = config(data=settings), tmp_path / "s"
+    cell_runs.CellRuns(folder, "a", own, [[1]]).prepare()
+    shutil.copytree(tmp_path, tmp_path / "moved", ignore=shutil.ignore_patterns("s"))
+    moved = config(data=dataclasses.replace(settings, root=str(tmp_path / "moved")))
+    for place in (tmp_path, tmp_path / "moved"):
+        (place / "t.fr").write_text("a b\na\n")
+    for name, cell in (("a", own), ("a", moved), ("b", own)):
+        runs = cell_runs.CellRuns(folder, name, cell, [[1], [2]])
+        with pytest.raises(ValueError, match=f"cell {name}: the text of data.train is no longer"):
+            runs.prepare()
+    (tmp_path / "t.fr").write_text("a b\nc\n")
+    cell_runs.CellRuns(folder, "b", own, [[1], [2]]).prepare()
 
 
 def test_all_groups_have_the_batches_of_the_first_seed(monkeypatch, tmp_path):
@@ -427,7 +447,7 @@ def test_test_pairs_are_read_where_the_corpus_is_now(tmp_path, monkeypatch):
 
     monkeypatch.setattr(cell_runs, "evaluate_test_pairs", evaluated)
     runs = cell_runs.CellRuns(tmp_path, "a", moved, [[1]], tests={"more": "builtin:copy/test"})
-    monkeypatch.setattr(runs, "_texts", dict)
+    runs._texts = {}
     assert runs.score() == {1: {"tests": {"more": {}}}}
     assert read == [str(tmp_path / "now")] * 2
 
@@ -440,7 +460,7 @@ def test_a_folder_with_another_model_is_not_scored(change, tmp_path, monkeypatch
     other.with_vocabularies(9, 8).save(tmp_path / "a/seed-1/config.json")
     monkeypatch.setattr(run, "load", lambda *_, **__: pytest.fail("its code would run"))
     runs = cell_runs.CellRuns(tmp_path, "a", own, [[1]])
-    monkeypatch.setattr(runs, "_texts", dict)
+    runs._texts = {}
     assert not runs.score()
     assert runs.failed["a/seed-1"].endswith("holds another model than that of its cell")
 

@@ -18,6 +18,7 @@ STATISTICS = {
     "unk_rate": {"source": 0.01, "target": 0.025},
     "lengths": {"source": [[1, 700], [20, 300]], "target": [[5, 500], [7, 499], [9, 1]]},
     "vocabulary": {"source": 1_200, "target": 1_400},
+    "epoch": {"pairs": 900, "tokens": {"source": 9_000, "target": 9_900}},
     "steps": 13,
     "shapes": [(2, 8), (21, 10)],
     "padding": 0.1234,
@@ -37,6 +38,9 @@ def test_every_count_is_told(tmp_path):
     assert found["dropped, above data.max_tokens"] == ["3"]
     assert not any("max_ratio" in name or "before" in name for name in found)
     assert found["kept of corpus 2"] == ["400"]
+    assert found["of all kept pairs"] == ["source", "target"]
+    assert found["pairs an epoch"] == ["900"]
+    assert found["tokens an epoch"] == ["9,000", "9,900"]
     assert found["different ones (types)"] == ["1,500", "2,000"]
     assert found["covered by the vocabulary"] == ["99.00%", "97.50%"]
     assert found["unknown (UNK)"] == ["1.00%", "2.50%"]

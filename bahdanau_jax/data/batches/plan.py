@@ -73,12 +73,8 @@ class Plan:
         corpora = corpora or Corpora((len(lengths),), (1.0,))
         self._draw = functools.partial(draw, corpora, seed)
         if len(lengths) and not len(self._draw(0)):
-            raise ValueError(
-                f"an epoch has no pair: of corpora of {', '.join(map(str, corpora.pairs))} pairs, "
-                f"weights {', '.join(map(str, corpora.weights))} leave none; raise them, in "
-                "data.train"
-            )
-        self._batching = PLANS[config.plan](lengths, config, self._draw(0))
+            raise ValueError(_no_pair(corpora))
+        self._batching = PLANS[config.plan](lengths, config, self._draw)
         self._seed, self._lengths = seed, lengths
         self._ends: list[int] = []  # steps up to the end of each epoch so far
         # Two epochs: the prefetching thread may be in the next one.
@@ -93,6 +89,10 @@ class Plan:
     def heights(self) -> tuple[int, ...]:
         """Rows of a batch of each shape."""
         return self._batching.heights
+
+    def rows(self, epoch: int = 0) -> Rows:
+        """The rows that an epoch draws, in the order of the store."""
+        return self._draw(epoch)
 
     def steps(self, epoch: int = 0) -> int:
         """The number of batches of an epoch."""
@@ -124,9 +124,10 @@ def draw(corpora: Corpora, seed: int, epoch: int) -> Rows:
     A corpus of weight w and n pairs gives round(w·n) pairs to an epoch: every pair ⌊w⌋ times, and
     the rest from an endless sequence of permutations, which the epochs continue.
     """
-    rows, first = [], 0
-    for number, (pairs, weight) in enumerate(zip(corpora.pairs, corpora.weights, strict=True)):
-        members = _members(corpora.sample, first, pairs)
+    rows = []
+    for number, (members, weight) in enumerate(
+        zip(_members(corpora), corpora.weights, strict=True)
+    ):
         count = len(members)
         whole, rest = divmod(round(weight * count), count) if count else (0, 0)
         chosen = [np.arange(count)] * whole
@@ -140,15 +141,27 @@ def draw(corpora: Corpora, seed: int, epoch: int) -> Rows:
                 for lap in np.unique(laps)
             ]
         rows.append(members[np.sort(np.concatenate([*chosen, np.arange(0)]))])
-        first += pairs
     return np.concatenate(rows) * corpora.encodings + epoch % corpora.encodings
 
 
-def _members(sample: np.ndarray | None, first: int, pairs: int) -> Int[np.ndarray, " pairs"]:
-    """The pairs of a corpus that are trained on."""
+def _members(corpora: Corpora) -> list[Int[np.ndarray, " pairs"]]:
+    """The pairs of each corpus that are trained on."""
+    ends, sample = np.cumsum(corpora.pairs)[:-1], corpora.sample
     if sample is None:
-        return np.arange(first, first + pairs)
-    return sample[slice(*np.searchsorted(sample, [first, first + pairs]))]
+        return np.split(np.arange(sum(corpora.pairs)), ends)
+    return np.split(sample, np.searchsorted(sample, ends))
+
+
+def _no_pair(corpora: Corpora) -> str:
+    sizes = ", ".join(str(len(members)) for members in _members(corpora))
+    weights = ", ".join(map(str, corpora.weights))
+    where, what = "", "them, in data.train"
+    if corpora.sample is not None:
+        where, what = " in the sample of data.limit_words", "one of these settings"
+    return (
+        f"an epoch has no pair: of corpora of {sizes} pairs{where}, weights {weights} leave none; "
+        f"raise {what}"
+    )
 
 
 def limited(words: Int[np.ndarray, " pairs"], limit: int) -> Int[np.ndarray, " sample"]:
@@ -167,10 +180,10 @@ class _Pools:
     1409.0473, appendix B.2.
     """
 
-    def __init__(self, lengths: Lengths, config: DataConfig, rows: Rows):
+    def __init__(self, lengths: Lengths, config: DataConfig, drawn: Callable[[int], Rows]):
         self._lengths, self._config = lengths, config
         # The shapes are the best ones for the batches of a trial epoch.
-        trial = self._sorted(np.random.default_rng([0, 0]), rows)
+        trial = self._sorted(np.random.default_rng([0, 0]), drawn(0))
         largest = bucket_shapes.longest(lengths) if len(lengths) else None
         self.shapes = bucket_shapes.choose(_extents(lengths, trial), config.shapes, largest)
         self.heights = (config.batch_size,) * len(self.shapes)
@@ -203,9 +216,11 @@ class _Buckets:
     larger shape, so only one batch may be short.
     """
 
-    def __init__(self, lengths: Lengths, config: DataConfig, rows: Rows):
-        del rows  # every epoch draws from the same lengths
-        self.shapes = bucket_shapes.choose(lengths, config.shapes)
+    def __init__(self, lengths: Lengths, config: DataConfig, drawn: Callable[[int], Rows]):
+        # The shapes are the best ones for the epochs in which all encodings take their turns.
+        rows = np.concatenate([drawn(epoch) for epoch in range(config.encodings)])
+        largest = bucket_shapes.longest(lengths) if len(lengths) else None
+        self.shapes = bucket_shapes.choose(lengths[rows], config.shapes, largest)
         self.heights = tuple(_height(config, shape) for shape in self.shapes)
         self._shape = bucket_shapes.place(lengths, self.shapes)
         self._larger = [

@@ -13,10 +13,11 @@ current folder or data/, whichever has all files of the corpus first.
 """
 
 import functools
+import hashlib
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,11 +26,10 @@ from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import builtin, text_files, tfds
 from bahdanau_jax.data.sources.locations import located
 from bahdanau_jax.names import choose
+from bahdanau_jax.splits import weighted
 
 if TYPE_CHECKING:
     from bahdanau_jax.data.sources.grammar import AlignedPair
-
-WEIGHT = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\*(.*)", re.DOTALL)
 
 
 class Pair(NamedTuple):
@@ -74,9 +74,7 @@ def corpora(spec: str) -> list[Corpus]:
     Corpus(address='tsv:b.tsv', weight=0.5)
     """
     parsed = []
-    for part in spec.split(";"):
-        weighted = WEIGHT.fullmatch(part.strip())
-        corpus = Corpus(weighted[2], float(weighted[1])) if weighted else Corpus(part.strip(), 1.0)
+    for corpus in itertools.starmap(Corpus, weighted(spec)):
         if not corpus.address or not 0 < corpus.weight < math.inf:
             raise ValueError(
                 f"{spec!r} should be KIND:WHERE, or several with ; between, each with a positive "
@@ -100,16 +98,23 @@ def open_corpora(spec: str, config: DataConfig) -> list[OpenCorpus]:
 
 
 def identity(opened: Iterable[OpenCorpus]) -> list[list]:
-    """A JSON value that differs for other corpora: addresses, and name, size and time of each file.
+    """A JSON value that differs for other corpora: addresses, and name and SHA-256 of each file.
 
-    The files are not read.
+    Copies of the same files have the same identity, on any host.
     """
-    records = []
-    for corpus in opened:
-        stats = [(path.name, path.stat()) for path in corpus.files]
-        files = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
-        records.append([corpus.address, files])
-    return records
+    corpora = list(opened)
+    paths = dict.fromkeys(path for corpus in corpora for path in corpus.files)
+    with ThreadPoolExecutor() as pool:
+        digests = dict(zip(paths, pool.map(_digest, paths), strict=True))
+    return [
+        [corpus.address, [[path.name, digests[path]] for path in corpus.files]]
+        for corpus in corpora
+    ]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def pairs(spec: str, config: DataConfig) -> Iterator[Pair]:
@@ -184,22 +189,9 @@ def _open_text(rest: str, config: DataConfig):
         )
     paths = located([*source, *target], config)
     shards = list(zip(paths[: len(source)], paths[len(source) :], strict=True))
-    return paths, lambda: itertools.chain.from_iterable(itertools.starmap(_shard, shards))
-
-
-def _shard(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    sides = text_files.sentences(source), text_files.sentences(target)
-    for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
-        if None in pair:
-            shorter = pair.index(None)
-            counts = [number, number]
-            counts[shorter] -= 1
-            counts[1 - shorter] += sum(1 for _ in sides[1 - shorter])
-            raise ValueError(
-                f"{source} has {counts[0]} lines, but {target} has {counts[1]}: line n of one "
-                "should translate line n of the other"
-            )
-        yield pair
+    return paths, lambda: itertools.chain.from_iterable(
+        itertools.starmap(text_files.aligned, shards)
+    )
 
 
 def _fields(read: Callable, defaults: Callable[[DataConfig], tuple[str, str]], kind: str) -> Source:

@@ -5,6 +5,7 @@ Errors name file and line.
 
 import codecs
 import html
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,22 @@ def sentences(path: Path) -> Iterator[str]:
     if ".sgm" not in path.suffixes:
         return lines(path)
     return _segments(path)
+
+
+def aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """The sentences of two files in pairs. Raises ValueError where one has more than the other."""
+    sides = sentences(source), sentences(target)
+    for number, pair in enumerate(itertools.zip_longest(*sides), start=1):
+        if None in pair:
+            shorter = pair.index(None)
+            counts = [number, number]
+            counts[shorter] -= 1
+            counts[1 - shorter] += sum(1 for _ in sides[1 - shorter])
+            raise ValueError(
+                f"{source} has {counts[0]} lines, but {target} has {counts[1]}: line n of one "
+                "should translate line n of the other"
+            )
+        yield pair
 
 
 def _segments(path: Path) -> Iterator[str]:

@@ -5,13 +5,11 @@ its 850 M words. Validation is newstest2012 and newstest2013, where TFDS's wmt14
 newstest2013 alone; the test set is newstest2014. The import registers the dataset with TFDS.
 """
 
-import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 from tensorflow_datasets.translate import wmt
 
-from bahdanau_jax.data.sources.text_files import sentences
+from bahdanau_jax.data.sources.text_files import aligned
 
 PAPER = wmt.WmtConfig(
     version="1.0.0",
@@ -46,14 +44,6 @@ class Wmt14Paper(wmt.WmtTranslate):
             if len(folders) == 1:
                 folders = folders * len(names)
             paths = [Path(folder, name) for folder, name in zip(folders, names, strict=True)]
-            for number, pair in enumerate(_pairs(*paths)):
+            for number, pair in enumerate(aligned(*paths)):
                 if all(pair):
                     yield f"{subset}/{number}", dict(zip(languages, pair, strict=True))
-
-
-def _pairs(*paths: Path) -> Iterator[tuple[str, str]]:
-    sides = itertools.zip_longest(*map(sentences, paths))
-    for number, (source, target) in enumerate(sides, start=1):
-        if source is None or target is None:
-            raise ValueError(f"{paths[0]} and {paths[1]} differ in length: one ends at {number}")
-        yield source, target

@@ -26,7 +26,7 @@ from bahdanau_jax.parsing import parse_json
 PARTS = ("ids", "offsets")
 FORMAT = 1  # raise it when the files of a store change their meaning
 # Settings that do not change the stored ids. Corpora are identified by their addresses without
-# weights, and their files by name, size and time without the folder.
+# weights, and their files by name and content without the folder.
 IRRELEVANT = (
     *("train", "dev", "test", "root", "processes", "limit_words"),
     *("plan", "batch_size", "batch_words", "pool_batches", "shapes"),

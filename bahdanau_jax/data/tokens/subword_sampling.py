@@ -13,6 +13,8 @@ from typing import NamedTuple
 from bahdanau_jax.batch import UNK
 
 SPACE = "▁"  # the library's symbol for a space, with which every word begins
+# BPE-dropout cuts longer words into parts of so many letters: its time grows with their square.
+LONGEST = 500
 
 
 class Pieces(NamedTuple):
@@ -73,6 +75,9 @@ def bpe_dropout(pieces: Pieces, word: str, rate: float, rng: random.Random) -> l
 
     Source: Provilkov et al., arXiv 1910.13267.
     """
+    if len(word) > LONGEST:
+        parts = (word[start : start + LONGEST] for start in range(0, len(word), LONGEST))
+        return [piece for part in parts for piece in bpe_dropout(pieces, part, rate, rng)]
     segments, scores = list(word), pieces.scores
     while True:
         best, place = -math.inf, -1

@@ -220,6 +220,21 @@ def test_corpora_of_which_a_sample_is_trained_on():
     assert draw(corpora._replace(encodings=2), 1, 3).tolist() == [3, 7, 11, 11]
 
 
+@pytest.mark.parametrize(
+    "corpora",
+    [Corpora((100, 900), (1.0, 0.01)), Corpora((100, 900), (1.0, 1.0), sample=np.arange(100))],
+)
+def test_shapes_are_those_of_the_pairs_that_are_drawn(corpora):
+    short, long = random_lengths(100, 11), random_lengths(900, 11) + 30
+    plan = Plan(np.concatenate([short, long]), DataConfig(plan="buckets", shapes=3), 1, corpora)
+    assert max(map(max, plan.shapes[:-1])) <= 10  # the last one holds every pair
+    assert min(plan.shapes[-1]) >= 39
+
+
 def test_an_epoch_without_pairs_is_refused():
     with pytest.raises(ValueError, match="an epoch has no pair: .* weights 0.1 leave none"):
         Plan(random_lengths(1), DataConfig(), 1, Corpora((1,), (0.1,)))
+    few = Corpora((9, 9), (0.1, 0.1), sample=np.array([1, 2, 3, 9]))
+    limited = "of corpora of 3, 1 pairs in the sample of data.limit_words, weights .* raise one of"
+    with pytest.raises(ValueError, match=limited):
+        Plan(random_lengths(18), DataConfig(), 1, few)

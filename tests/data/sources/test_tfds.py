@@ -489,15 +489,15 @@ def test_a_download_that_was_cut_is_not_taken_as_whole(tmp_path, server):
 def test_a_preparation_that_failed_starts_over_from_what_was_downloaded(
     tmp_path, monkeypatch, server
 ):
-    from bahdanau_jax.data.sources import wmt
+    from bahdanau_jax.data.sources import text_files
 
     spec = f"wmt14_paper/fr-en?data_dir={tmp_path / 'tfds'}"
-    whole = wmt.sentences
+    whole = text_files.sentences
     monkeypatch.setattr(
-        wmt, "sentences", lambda path: iter(list(whole(path))[path.suffix == ".en" :])
+        text_files, "sentences", lambda path: iter(list(whole(path))[path.suffix == ".en" :])
     )
-    assert re.search("could not be prepared: .* differ in length", fault(spec))
+    assert re.search("could not be prepared: .* lines, but .*: line n of one", fault(spec))
     assert not list(tmp_path.glob("tfds/wmt14_paper/fr-en/*"))
-    monkeypatch.setattr(wmt, "sentences", whole)
+    monkeypatch.setattr(text_files, "sentences", whole)
     server.shutdown()
     assert len(read(spec)) == len(TRAIN)

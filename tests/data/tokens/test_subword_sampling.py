@@ -1,6 +1,7 @@
 import itertools
 import math
 import random
+import time
 from collections import Counter
 
 import pytest
@@ -9,7 +10,14 @@ from hypothesis import strategies as st
 
 from bahdanau_jax.batch import UNK
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.tokens.subword_sampling import Draw, Pieces, bpe_dropout, sample_all, unigram
+from bahdanau_jax.data.tokens.subword_sampling import (
+    SAMPLERS,
+    Draw,
+    Pieces,
+    bpe_dropout,
+    sample_all,
+    unigram,
+)
 from bahdanau_jax.data.tokens.vocabulary import SentencePiece
 
 TEXT = ["the man saw the other man there", "a cat and a hat and that matter", "the theatre"] * 30
@@ -81,6 +89,17 @@ def test_the_unigram_model_draws_by_its_probabilities():
     for cut, weight in weights.items():
         p = weight / sum(weights.values())
         assert found[cut] / count == pytest.approx(p, abs=4 * math.sqrt(p / count))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS.values())
+def test_a_word_of_many_letters_does_not_take_long(sampler):
+    rng, began = random.Random(1), time.process_time()
+    word = "".join(rng.choices("abcdefgh", k=10_000))
+    scores = {"".join(pair): -9.0 for pair in itertools.product("abcdefgh", repeat=2)}
+    scores |= dict.fromkeys("abcdefgh", -9.0)
+    drawn = sampler(Pieces({}, scores, ()), word, 0.1, rng)
+    assert "".join(drawn) == word and len(drawn) < 7_000
+    assert time.process_time() - began < 4  # uncut: 9 seconds
 
 
 def test_bpe_dropout_by_hand():
