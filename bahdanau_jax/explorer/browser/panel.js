@@ -235,7 +235,7 @@ export class Panel {
       return [];
     }
     const alpha = mergeWeights(this.chosen.steps.map((step) => step.alpha), gold.source, gold.target);
-    const rate = errorRate(linksOf(alpha), gold.sure, gold.possible);
+    const rate = errorRate(linksOf(alpha.slice(0, -1)), gold.sure, gold.possible);
     this.golden.append(h("strong", {}, `AER ${rate.toFixed(3)}`), " against the gold links: solid frames are sure, dashed ones possible.");
     const sure = new Set(gold.sure.map(String));
     return gold.possible.flatMap((link) =>
