@@ -45,8 +45,9 @@ def peer(tmp_path):
 @pytest.fixture
 def bench(trained, tmp_path, benchmark):
     def run(*arguments):
+        folder = ("--peer-folder", tmp_path / "peer") if "--joeynmt" in arguments else ()
         return benchmark(
-            *("decode", "--run", trained[0], "--peer-folder", tmp_path / "peer"),
+            *("decode", "--run", trained[0], *folder),
             *("--memory", "False", "--batch-sizes", "4,8", "--beams", "2", "--rounds", "3"),
             *("--sentences", "6", *arguments),
         )
@@ -128,6 +129,9 @@ def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):
         assert code == 2 and f"{option} is {value!r}, but should be like 1,2,4" in err
     code, _, err = bench("--rounds", "0")
     assert code == 2 and "--rounds is 0, but at least 1 is needed" in err
+    for option, value in (("--peer-folder", tmp_path), ("--peer-updates", "5")):
+        code, _, err = bench(option, value)
+        assert code == 2 and f"{option} needs --joeynmt, which is missing" in err
     code, _, err = bench("--corpus", "text:no.en,no.fr")
     assert code == 2 and "no.en" in err
     code, _, err = bench("--run", tmp_path)
