@@ -7,10 +7,11 @@ import sys
 import pytest
 
 from bahdanau_jax.batch import EOS_SYMBOL
+from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.trained import load
 from benchmarks import search_memory
-from benchmarks.peers import recipe
+from benchmarks.peers import process, recipe, serving
 from benchmarks.peers.process import last_error
 
 # What stands at the place of JoeyNMT's Python: it is given the program, a command and a file.
@@ -136,6 +137,18 @@ def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):
     assert code == 2 and "no.en" in err
     code, _, err = bench("--run", tmp_path)
     assert code == 2 and "holds no run" in err
+
+
+def test_a_program_begins_with_the_allocator_as_it_comes(monkeypatch):
+    """Our command line sets variables of glibc for its child processes; peers set their own."""
+    for variable, value in jax_defaults.MALLOC.values():
+        monkeypatch.setenv(variable, str(value))
+    command = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    with process.Peer("a peer", command) as peer:
+        assert not [name for name in peer.greeting if name.startswith("MALLOC_")]
+        assert peer.greeting["PATH"]
+    table = {parameter: value for parameter, (_, value) in jax_defaults.MALLOC.items()}
+    assert table == serving.MALLOC
 
 
 def test_the_peers_words_are_our_ids(trained):
