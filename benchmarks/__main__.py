@@ -80,6 +80,8 @@ def _decode(arguments: Sequence[str]) -> dict:
             raise ValueError(
                 f"--{option} is {getattr(chosen, name)}, but at least {least} is needed"
             )
+    for name in ("peer_folder", "peer_updates"):
+        options.require(chosen, name, "joeynmt")
     beams, sizes = numbers("beams", chosen.beams), numbers("batch-sizes", chosen.batch_sizes)
     from benchmarks import decode_benchmark
 

@@ -70,8 +70,8 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
             rounds.append({**timed, "device_seconds": device_seconds, "host_share": host})
     medians = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
     results["predicted"] = {
-        "seconds": _beside(medians["seconds"], _seconds(predicted, plan, steps)),
-        "memory_mib": _beside((cost.peak_memory() or 0) / 2**20, (predicted.peak or 0) / 2**20),
+        "seconds": beside(medians["seconds"], _seconds(predicted, plan, steps)),
+        "memory_mib": beside(_mib(cost.peak_memory()), _mib(predicted.peak)),
     }
     return {**results, **_rounded(medians), "epochs": [_rounded(each) for each in rounds]}
 
@@ -89,9 +89,15 @@ def _seconds(predicted: cost.Cost, plan: data.Plan, steps: int) -> float:
     return sum(of[each.shape] for each in plan.epoch(0)[:steps])
 
 
-def _beside(measured: float, predicted: float) -> dict[str, float]:
-    quotient = measured / predicted
-    return _rounded({"predicted": predicted, "measured": measured, "quotient": quotient})
+def _mib(size: int | None) -> float | None:
+    return None if size is None else size / 2**20
+
+
+def beside(measured: float | None, predicted: float | None) -> dict[str, float | None]:
+    """Both numbers and measured / predicted; None where a number is unknown."""
+    quotient = measured / predicted if measured is not None and predicted else None
+    values = {"predicted": predicted, "measured": measured, "quotient": quotient}
+    return {name: None if value is None else round(value, 4) for name, value in values.items()}
 
 
 def _trained_alone(config: Config) -> Config:

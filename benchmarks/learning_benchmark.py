@@ -42,8 +42,9 @@ def run(
     """Train in new folders of `workdir`, each until the target BLEU or the time limit.
 
     BLEU is that of greedy translations of all dev pairs, tokenised and in the case of the
-    vocabulary. `python` is that of an environment with JoeyNMT. Raises ValueError where a folder
-    exists already, or where ours fails. Where JoeyNMT fails, `failed` has its error.
+    vocabulary; JoeyNMT has those without an empty side. `python` is that of an environment with
+    JoeyNMT. Raises ValueError where a folder exists already, or where ours fails. Where JoeyNMT
+    fails, `failed` has its error.
     """
     ours, theirs = workdir / "ours", workdir / "joeynmt"
     for folder in (ours, theirs):

@@ -51,6 +51,10 @@ def measure(arguments: Sequence[str], numbers: Callable[[str, str], list[int]]) 
             raise ValueError(
                 f"--{option} is {getattr(chosen, name)}, but at least {value} is needed"
             )
+    for name in ("peer_folder", "peer_updates"):
+        options.require(chosen, name, "joeynmt")
+    for name in ("sentences", "rounds"):
+        options.require(chosen, name, "joeynmt", "torch_python")
     if not 0 < chosen.seconds < math.inf:
         raise ValueError(f"--seconds is {chosen.seconds}, but should be a number above 0")
     run_folder.require(chosen.run)

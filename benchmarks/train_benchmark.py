@@ -141,6 +141,8 @@ def run(
     contestants = {name: choose(PEERS, name, "peer").with_dtype(compute_dtype) for name in peers}
     for name, peer in contestants.items():
         peer.command(name, torch_python)  # raises errors before any work
+    if torch_python and all(peer.command is _here for peer in contestants.values()):
+        raise ValueError("--torch-python needs a peer that runs in it: name one with --peers")
     if lengths:
         chosen = [chosen[0]._replace(S=length, T=length) for length in lengths]
     chosen = [each._replace(B=rows or each.B) for each in chosen for rows in batches or [0]]

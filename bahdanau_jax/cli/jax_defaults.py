@@ -38,7 +38,7 @@ def apply() -> None:
 
 
 # glibc's mallopt(3): parameter -> its variable for child processes, and its value.
-_MALLOC = {
+MALLOC = {
     # No mapping for large arrays, which every free would return to the kernel.
     -4: ("MALLOC_MMAP_MAX_", 0),
     -1: ("MALLOC_TRIM_THRESHOLD_", 2**31 - 1),  # keep freed memory
@@ -56,6 +56,6 @@ def keep_memory() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
-        for parameter, (variable, value) in _MALLOC.items():
+        for parameter, (variable, value) in MALLOC.items():
             mallopt(parameter, value)
             os.environ.setdefault(variable, str(value))

@@ -56,6 +56,19 @@ def parse(
         raise ValueError(f"{one_line(message.getvalue())} ({command} --help)") from None
 
 
+def require(chosen: object, option: str, *needed: str) -> None:
+    """Raise ValueError where an option is not the default of its class, but `needed` are all unset.
+
+    >>> require(Prepare(name="my_pairs"), "name", "tfds")
+    Traceback (most recent call last):
+    ValueError: --name needs --tfds, which is missing
+    """
+    is_set = getattr(chosen, option) != getattr(type(chosen), option)
+    if is_set and not any(getattr(chosen, name) for name in needed):
+        option, *others = (f"--{name.replace('_', '-')}" for name in (option, *needed))
+        raise ValueError(f"{option} needs {' or '.join(others)}, which is missing")
+
+
 def _reject_empty_paths(cls: type, arguments: Sequence[str]) -> None:
     """Raise ValueError for an empty path, which Python would take for the current folder."""
     paths = _of_type(cls, Path)

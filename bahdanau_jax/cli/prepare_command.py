@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from bahdanau_jax.cli import experiment, progress
+from bahdanau_jax.cli import experiment, options, progress
 from bahdanau_jax.reporting import say
 
 
@@ -37,6 +37,7 @@ class Prepare(experiment.Experiment):
 
 def main(arguments: Sequence[str]) -> None:
     chosen = experiment.parse(Prepare, arguments, "bahdanau prepare")
+    options.require(chosen, "name", "tfds")
     from bahdanau_jax import data, run
     from bahdanau_jax.report import corpus_report
 

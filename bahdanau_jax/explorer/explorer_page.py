@@ -159,11 +159,21 @@ def _model_data(run: Run, sentences: Sequence[Sentence], reason: str) -> dict[st
         "decoding": _fields(config.decoding),
         "source": source,
         "target": target,
-        "remarks": remarks(run.codecs),
+        "remarks": [*remarks(run.codecs), *_search_remarks(run)],
         "gold": [example_sentences.gold_data(run, sentence) for sentence in sentences],
         "recorded": [recorded_search.record(run, s.text) for s in sentences] if reason else None,
         "reason": reason,
     }
+
+
+def _search_remarks(run: Run) -> list[str]:
+    """What the page does otherwise than Python in its search, one sentence each."""
+    if run.config.decoding.method == "beam":
+        return []
+    return [
+        f"{run.folder.name} draws its translations at random in Python (decoding.method "
+        f"{run.config.decoding.method}); this page shows a beam search."
+    ]
 
 
 def _fields(section: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 from bahdanau_jax import model
 from bahdanau_jax.batch import EOS, START, UNK, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.data import unit_spans
 from bahdanau_jax.decoding import NORMALIZATIONS, Ranking
 from bahdanau_jax.trained import Run
 
@@ -76,7 +77,7 @@ def record(run: Run, line: str) -> dict[str, Any]:
         }
         for tip in sorted(tips, key=lambda tip: -_score(ranking, tip))
     ]
-    units = source.units(line)
+    written = [line[slice(*span)] for span in unit_spans(source, line)]
     tree = [
         {
             "parent": places.get(id(node.parent), -1),
@@ -89,7 +90,8 @@ def record(run: Run, line: str) -> dict[str, Any]:
         }
         for node in nodes
     ]
-    return {"source": units, "written": units[:-1], "nodes": tree, "hypotheses": hypotheses}
+    units = source.units(line)
+    return {"source": units, "written": written, "nodes": tree, "hypotheses": hypotheses}
 
 
 def _symbol(run: Run, token: int) -> str:

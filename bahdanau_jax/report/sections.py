@@ -273,7 +273,8 @@ def _method(scores: Mapping[str, Any]) -> Section:
     return Section(
         "How it was measured",
         "Intervals and tests resample sentences with this seed. They equal those of sacreBLEU with "
-        "the same seed and numbers of resamples.",
+        "the same seed and numbers of resamples, except that approximate randomisation counts "
+        "resamples with exactly the observed difference, too.",
         (
             Table(("score", "signature"), list(_signatures(scores))),
             Table(("search", "value"), search),

@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
+from bahdanau_jax.cli import jax_defaults
+
 
 class Failure(ValueError):
     """A program failed. The message contains its last error."""
@@ -139,9 +141,13 @@ def begin(
 ) -> subprocess.Popen:
     """Start a program with text pipes. Raises Failure where it cannot be started.
 
-    JAX in it does not preallocate the accelerator's memory, which two programs share.
+    JAX in it does not preallocate the accelerator's memory, which two programs share. It has the
+    allocator as it comes, and not the settings of our command line, unless it makes them itself.
     """
-    shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ, **(environment or {})}
+    shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
+    for variable, _ in jax_defaults.MALLOC.values():
+        shared.pop(variable, None)
+    shared |= environment or {}
     try:
         return subprocess.Popen(list(command), text=True, encoding="utf-8", env=shared, **streams)
     except OSError as error:

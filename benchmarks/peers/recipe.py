@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,18 +137,17 @@ def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
         words = (str(i) for i in range(len(codec.vocabulary)) if i not in (EOS, UNK))
         _write(folder / f"vocabulary.{name}", words)
     config = run.config.data
-    dev = config.dev or config.train
-    for split, spec, most in (("train", config.train, None), ("dev", dev, dev_pairs)):
-        both = [words for _, words in itertools.islice(kept(run, spec), most)]
+    train = kept(run, config.train, config.max_tokens or 100)
+    dev = itertools.islice(kept(run, config.dev or config.train), dev_pairs)
+    for split, pairs in (("train", train), ("dev", dev)):
+        both = [words for _, words in pairs]
         for name, lines in zip(SIDES, zip(*both, strict=True), strict=True):
             _write(folder / f"{split}.{name}", lines)
 
 
-def kept(run: Run, spec: str) -> Iterator[tuple[data.Pair, list[str]]]:
-    """The pairs of a corpus for JoeyNMT, without empty and too long ones, and their words."""
-    config = run.config.data
-    longest = config.max_tokens or 100
-    for pair in data.pairs(spec, config):
+def kept(run: Run, spec: str, longest: float = math.inf) -> Iterator[tuple[data.Pair, list[str]]]:
+    """The pairs of a corpus for JoeyNMT and their words, without empty sides and longer ones."""
+    for pair in data.pairs(spec, run.config.data):
         both = [to_words(codec, text) for codec, text in zip(run.codecs, pair[:2], strict=True)]
         if all(0 < len(words.split()) <= longest for words in both):
             yield pair, both

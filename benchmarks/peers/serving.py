@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+# The table of `bahdanau_jax.cli.jax_defaults`, which a peer's Python cannot import.
 # glibc's mallopt(3): no mmap for large arrays, keep freed memory, grow the heap in large steps, few
 # heaps. Page faults of fresh memory cost an eighth of an update.
-_MALLOC = {-4: 0, -1: 2**31 - 1, -2: 2**28, -8: 1 + (os.cpu_count() or 1)}
+MALLOC = {-4: 0, -1: 2**31 - 1, -2: 2**28, -8: 1 + (os.cpu_count() or 1)}
 
 
 def keep_memory() -> None:
     """Make the allocator reuse freed memory; Linux only."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
-        for parameter, value in _MALLOC.items():
+        for parameter, value in MALLOC.items():
             mallopt(parameter, value)
 
 

@@ -1,10 +1,14 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from benchmarks import machine
+from bahdanau_jax import data
+from bahdanau_jax.config import DataConfig
+from benchmarks import data_benchmark, machine
 from benchmarks.__main__ import BENCHMARKS, main
 
 
@@ -46,6 +50,15 @@ def test_a_preparation_that_fails_is_one_line(capfd):
     out, err = capfd.readouterr()
     assert out == "" and err.startswith("bahdanau: no training pair is left of 60")
     assert err.count("\n") == 1
+
+
+def test_the_words_of_the_batch_before_the_clock_starts_do_not_count(monkeypatch):
+    first, others = np.ones((80, 50)), np.zeros((80, 50))
+    batches = [SimpleNamespace(target_mask=mask) for mask in (first, *2_000 * [others])]
+    monkeypatch.setattr(data, "train_batches", lambda *_: iter(batches))
+    monkeypatch.setattr(data.Plan, "of", lambda *_: None)
+    found = data_benchmark.deliver(None, DataConfig(), 1)
+    assert found["target_words_per_second"] == 0
 
 
 def test_unknown_benchmarks_and_encoders(capfd):

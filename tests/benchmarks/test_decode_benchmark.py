@@ -7,10 +7,11 @@ import sys
 import pytest
 
 from bahdanau_jax.batch import EOS_SYMBOL
+from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.trained import load
 from benchmarks import search_memory
-from benchmarks.peers import recipe
+from benchmarks.peers import process, recipe, serving
 from benchmarks.peers.process import last_error
 
 # What stands at the place of JoeyNMT's Python: it is given the program, a command and a file.
@@ -45,8 +46,9 @@ def peer(tmp_path):
 @pytest.fixture
 def bench(trained, tmp_path, benchmark):
     def run(*arguments):
+        folder = ("--peer-folder", tmp_path / "peer") if "--joeynmt" in arguments else ()
         return benchmark(
-            *("decode", "--run", trained[0], "--peer-folder", tmp_path / "peer"),
+            *("decode", "--run", trained[0], *folder),
             *("--memory", "False", "--batch-sizes", "4,8", "--beams", "2", "--rounds", "3"),
             *("--sentences", "6", *arguments),
         )
@@ -128,10 +130,25 @@ def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):
         assert code == 2 and f"{option} is {value!r}, but should be like 1,2,4" in err
     code, _, err = bench("--rounds", "0")
     assert code == 2 and "--rounds is 0, but at least 1 is needed" in err
+    for option, value in (("--peer-folder", tmp_path), ("--peer-updates", "5")):
+        code, _, err = bench(option, value)
+        assert code == 2 and f"{option} needs --joeynmt, which is missing" in err
     code, _, err = bench("--corpus", "text:no.en,no.fr")
     assert code == 2 and "no.en" in err
     code, _, err = bench("--run", tmp_path)
     assert code == 2 and "holds no run" in err
+
+
+def test_a_program_begins_with_the_allocator_as_it_comes(monkeypatch):
+    """Our command line sets variables of glibc for its child processes; peers set their own."""
+    for variable, value in jax_defaults.MALLOC.values():
+        monkeypatch.setenv(variable, str(value))
+    command = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+    with process.Peer("a peer", command) as peer:
+        assert not [name for name in peer.greeting if name.startswith("MALLOC_")]
+        assert peer.greeting["PATH"]
+    table = {parameter: value for parameter, (_, value) in jax_defaults.MALLOC.items()}
+    assert table == serving.MALLOC
 
 
 def test_the_peers_words_are_our_ids(trained):

@@ -1,11 +1,15 @@
 """The benchmark of learning, with a stand-in peer that writes good or bad translations."""
 
+import dataclasses
 import json
 import stat
 import sys
 
 import pytest
 
+from bahdanau_jax import data
+from bahdanau_jax.trained import load
+from benchmarks.peers import recipe
 from tests import small
 
 # What stands at the place of JoeyNMT's Python: it is given the program, a command and a file.
@@ -45,6 +49,19 @@ def test_both_train_until_they_reach_the_target(learn):
     assert ours["reached"]["cpu_seconds"] > 1 and 1 < ours["reached"]["seconds"] < 120
     assert theirs["reached"]["updates"] in (7, 14)
     assert theirs["training"]["batch_size"] == small.config.data.batch_size
+
+
+def test_joeynmt_has_all_dev_pairs_however_long(trained, tmp_path):
+    """Our dev BLEU is that of all pairs, so theirs has the long ones, too."""
+    run = load(trained[0])
+    short = dataclasses.replace(run.config.data, max_tokens=4)
+    run = dataclasses.replace(run, config=dataclasses.replace(run.config, data=short))
+    pairs = list(data.pairs(short.dev, short))
+    assert any(len(run.codecs[0].encode(pair.source)) > 5 for pair in pairs)
+    recipe.write_text(run, tmp_path)
+    dev, train = ((tmp_path / name).read_text().splitlines() for name in ("dev.src", "train.src"))
+    assert len(dev) == len(pairs)
+    assert 0 < max(len(line.split()) for line in train) <= 4
 
 
 @pytest.mark.slow

@@ -107,6 +107,12 @@ def test_an_epoch_is_timed_with_the_share_of_the_host(way, tmp_path, capfd, monk
         assert one["quotient"] == pytest.approx(one["measured"] / one["predicted"], rel=0.05)
 
 
+@pytest.mark.parametrize(("measured", "predicted"), [(None, 2.0), (3.0, None), (None, None)])
+def test_an_unknown_peak_of_memory_has_no_quotient(measured, predicted):
+    found = epoch_benchmark.beside(measured, predicted)
+    assert found == {"predicted": predicted, "measured": measured, "quotient": None}
+
+
 def test_a_folder_that_takes_no_picture_is_said_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setattr(scaling_benchmark, "_measure", lambda *_: pytest.fail("it was measured"))
     (tmp_path / "scaling.svg").mkdir()

@@ -184,6 +184,10 @@ def test_what_cannot_be_is_said_before_any_work(bench, tmp_path):
     for option, least in (("--clients", 1), ("--rounds", 1), ("--peer-updates", 1)):
         code, _, err = bench(option, "0")
         assert code == 2 and f"{option} is 0, but at least {least} is needed" in err
+    either = "--joeynmt or --torch-python"
+    for option, needed in (("--peer-updates", "--joeynmt"), ("--rounds", either)):
+        code, _, err = bench(option, "7")
+        assert code == 2 and f"{option} needs {needed}, which is missing" in err
     code, _, err = bench("--seconds", "nan")
     assert code == 2 and "--seconds is nan, but should be a number above 0" in err
     code, _, err = bench("--beams", "0")

@@ -215,6 +215,7 @@ def test_the_share_of_the_limit_is_of_medians():
         (["--size", "smal"], "no size 'smal'"),
         (["--peers", "jaxx"], "no peer 'jaxx'"),
         (["--peers", "jax,torch"], "the peer torch needs --torch-python"),
+        (["--torch-python", "python"], "--torch-python needs a peer that runs in it"),
         (["--compute-dtype", "float16"], "no compute_dtype 'float16'; known: bfloat16, float32"),
         (["--rounds", "0"], "--rounds is 0, but at least 1 is needed"),
         (["--lengths", "30,x"], "--lengths is '30,x', but should be like"),

@@ -40,6 +40,12 @@ def test_prepare_prints_a_table_and_its_statistics_as_json(call, run, small, tmp
     assert json.loads(out) == {"read": 12, "workdir": str(tmp_path)}
 
 
+def test_the_name_of_a_dataset_that_is_not_written_is_refused(call, run, small, tmp_path):
+    code, out, err = call("prepare", small, "--workdir", tmp_path, "--name", "my_pairs")
+    assert (code, out, err) == (2, "", "bahdanau: --name needs --tfds, which is missing\n")
+    assert run.calls == []
+
+
 OVERRIDES = {
     "--model.hidden-size": ("512", "model", "hidden_size", 512),
     "--model.hidden_size": ("512", "model", "hidden_size", 512),

@@ -73,6 +73,14 @@ def test_a_system_does_not_beat_itself():
     assert one.p_bootstrap == one.p_randomization == 1
 
 
+def test_randomization_counts_the_resamples_with_an_equal_difference():
+    """Where one sentence differs, a swap of it keeps the size of the difference."""
+    changed = ["the the the", *GOOD[1:]]
+    for ours, theirs in ((GOOD, changed), (changed, GOOD)):
+        one = compare(tallies(ours), tallies(theirs), resamples=10, shuffles=99)["BLEU"]
+        assert one.difference != 0 and one.p_randomization == 1
+
+
 def test_a_clear_difference_is_significant():
     one = compare(tallies(REFERENCES), tallies(WORSE))["BLEU"]
     assert one.p_bootstrap < 0.01 and one.p_randomization < 0.001

@@ -1,5 +1,7 @@
 """Beam search and recorded searches against `Run.translate`."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -119,6 +121,15 @@ def test_a_recorded_search_allows_unk_where_nothing_else_finishes():
     [found] = recorded_search.record(run, line)["hypotheses"]
     assert "<unk>" in best.tokens and best.finished
     assert [step["symbol"] for step in found["steps"]] == list(best.tokens)
+
+
+def test_a_recorded_search_has_the_words_as_the_line_has_them():
+    run = pages.run()
+    config = dataclasses.replace(run.codecs[0].config, lowercase=True)
+    codecs = dataclasses.replace(run.codecs[0], config=config), run.codecs[1]
+    data = recorded_search.record(pages.like(run, codecs=codecs), "The MAN's Zoë sleeps.")
+    assert data["source"] == ("the", "man", "'s", "zoë", "sleeps", ".", "</s>")
+    assert data["written"] == ["The", "MAN", "'s", "Zoë", "sleeps", "."]
 
 
 def test_a_blank_line_has_no_recorded_search(tiny):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.alignment import gold
+from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.explorer import build_page, example_sentences, explorer_page, write_page
 from tests.explorer import pages
 
@@ -50,6 +51,15 @@ def test_each_module_comes_after_those_that_it_imports():
         assert len(imports) == SOURCES[f"{name}.js"].count("import {")
         seen.add(name)
     assert {f"{name}.js" for name in seen} | {"explorer.css", "explorer.html"} == set(SOURCES)
+
+
+def test_a_run_that_samples_is_shown_by_a_beam_search_and_the_page_says_so(tiny):
+    sampled = pages.run("chance", decoding=DecodingConfig(method="sample"))
+    searched, [remark] = (
+        model["remarks"] for model in content(build_page([tiny, sampled]))["models"]
+    )
+    assert searched == []
+    assert "chance draws its translations at random" in remark and "beam search" in remark
 
 
 def test_modules_are_short_and_never_parse_html():

@@ -232,12 +232,23 @@ def test_the_matrix_is_read_by_keyboard_and_lights_the_links(tab, tiny_page):
     tab.page.focus(".matrix .scroll")
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
         tab.page.keyboard.press(key)
-    assert re.search(r"“.*” and “.*”: [\d<.]+%", tab.page.inner_text(".readout"))
+    assert re.search(r"“.*” and “.*”: attention [\d<.]+%$", tab.page.inner_text(".readout"))
     assert tab.page.locator(".word.source.lit, .word.target.lit").count() >= 1
     tab.page.keyboard.press("Enter")
     assert tab.run("explorer.app.state.panels[0].selected") == 1
     tab.page.hover(".word.source >> nth=0")
     assert tab.page.locator(".links path.lit").count() >= 1
+
+
+def test_a_cell_of_both_matrices_has_both_numbers(tab, tiny_page):
+    tab.open(tiny_page, "#v=both")
+    settled(tab, "explorer.app.panels[0].matrix.drawn.length === 2")
+    tab.page.focus(".matrix .scroll >> nth=1")
+    tab.page.keyboard.press("ArrowRight")
+    gradient = tab.run("explorer.app.panels[0].gradients[0][0].toFixed(3)")
+    read = tab.page.inner_text(".readout")
+    assert re.search(r"“.*” and “.*”: attention [\d<.]+%, gradient × input ", read)
+    assert read.endswith(f" {gradient}")
 
 
 @pytest.mark.slow

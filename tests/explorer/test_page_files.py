@@ -64,3 +64,14 @@ def test_files_have_the_text_of_the_model_and_are_valid_xml(tab, silent_page, tm
     assert data["confidence"] == pytest.approx(best.confidence)
     ElementTree.fromstring(saved(tab, "SVG", tmp_path))
     assert saved(tab, "PNG", tmp_path).startswith(b"\x89PNG")
+
+
+def test_links_of_a_translation_without_an_end_have_its_last_word(tab, tmp_path):
+    run = pages.run("endless", decoding=DecodingConfig(beam_size=1, max_ratio=1.0))
+    run.params["output"]["b_w"][0] = -50.0  # EOS
+    write_page(run, tmp_path / "page.html", ["The man saw a house ."])
+    tab.open(tmp_path / "page.html")
+    links = saved(tab, "Pharaoh", tmp_path).decode().split()
+    steps = tab.run("explorer.app.panels[0].chosen.steps.map(({ symbol }) => symbol)")
+    assert "</s>" not in steps
+    assert sorted(int(link.split("-")[1]) for link in links) == [*range(len(steps))]

@@ -39,6 +39,15 @@ def test_a_sentence_that_is_too_long_is_refused_in_one_line(tab, tiny_page):
     settled(tab, f"{TEXT} === {json.dumps(before)}")
 
 
+def test_a_sentence_of_many_characters_is_refused_and_not_cut(tab, tiny_page):
+    tab.open(tiny_page, f"#s={'x' * 2_001}")
+    assert "has 2,001 characters, and the page translates at most 2,000" in tab.run(FACTS)
+    assert tab.run("explorer.app.state.sentence.length") == 2_001
+    tab.page.fill("#sentence", "y" * 2_002)
+    tab.page.click("#compose button")
+    settled(tab, f"{FACTS}.includes('has 2,002 characters')")
+
+
 @pytest.mark.slow
 def test_a_translation_that_does_not_end_is_cut_and_gives_way_to_another(tab, endless_page):
     tab.open(endless_page)

@@ -4,6 +4,7 @@ import pytest
 
 from bahdanau_jax.explorer import write_page
 from tests.explorer import pages
+from tests.explorer.test_page_actions import settled
 
 MODELS = {
     "paper": (
@@ -45,6 +46,29 @@ def test_the_tour_tells_of_the_model_of_the_page(tab, tmp_path, name):
     for number, text in texts.items():
         tab.run("(number) => explorer.app.tour.go(number)", number)
         assert text in tab.page.inner_text("#tour p")
+
+
+NAMES = "[...document.querySelectorAll('#tour .strip .name')].map((each) => each.textContent)"
+SOURCE = "explorer.app.panels[0].analysis.source.map((word) => word.replace('</s>', 'end'))"
+
+
+def test_an_open_tour_tells_of_the_next_translation_too(tab, tiny_page):
+    tab.open(tiny_page)
+    tab.run("() => explorer.app.tour.go(1)")
+    before = tab.run(NAMES)
+    tab.page.focus("#example")
+    tab.page.select_option("#example", index=3)
+    settled(tab, f"String({NAMES}) === String({SOURCE})")
+    assert tab.run(NAMES) != before and tab.run("document.activeElement.id") == "example"
+    tab.page.click(".word.target >> nth=1")
+    tab.run("() => explorer.app.tour.go(2)")
+    word = tab.page.inner_text(".step .halves > :last-child .row .name >> nth=3")
+    tab.page.click(".step .halves > :last-child .row >> nth=3")
+    settled(tab, f"document.querySelector('#tour p').textContent.includes('word 2, “{word}”')")
+    tab.page.fill("#sentence", "")
+    tab.page.click("#compose button")
+    settled(tab, "document.querySelector('#tour').hidden")
+    assert "t=" not in tab.run("location.hash")
 
 
 def test_a_blank_sentence_has_no_tour(tab, tiny_page):

@@ -33,6 +33,7 @@ export function changeOf(changes) {
 }
 
 export const LONGEST = 200; // tokens of a sentence that the page translates, without its end
+const MOST_CHARACTERS = 2000; // of such a sentence: the time to cut one word into pieces grows with its square
 export const MOST_STEPS = 600; // tokens of a translation, whatever max_ratio allows
 const MOST_PAIRS = 10_000; // pairs of a target and a source token whose gradients are computed
 const SLICE = 30; // milliseconds of work, after which the page may react
@@ -42,6 +43,12 @@ const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, mil
 
 // An analysis without a translation; `refusal` says why there is none.
 export const untranslated = (refusal = "") => ({ source: [], written: [], nodes: [], hypotheses: [], refusal });
+
+function tooLong(count, units, most) {
+  const [has, allowed] = [count, most].map((number) => number.toLocaleString("en"));
+  return untranslated(`This sentence has ${has} ${units}, and the page translates at most ${allowed}: `
+    + "shorten it, or translate it with bahdanau translate.");
+}
 
 export class Engine {
   constructor(data, bytes) {
@@ -59,12 +66,10 @@ export class Engine {
   // it is false; `onStep` sees the best hypothesis after each step and waits `wait` milliseconds;
   // `onSlice` gets the number of finished steps from time to time. Null where the search was ended.
   async translate(line, settings, watch = {}) {
+    if (line.length > MOST_CHARACTERS) return tooLong(line.length, "characters", MOST_CHARACTERS);
     const source = this.source.encode(line), tokens = source.ids.length - 1;
     if (tokens === 0) return untranslated();
-    if (tokens > LONGEST) {
-      return untranslated(`This sentence has ${tokens} tokens, and the page translates at most ${LONGEST}: `
-        + "shorten it, or translate it with bahdanau translate.");
-    }
+    if (tokens > LONGEST) return tooLong(tokens, "tokens", LONGEST);
     const options = { ...this.data.decoding, beam_size: settings.beam, prefix: this.known(settings.prefix),
       change: changeOf(settings.changes), most_steps: MOST_STEPS };
     const memory = this.memory(source.ids), search = new Search(this.model, memory, options);

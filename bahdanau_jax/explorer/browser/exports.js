@@ -31,7 +31,10 @@ export function asJson(analysis, chosen, original) {
   }, null, 2);
 }
 
-export const asPharaoh = (chosen) => `${pharaoh(linksOf(chosen.steps.map((step) => step.alpha)))}\n`;
+export function asPharaoh({ steps, finished }) {
+  const words = finished ? steps.slice(0, -1) : steps; // only a finished translation ends in EOS
+  return `${pharaoh(linksOf(words.map((step) => step.alpha)))}\n`;
+}
 
 export const asSvg = (picture) => new XMLSerializer().serializeToString(picture);
 

@@ -13,9 +13,10 @@ export function mergeWeights(alpha, source, target) {
   return [...target.map(row), row([alpha.length - 1])];
 }
 
-// [source, target] of each target word but EOS: the source word of its largest weight, EOS left out.
+// [source, target] of each target word: the source word of its largest weight, EOS left out.
+// `alpha` has the rows of the target words, without that of EOS.
 export function linksOf(alpha) {
-  return alpha.slice(0, -1).flatMap((row, i) => {
+  return alpha.flatMap((row, i) => {
     let best = -1;
     for (let j = 0; j < row.length - 1; j++) if (row[j] > 0 && (best < 0 || row[j] > row[best])) best = j;
     return best < 0 ? [] : [[best, i]];

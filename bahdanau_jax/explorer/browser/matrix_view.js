@@ -4,6 +4,12 @@ import { palette } from "./colours.js";
 import { cellAt, matrixPicture, sideBySide } from "./drawing.js";
 import { h, percent, shown, svg } from "./elements.js";
 
+// How the number of a cell is read, by the kind of its matrix.
+const NUMBERS = {
+  attention: (value) => `attention ${percent(value)}`,
+  gradient: (value) => `gradient × input ${value.toFixed(3)}`,
+};
+
 export class MatrixView {
   // `panel` is told of the cell under the pointer, and of the chosen row.
   constructor(panel) {
@@ -90,7 +96,7 @@ export class MatrixView {
   // Outline the row, the column or the cell of the highlighted words.
   highlight(i, j, selected) {
     const colours = palette();
-    for (const { mark, left, top, cell, rows, columns, values, kind } of this.drawn) {
+    for (const { mark, left, top, cell, rows, columns } of this.drawn) {
       const box = (x, y, width, height, stroke) => svg("rect", { x, y, width, height, rx: 3, fill: "none",
         stroke, "stroke-width": 1.75 });
       const across = cell * columns.length, down = cell * rows.length;
@@ -99,12 +105,11 @@ export class MatrixView {
       if (row !== null && row < rows.length) marks.push(box(left, top + cell * row, across, cell, colours.accent));
       if (j !== null && j < columns.length) marks.push(box(left + cell * j, top, cell, down, colours.accent));
       mark.replaceChildren(...marks);
-      if (row !== null && j !== null && values[row]?.[j] !== undefined && kind === this.drawn[0].kind) {
-        const value = values[row][j];
-        const number = kind === "gradient" ? value.toFixed(3) : percent(value);
-        this.readout.textContent = `“${shown(rows[row])}” and “${shown(columns[j])}”: ${number}`;
-        this.at = [row, j];
-      }
     }
+    const read = this.drawn.filter(({ values }) => values[i]?.[j] !== undefined);
+    if (!read.length) return;
+    const [{ rows, columns }] = read, numbers = read.map(({ kind, values }) => NUMBERS[kind](values[i][j]));
+    this.readout.textContent = `“${shown(rows[i])}” and “${shown(columns[j])}”: ${numbers.join(", ")}`;
+    this.at = [i, j];
   }
 }

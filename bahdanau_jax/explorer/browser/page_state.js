@@ -54,7 +54,7 @@ export function read(address, defaults, isRecorded) {
     const value = fields.get(name);
     return value !== null && /^\d{1,6}$/.test(value) && Number(value) <= most ? Number(value) : otherwise;
   };
-  const state = { ...defaults, sentence: oneLine(fields.get("s") ?? defaults.sentence).slice(0, 2000) };
+  const state = { ...defaults, sentence: oneLine(fields.get("s") ?? defaults.sentence) };
   state.example = whole("e", 999_999, 0);
   state.beam = Math.max(1, whole("k", 50, defaults.beam));
   state.unknown = fields.get("u") === "1";

@@ -13,7 +13,7 @@ import { VIEWS } from "./page_state.js";
 const NAMES = { attention: "Attention", gradient: "Gradient", both: "Both" };
 
 export class Panel {
-  // `app`: {state, sentences, changed(), showTools()}; `place`: the number of the panel.
+  // `app`: {state, sentences, tour, changed(), showTools()}; `place`: the number of the panel.
   constructor(app, engine, place, isNamed) {
     Object.assign(this, { app, engine, place, isNamed, run: 0, gradients: null, isSearching: false });
     this.matrix = new MatrixView(this);
@@ -73,6 +73,7 @@ export class Panel {
     this.analysis = analysis;
     this.wait(false);
     this.show();
+    this.app.tour.renew();
     await this.attribute();
   }
 
@@ -81,6 +82,7 @@ export class Panel {
     this.analysis = untranslated(`The page failed at this sentence: ${error.message}`);
     this.wait(false);
     this.show();
+    this.app.tour.renew();
   }
 
   get chosen() {
@@ -235,7 +237,7 @@ export class Panel {
       return [];
     }
     const alpha = mergeWeights(this.chosen.steps.map((step) => step.alpha), gold.source, gold.target);
-    const rate = errorRate(linksOf(alpha), gold.sure, gold.possible);
+    const rate = errorRate(linksOf(alpha.slice(0, -1)), gold.sure, gold.possible);
     this.golden.append(h("strong", {}, `AER ${rate.toFixed(3)}`), " against the gold links: solid frames are sure, dashed ones possible.");
     const sure = new Set(gold.sure.map(String));
     return gold.possible.flatMap((link) =>

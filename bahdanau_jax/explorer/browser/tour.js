@@ -102,14 +102,20 @@ export class Tour {
     byId("tour-open").focus();
   }
 
-  async go(number) {
-    const panel = this.app.panels[0];
+  // The open step once more, for another translation; the reader's focus stays where it is.
+  renew() {
+    if (this.app.state.tour) return this.go(this.app.state.tour, false);
+  }
+
+  // `isFollowed`: the page and the focus move to the step.
+  async go(number, isFollowed = true) {
+    const panel = this.app.panels[0], { run } = panel;
     if (number && panel.isSearching) return; // a step tells of a translation that is shown
     this.app.state.tour = panel.chosen ? number : 0;
     this.app.changed();
     if (!this.app.state.tour) return this.close();
     const facts = await this.facts(panel), { title, text, target, picture } = STEPS[number - 1];
-    if (this.app.state.tour !== number) return; // the reader went on meanwhile
+    if (this.app.state.tour !== number || panel.run !== run) return; // the reader went on meanwhile
     const heading = h("h2", { tabindex: -1 }, title);
     const button = (name, to, kind = "") => h("button", { type: "button", class: kind, onclick: () => (to ? this.go(to) : this.leave()) }, name);
     this.element.replaceChildren(heading, h("p", {}, text(facts)), h("div", { class: "picture" }, picture(facts)),
@@ -121,6 +127,7 @@ export class Tour {
     document.querySelectorAll(".shown").forEach((each) => each.classList.remove("shown"));
     const part = panel.element.querySelector(target);
     part.classList.add("shown");
+    if (!isFollowed) return;
     part.scrollIntoView({ block: "start", behavior: isStill() ? "auto" : "smooth" });
     heading.focus({ preventScroll: true });
   }
