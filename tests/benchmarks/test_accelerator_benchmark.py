@@ -206,7 +206,7 @@ def whole(tmp_path_factory):
     return json.loads(done.stdout), results, folder, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_part_is_measured(whole):
     summary, results, folder, said = whole
     assert [name for name, part in results["parts"].items() if "failed" in part] == []
@@ -223,7 +223,7 @@ def test_every_part_is_measured(whole):
     assert summary["parts"]["training"]["failed_figures"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_training_has_every_batch_precision_and_setting(whole):
     part = whole[1]["parts"]["training"]
     measured = {
@@ -244,7 +244,7 @@ def test_training_has_every_batch_precision_and_setting(whole):
     assert set(part["limits"]["matrix_gflops"]) == {"float32", "tf32", "bfloat16"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_profile_names_the_operations_of_the_update(whole):
     (figure,) = whole[1]["parts"]["profile"]["figures"]
     assert 0 < figure["busy_share"] <= 1 and figure["kernels"] > 100
@@ -253,7 +253,7 @@ def test_a_profile_names_the_operations_of_the_update(whole):
     assert sum(row["share"] for row in figure["kinds"]) <= 1.001
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_searches_write_as_many_words_as_they_may(whole):
     figures = whole[1]["parts"]["decoding"]["figures"]
     assert [(f["precision"], f["beam"]) for f in figures] == [("bfloat16", 1)]
@@ -263,7 +263,7 @@ def test_searches_write_as_many_words_as_they_may(whole):
         assert 0 < figure["target_words_per_sentence"] <= 5
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_failing_library_is_recorded_and_the_training_follows(whole):
     parts = whole[1]["parts"]
     assert {figure["failed"] for figure in parts["torch"]["figures"]} == {

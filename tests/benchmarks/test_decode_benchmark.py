@@ -196,7 +196,7 @@ def found():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_memory_grows_linearly_with_steps_and_never_with_steps_times_words(found):
     grown, beyond, one = found["growth_mib"], found["beyond_mib"], found["one K*T*V"]
     assert found["steps"] == 300
@@ -208,7 +208,7 @@ def test_memory_grows_linearly_with_steps_and_never_with_steps_times_words(found
     assert abs(beyond["T*T"]) < 0.1 * of_squares
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_peak_of_search_is_planned_and_measured(found):
     planned, resident = found["planned_mib"], found["resident_mib"]
     parts = (planned[name] for name in ("parameters", "temporary", "output"))

@@ -64,7 +64,7 @@ def test_joeynmt_has_all_dev_pairs_however_long(trained, tmp_path):
     assert 0 < max(len(line.split()) for line in train) <= 4
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_target_that_is_not_reached_leaves_the_whole_curve(learn):
     code, out, _ = learn(f"{WORSE}\n{RIGHT}\ntime.sleep(1.5)", "--target", "100.1")
     found = json.loads(out)
@@ -87,7 +87,7 @@ def test_a_peer_that_fails_is_told_and_a_folder_is_used_once(learn):
     assert code == 2 and "ours exists already" in err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_peer_that_fails_late_keeps_its_curve(learn):
     code, out, _ = learn(f"{WORSE}\ntime.sleep(3)\nraise OSError('no cake')", "--target", "100.1")
     theirs = json.loads(out)["joeynmt"]

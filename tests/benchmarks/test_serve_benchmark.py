@@ -149,7 +149,7 @@ def test_clients_load_real_servers_without_errors(bench):
     assert total == shared["all clients"]["requests"] and set(searches) != {"1"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_sentence_is_translated_in_turn_with_joeynmt(bench, tmp_path):
     python = tmp_path / "python"
     python.write_text(PEER.format(python=sys.executable))

@@ -89,7 +89,7 @@ def test_the_command_measures_what_it_says(quick, capfd):
     assert ours["compile_seconds"] > 0 and ours["memory"]["resident_mib"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path, monkeypatch):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'OSError: no cake' >&2\nexit 1\n", encoding="utf-8")

@@ -103,8 +103,14 @@ def test_a_state_is_donated_and_compiled_for_once(way):
     assert eight["compiled later"] == 0
 
 
-@pytest.mark.slow
-@ways("jit", "pmap", "vocabulary")
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("jit", marks=pytest.mark.exhaustive),
+        pytest.param("pmap", marks=pytest.mark.exhaustive),
+        pytest.param("vocabulary", marks=pytest.mark.slow),
+    ],
+)
 def test_tied_embeddings_train_alike_on_eight_devices(way):
     """The gradient of the output matrix is a part of the embedding's, and travels once."""
     eight = measured("tied", way)

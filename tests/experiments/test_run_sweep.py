@@ -210,7 +210,7 @@ def test_a_data_order_without_vmapping_is_refused(tmp_path):
         sweep(CELLS, tmp_path / "s", [1, 2], vmapped=False, order="own")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_sweep_of_the_command_line_is_the_same_twice(command_line, tmp_path):
     def swept(folder):
         arguments = ["sweep", small.FILE, "--workdir", folder, "--seeds", 2, "--vary"]

@@ -98,8 +98,9 @@ def test_the_configurations_of_longer_runs_stay_as_they_are(unbroken, tmp_path):
     assert [(folder / "config.json").read_bytes() for folder in folders] == before
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("at", [3, 8])
+@pytest.mark.parametrize(
+    "at", [pytest.param(3, marks=pytest.mark.exhaustive), pytest.param(8, marks=pytest.mark.slow)]
+)
 def test_a_stopped_program_goes_on_bit_for_bit(at, unbroken, tmp_path, monkeypatch):
     """A signal at step 3 saves the runs; a kill at step 8 does not."""
     original = many_runs.ManyRuns.measure
@@ -145,7 +146,7 @@ def test_a_run_that_diverges_leaves_the_others(unbroken, tmp_path, monkeypatch):
     assert list(again) == [1] and str(again[1]) == str(failed[1])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_shared_order_is_that_of_the_first_seed(tmp_path):
     assert together(tmp_path, order="shared") == {}
     first, second = (lines(tmp_path / f"{seed}") for seed in (1, 2))
