@@ -94,12 +94,8 @@ def prepare(
         if train is None:
             spool.fill()
             stage("encode")
-            source, target = (side.vocabulary for side in codecs)
-            encode = functools.partial(chunks.encode_record, config, (source, target))
-            encoded = mapped(encode, spool.records(), config.processes)
-            sizes = len(source), len(target)
             try:
-                train = store.write(stored, encoded, config, len(corpora), sizes)
+                train = _encode(stored, spool, codecs, config, len(corpora))
             except ValueError:  # no pair is left: other settings or data need another vocabulary
                 if not is_known:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -111,6 +107,16 @@ def prepare(
                 )
     stage("ready")
     return Prepared(codecs, train, dev, test, _statistics(codecs, train))
+
+
+def _encode(
+    folder: Path, spool: Spool, codecs: tuple[Codec, Codec], config: DataConfig, corpora: int
+) -> Store:
+    """Encode the tokenised pairs of a spool, and write them to the store of a folder."""
+    source, target = (side.vocabulary for side in codecs)
+    encode = functools.partial(chunks.encode_record, config, (source, target))
+    encoded = mapped(encode, spool.records(), config.processes)
+    return store.write(folder, encoded, config, corpora, (len(source), len(target)))
 
 
 def _open_store(folder: Path, writes: bool) -> Store | None:

@@ -72,8 +72,8 @@ def beam(
     hypothesis of the beam, then to the lower word id. A sentence stops after `limits[b]` steps, or
     when no live hypothesis can still beat the worst of N finished ones.
 
-    Call it inside `jax.jit`; `step` may close over parameters and memory. Raises ValueError for
-    another `n_best`, and for a coverage penalty without `words`.
+    Call it inside `jax.jit`; `step` may close over parameters and memory. Raises ValueError where
+    `n_best` is below 1 or above the beam size, and for a coverage penalty without `words`.
 
     Args:
         step: (tokens [B, K], state) -> (log-probabilities [B, K, V], state, aux). The first tokens
