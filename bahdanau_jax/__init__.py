@@ -8,7 +8,7 @@
 Axes, in every signature:
 
     B  sentences of a batch             H  hidden units of a direction, and of the decoder
-    S  source positions, EOS counted    C  annotation, 2H where both directions encode
+    S  source positions, EOS counted    C  annotation, by default 2H
     T  target positions, EOS counted    A  units of the alignment model
     E  embedding                        L  units of the readout
     K  hypotheses of the beam           V  vocabulary

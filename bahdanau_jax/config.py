@@ -35,6 +35,7 @@ class ModelConfig:
     attention: str = "additive"  # the score of a source word for the next target word
     cell: str = "gru"  # the recurrent unit of encoder and decoder
     encoder_directions: str = "both"  # the directions in which the encoder reads the source
+    word_annotations: bool = False  # each annotation also has the embedding of its source word
     initial_state: str = "backward"  # the annotation from which the decoder's first state is made
     readout: str = "maxout"  # the function between the linear layer and the softmax
     readout_inputs: str = "syc"  # what the readout reads: state s, previous word y, context c
@@ -284,11 +285,8 @@ def faults(config: Config) -> list[str]:
     expect("training.seed", lambda value: value < 1 << 63, "below 2^63")
     expect("decoding.seed", lambda value: value < 1 << 31, "below 2^31")
     expect("decoding.alpha", math.isfinite, "finite")
-    expect(
-        "optimizer.coverage decoding.coverage decoding.min_ratio",
-        lambda value: 0 <= value < math.inf,
-        "at least 0 and finite",
-    )
+    weights = "optimizer.coverage decoding.coverage decoding.min_ratio"
+    expect(weights, lambda value: 0 <= value < math.inf, "at least 0 and finite")
     most = MOST_TRANSLATIONS
     expect("decoding.beam_size", lambda value: value <= most, f"at most {most}")
     # With more steps the buffers of a search would be mostly empty.

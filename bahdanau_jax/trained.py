@@ -258,8 +258,8 @@ class Run:
     def encode(self, lines: Sequence[str]) -> list[decoding.Encoded]:
         """The encoder's states of each line: annotations [S, C], s_0 [H] and the S tokens.
 
-        S counts EOS; C is `annotation_size`, 2H where both directions encode. The states of a line
-        do not depend on the others. Raises ValueError for an ensemble, which has several encoders.
+        S counts EOS; C is `annotation_size`, by default 2H. The states of a line do not depend on
+        the others. Raises ValueError for an ensemble, which has several encoders.
 
         >>> run.encode(["The man sleeps ."])[0].annotations.shape
         (5, 256)

@@ -47,9 +47,8 @@ def tanh_cell(p, h, **inputs):
 
 def mlp_cell(p, h, **inputs):
     """tanh(M_x(x) + M_h(h)), where x has all inputs side by side: so do the rows of its matrix."""
-    x, W = (
-        np.concatenate(part) for part in zip(*((v, p[n]) for n, v in inputs.items()), strict=True)
-    )
+    x = np.concatenate([np.zeros(0), *inputs.values()])
+    W = np.concatenate([np.zeros((0, len(p["b"]))), *(p[name] for name in inputs)])
     of_x = np.maximum(x @ W + p["b"], 0) @ p["W_2"] + p["b_2"]
     of_h = np.maximum(h @ p["U"] + p["b_u"], 0) @ p["U_2"] + p["b_u2"]
     return np.tanh(of_x + of_h)
@@ -69,7 +68,9 @@ def encode(config, params, source):
             h = cell(p, h, W=x)
             states.append(h)
         runs[name] = states if name == "forward" else states[::-1]
-    annotations = [np.concatenate(pair) for pair in zip(*runs.values(), strict=True)]
+    if config.word_annotations:
+        runs["words"] = words
+    annotations = [np.concatenate(parts) for parts in zip(*runs.values(), strict=True)]
     if config.initial_state == "zero":
         return annotations, np.zeros(size)
     p = params["initial_state"]
@@ -79,7 +80,8 @@ def encode(config, params, source):
 
 def energy(config, p, s, h, last):
     size = config.hidden_size
-    both = sum(h[i : i + size] for i in range(0, len(h), size))
+    states = h[: -config.embedding_size] if config.word_annotations else h
+    both = sum(states[i : i + size] for i in range(0, len(states), size))
     return {
         "additive": lambda: np.tanh(s @ p["W_a"] + h @ p["U_a"]) @ p["v_a"],
         "additive_relu": lambda: np.maximum(s @ p["W_a"] + h @ p["U_a"], 0) @ p["v_a"],
@@ -125,9 +127,32 @@ def word_log_probabilities(config, params, s, y, c):
     return np.log(softmax(t @ W_o + out["b_w"]))
 
 
+def move(config, p, look, s, c, y, y_next):
+    """What the readout of a step reads, s and c; its alpha; and the s of the next step."""
+
+    def update(s, p=p, **inputs):
+        if not config.feed_previous:
+            inputs.pop("W", None)
+        return CELLS[config.cell](p, s, **inputs)
+
+    if config.order == "groundhog":
+        c, alpha = look(s)
+        return s, c, alpha, update(s, W=y_next, C=c)
+    if config.order == "paper":
+        c, alpha = look(s)
+        s = update(s, W=y, C=c)
+    elif config.order == "luong":
+        s = update(s, W=y, C=c)
+        c, alpha = look(s)
+    elif config.order == "conditional":  # arXiv 1703.04357
+        between = update(s, W=y)
+        c, alpha = look(between)
+        s = update(between, p["second"], C=c)
+    return s, c, alpha, s
+
+
 def decode(config, params, annotations, s, target):
     """log p of every word at every step [T, V], and alpha [T, S], given the words before."""
-    p = params["decoder"]
     c = np.zeros_like(annotations[0])
     log_p, alphas, before = [], [], START
 
@@ -136,31 +161,14 @@ def decode(config, params, annotations, s, target):
             return embed(params["target_embedding"], word)
         return None
 
-    def update(s, y, c):
-        inputs = {"W": y, "C": c} if config.feed_previous else {"C": c}
-        return CELLS[config.cell](p, s, **inputs)
-
     for i, word in enumerate(target):
-        y, y_next = words(before), words(word)
 
         def look(s, i=i):
             return attend(config, params["attention"], s, annotations, i)
 
-        def generate(s, c, y=y):
-            return word_log_probabilities(config, params, s, y, c)
-
-        if config.order == "groundhog":
-            c, alpha = look(s)
-            log_p.append(generate(s, c))
-            s = update(s, y_next, c)
-        elif config.order == "paper":
-            c, alpha = look(s)
-            s = update(s, y, c)
-            log_p.append(generate(s, c))
-        elif config.order == "luong":
-            s = update(s, y, c)
-            c, alpha = look(s)
-            log_p.append(generate(s, c))
+        y = words(before)
+        read, c, alpha, s = move(config, params["decoder"], look, s, c, y, words(word))
+        log_p.append(word_log_probabilities(config, params, read, y, c))
         alphas.append(alpha)
         before = word
     return np.array(log_p), np.array(alphas)

@@ -41,6 +41,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "paper": "attend to the source, update the state, generate a word",
             "groundhog": "attend, generate, update: the authors' own program",
             "luong": "update, attend, generate (arXiv 1508.04025)",
+            "conditional": "two cells, the second for the context (arXiv 1703.04357)",
         },
         "model.attention": {
             "additive": "v tanh(W s + U h), the paper's",
@@ -190,7 +191,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "align.weights": {
             "attention": "the attention weights",
             "posterior": "attention, after the target word is known",
-            "shift": "attention of the next step (order groundhog or luong)",
+            "shift": "attention of the next step (every order but paper)",
             "saliency": "integrated gradients of the target word's log-probability",
             "share": "each weight divided by the sum of its source word's weights",
         },

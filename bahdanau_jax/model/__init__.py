@@ -11,8 +11,6 @@ from bahdanau_jax.model.cells import CELLS
 from bahdanau_jax.model.compute_dtype import AUTO, COMPUTE_DTYPES
 from bahdanau_jax.model.compute_dtype import named as with_named_dtype
 from bahdanau_jax.model.decoder import (
-    ORDERS,
-    State,
     fold,
     predictor,
     start,
@@ -23,6 +21,7 @@ from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
 from bahdanau_jax.model.initialization import count, init, shapes
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
 from bahdanau_jax.model.memory import Memory, intervene
+from bahdanau_jax.model.orders import ORDERS, State
 from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS, tie_faults
 from bahdanau_jax.model.recurrence import GRADIENTS

@@ -108,8 +108,9 @@ def attend(
 
 
 def annotation_size(config: ModelConfig) -> int:
-    """Return C: 2H where both directions encode, else H."""
-    return config.hidden_size * (2 if config.encoder_directions == "both" else 1)
+    """Return C: H for each direction that encodes, and E with `word_annotations`."""
+    states = config.hidden_size * (2 if config.encoder_directions == "both" else 1)
+    return states + config.embedding_size * config.word_annotations
 
 
 def init_additive(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
@@ -163,9 +164,9 @@ def sum_of_directions(
     mask: Bool[Array, "B S"],
 ) -> Float[Array, "B S H"]:
     """Return →h_j + ←h_j, as wide as a decoder state; h_j itself with one direction."""
-    size = config.hidden_size
-    directions = [annotations[..., i : i + size] for i in range(0, annotations.shape[-1], size)]
-    return functools.reduce(jnp.add, directions)
+    words = config.embedding_size * config.word_annotations
+    h = annotations[..., : annotations.shape[-1] - words]
+    return h.reshape(*h.shape[:-1], -1, config.hidden_size).sum(-2)
 
 
 def dot_score(

@@ -2,13 +2,11 @@
 
 B sentences, S source and T target positions, H units, C annotation size, M inputs of the softmax,
 V vocabulary.
-Source: arXiv 1409.0473, sections 3.1 and A.2.2. The paper's main text, its authors' program and
-Luong et al. order these parts differently; `ORDERS` has all three orders.
+Source: arXiv 1409.0473, sections 3.1 and A.2.2.
 """
 
 import functools
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -20,52 +18,14 @@ from bahdanau_jax.batch import START
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.distribution import Distribution, softmax
 from bahdanau_jax.model import recurrence
-from bahdanau_jax.model.attention import Attended, annotation_size, attend, score_named
+from bahdanau_jax.model.attention import annotation_size, attend, score_named
 from bahdanau_jax.model.cells import CELLS, dropping
 from bahdanau_jax.model.dropout import dropout, kept_units, word_dropout
 from bahdanau_jax.model.matrix_products import matmul, on_accelerator, rounded, with_bias, with_ones
 from bahdanau_jax.model.memory import Folded, Memory
+from bahdanau_jax.model.orders import ORDERS, State
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, embed, embedding
 from bahdanau_jax.model.readout import READOUT_INPUTS, output_weights, project, readout
-
-
-class State(NamedTuple):
-    """The decoder's state between two words."""
-
-    s: Float[Array, "B H"]  # s_i, after the latest word
-    c: Float[Array, "B C"]  # the latest context; 0 before the first word
-    i: Float[Array, " B"] | tuple[()] = ()  # words so far, where the score reads their number
-
-
-Update = Callable[[Array, Array], Array]  # (s, c) -> the next s
-ContextOf = Callable[[Array], Attended]  # s -> its context and attention weights
-Moved = tuple[State, Array]  # the new state, and α
-
-
-def _paper(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
-    """Attend, update, generate (Eq. 4 of the main text)."""
-    c, alpha = context_of(state.s)
-    return State(update(state.s, c), c), alpha
-
-
-def _luong(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
-    """Update, attend, generate (arXiv 1508.04025)."""
-    s = update(state.s, state.c)
-    c, alpha = context_of(s)
-    return State(s, c), alpha
-
-
-def _groundhog(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
-    """Attend, generate, update. The update belongs to the previous word, so START has none."""
-    s = jnp.where(start, state.s, update(state.s, state.c))
-    c, alpha = context_of(s)
-    return State(s, c), alpha
-
-
-# Value of `model.order` -> the order of attention, update and generation in a step.
-ORDERS: Mapping[str, Callable[..., Moved]] = MappingProxyType(
-    {"paper": _paper, "groundhog": _groundhog, "luong": _luong}
-)
 
 
 def reads_words(config: ModelConfig) -> bool:
@@ -81,49 +41,79 @@ def init_embedding(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]
     return embedding(key, INITS[config.init], rows, size, config.embedding_bias)
 
 
-def init_decoder(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
-    """Draw the parameters of the cell: W for the previous word, if it is fed, C for the context."""
-    inputs = {"W": config.embedding_size} if config.feed_previous else {}
-    inputs["C"] = annotation_size(config)
-    return CELLS[config.cell].init(
-        key, INITS[config.init], inputs, config.hidden_size, config.gate_bias
-    )
+def init_decoder(key: Key[Array, ""], config: ModelConfig) -> dict[str, Any]:
+    """Draw the parameters of the cell: W for the previous word, if it is fed, C for the context.
+
+    In the order `conditional`, C belongs to a cell of its own, `second`.
+    """
+
+    def cell(key: Array, inputs: Mapping[str, int]) -> dict[str, Any]:
+        size, init = config.hidden_size, INITS[config.init]
+        return CELLS[config.cell].init(key, init, inputs, size, config.gate_bias)
+
+    word = {"W": config.embedding_size} if config.feed_previous else {}
+    context = {"C": annotation_size(config)}
+    if not ORDERS[config.order].has_second_cell:
+        return cell(key, word | context)
+    first, second = jax.random.split(key)
+    return cell(first, word) | {"second": cell(second, context)}
+
+
+def _cells(params: Params) -> list[Params]:
+    """Return the parameters of each cell, the one that reads the context last."""
+    first = params["decoder"]
+    return [first, first["second"]] if "second" in first else [first]
 
 
 def _matrices(config: ModelConfig, params: Params) -> dict[str, Array]:
     """Return the matrices of states and contexts in attention and recurrence."""
-    cell, p = CELLS[config.cell], params["decoder"]
-    weights = {**cell.weights(p), "C": cell.inputs(p, "C")}
+    cell, cells = CELLS[config.cell], _cells(params)
+    weights: dict[str, Any] = {"C": cell.inputs(cells[-1], "C")}
+    for second, p in enumerate(cells):
+        weights |= {_name(name, second): weight for name, weight in cell.weights(p).items()}
     if (query := score_named(config.attention).query(params["attention"])) is not None:
         weights["W_a"] = query
     return weights
 
 
+def _name(name: str, second: int) -> str:
+    """Return the name of a recurrent matrix among the weights of a step: U', if `second`."""
+    return name + "'" * second
+
+
 def _rest(config: ModelConfig, params: Params, memory: Memory | Folded, kept: Any = None) -> tuple:
     """Return the other parameters of a step, the kept units, and what attention reads beside s."""
-    cell = CELLS[config.cell].rest(params["decoder"])
-    return params["attention"], cell, kept, memory.keys, memory.mask, memory.intervention
+    cell, cells = CELLS[config.cell], _cells(params)
+    rests, biases = [cell.rest(p) for p in cells], [cell.bias(p) for p in cells[1:]]
+    return params["attention"], rests, biases, kept, memory.keys, memory.mask, memory.intervention
 
 
 @functools.cache
 def _step(config: ModelConfig, weights: frozenset[str]) -> recurrence.Step:
     """Build a step in the configured order that multiplies with the weights of these names."""
-    order, cell = ORDERS[config.order], CELLS[config.cell]
+    move, cell = ORDERS[config.order].move, CELLS[config.cell]
     score = score_named(config.attention)
 
     def step(dot, rest, state, inputs):
         x, start = inputs
-        params, of_cell, kept, keys, mask, intervention = rest
-        of_state = dropping(dot, cell, config.state_dropout, kept)
+        params, rests, biases, kept, keys, mask, intervention = rest
 
         def context_of(s):
             query, deferred = dot("W_a", s) if "W_a" in weights else s, "score" in weights
             return attend(score, dot, params, query, keys, mask, state.i, intervention, deferred)
 
-        def update(s, c):
-            return cell.step(of_state, s, x + dot("C", c), of_cell)
+        def update(s, c=None, *, second=False):
+            read = (x, *biases)[second]  # a bias has no axis of sentences
+            if c is not None:
+                read = add_bias(dot("C", c), read)
 
-        after, alpha = order(update, context_of, state, start)
+            def of_cell(name, operand):
+                return dot(_name(name, second), operand)
+
+            of_state = dropping(of_cell, cell, config.state_dropout, kept)
+            return cell.step(of_state, s, read, rests[second])
+
+        after, alpha = move(update, context_of, state, start)
         return after._replace(i=jax.tree.map(lambda i: i + 1, state.i)), alpha
 
     return step
@@ -157,7 +147,7 @@ def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
 
     >>> memory = fold(config, params, encode(config, params, source, source_mask))
     """
-    weights = [CELLS[config.cell].inputs(params["decoder"], "C")]
+    weights = [CELLS[config.cell].inputs(_cells(params)[-1], "C")]
     if "C_o" in params["readout"]:
         weights.append(params["readout"]["C_o"])
     both = jnp.concatenate(weights, axis=-1)

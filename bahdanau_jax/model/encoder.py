@@ -1,6 +1,7 @@
 """The bidirectional encoder: it turns source sentences into the memory that the decoder reads.
 
-B sentences, S source positions, E embedding, H units of a direction, D directions, C = D·H.
+B sentences, S source positions, E embedding, H units of a direction, D directions, C = D·H,
+or D·H + E with `word_annotations`.
 Source: arXiv 1409.0473, section 3.2 and appendix A.2.1.
 """
 
@@ -132,9 +133,15 @@ def encode_embedded(
     mask: Bool[Array, "B S"],
     keys: Key[Array, " B"] | None = None,
 ) -> Memory:
-    """Encode sentences of embedded words, as `encode` does with ids."""
+    """Encode sentences of embedded words, as `encode` does with ids.
+
+    With `word_annotations`, an annotation is [→h_j ; ←h_j ; x̄_j], the source-side bridge of Kuang
+    et al. 2018, arXiv 1711.05380.
+    """
     x = word_dropout(keys, 4, config.word_dropout, dropout(keys, 0, config.embedding_dropout, x))
     h, last = bidirectional(config, params["encoder"], x, mask.T, keys)
+    if config.word_annotations:
+        h = jnp.concatenate([h, x], axis=-1)
     start = INITIAL_STATES[config.initial_state]
     if start is None:
         initial = jnp.zeros_like(last[0])

@@ -17,10 +17,11 @@ from bahdanau_jax.batch import START, Batch
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.attention import masked_softmax
 from bahdanau_jax.model.attribution import integrated_gradients
-from bahdanau_jax.model.decoder import ORDERS, State, predictor, start, teacher_forced_states
+from bahdanau_jax.model.decoder import predictor, start, teacher_forced_states
 from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.interventions import force
 from bahdanau_jax.model.memory import Memory, intervene
+from bahdanau_jax.model.orders import ORDERS, State
 from bahdanau_jax.model.parameters import Params
 from bahdanau_jax.model.teacher_forcing import TeacherForced, predictions, teacher_forced
 from bahdanau_jax.names import choose
@@ -117,7 +118,7 @@ LINK_WEIGHTS: Mapping[str, LinkWeights] = MappingProxyType(
         "attention": LinkWeights(teacher_forced, tuple(ORDERS)),
         "posterior": LinkWeights(posterior, tuple(ORDERS)),
         # In order paper, alpha_{i+1} comes from a state that has read only the words before y_i.
-        "shift": LinkWeights(shift, ("groundhog", "luong"), needs_feeding=True),
+        "shift": LinkWeights(shift, ("groundhog", "luong", "conditional"), needs_feeding=True),
         "saliency": LinkWeights(saliency, tuple(ORDERS)),
     }
 )
@@ -127,7 +128,8 @@ def check_link_weights(name: str, config: ModelConfig) -> None:
     """Raise ValueError for weights that are unknown, or that the model does not define."""
     kind = choose(LINK_WEIGHTS, name, "link weights")
     if config.order not in kind.orders:
-        needed, present = f"of order {' or '.join(kind.orders)}", f"order {config.order}"
+        needed = f"of order {', '.join(kind.orders[:-1])} or {kind.orders[-1]}"
+        present = f"order {config.order}"
     elif kind.needs_feeding and not config.feed_previous:
         needed, present = "with feed_previous True", "feed_previous False"
     else:

@@ -9,6 +9,7 @@ from bahdanau_jax.model import decoder, encoder
 from bahdanau_jax.model.initialization import PARTS, check_sizes
 from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.model.memory import Memory
+from bahdanau_jax.model.orders import State
 
 
 class Seq2Seq(nn.Module):
@@ -41,7 +42,7 @@ class Seq2Seq(nn.Module):
         return encoder.encode(self.config, self.parts, source, mask)
 
     def step(
-        self, memory: Memory, tokens: Int[Array, " B"], state: decoder.State
-    ) -> tuple[Float[Array, "B V"], decoder.State, Float[Array, "B S"]]:
+        self, memory: Memory, tokens: Int[Array, " B"], state: State
+    ) -> tuple[Float[Array, "B V"], State, Float[Array, "B S"]]:
         """Predict one word of a translation (`decoder.stepper`)."""
         return decoder.stepper(self.config, self.parts, memory)(tokens, state)

@@ -18,6 +18,7 @@ from bahdanau_jax import data
 from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.data import Codec
+from bahdanau_jax.model import ORDERS
 from bahdanau_jax.trained import Run
 from benchmarks.peers import process
 
@@ -69,12 +70,19 @@ def sizes(config: Config) -> dict[str, Any]:
 
 def unequal(config: Config) -> str:
     """A line with the options that give ours JoeyNMT's sizes; "" where the sizes are equal."""
-    theirs = config.model.hidden_size
-    ours = {
-        f"--model.{name.replace('_', '-')}": getattr(config.model, name)
-        for name in ("alignment_size", "readout_size")
+    size = config.model.hidden_size
+    theirs: dict[str, Any] = {
+        "alignment_size": size,
+        "readout_size": size,
+        "word_annotations": False,
     }
-    options = " ".join(f"{name} {theirs}" for name, size in ours.items() if size != theirs)
+    if ORDERS[config.model.order].has_second_cell:
+        theirs["order"] = "luong"
+    options = " ".join(
+        f"--model.{name.replace('_', '-')} {value}"
+        for name, value in theirs.items()
+        if getattr(config.model, name) != value
+    )
     return options and f"JoeyNMT's sizes differ from ours; for equal ones: {options}\n"
 
 

@@ -150,7 +150,7 @@ bj.figures.alignments(outputs)
 #
 # The paper's decoder attends with s_{i-1}, before it updates its state; Luong et al. attend with
 # s_i, after the update. That is another choice than the score, and another setting: `model.order`
-# is `paper`, `luong` or `groundhog`.
+# is `paper`, `luong`, `groundhog` or `conditional`.
 
 # %%
 for order in ("paper", "luong"):

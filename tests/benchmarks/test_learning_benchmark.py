@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import bahdanau_jax as bj
 from bahdanau_jax import data
 from bahdanau_jax.trained import load
 from benchmarks.peers import recipe
@@ -62,6 +63,24 @@ def test_joeynmt_has_all_dev_pairs_however_long(trained, tmp_path):
     dev, train = ((tmp_path / name).read_text().splitlines() for name in ("dev.src", "train.src"))
     assert len(dev) == len(pairs)
     assert 0 < max(len(line.split()) for line in train) <= 4
+
+
+@pytest.mark.parametrize(
+    "settings, options",
+    [
+        ({"alignment_size": 9, "readout_size": 9}, ""),
+        ({"alignment_size": 9}, "--model.readout-size 9"),
+        (
+            {"order": "conditional", "word_annotations": True},
+            "--model.alignment-size 9 --model.readout-size 9 --model.word-annotations False "
+            "--model.order luong",
+        ),
+    ],
+)
+def test_the_options_that_give_the_peers_sizes(settings, options):
+    model = bj.ModelConfig(hidden_size=9, alignment_size=5, readout_size=7)
+    line = recipe.unequal(bj.Config(model=dataclasses.replace(model, **settings)))
+    assert line.partition("for equal ones: ")[2].strip() == options
 
 
 @pytest.mark.exhaustive

@@ -293,7 +293,10 @@ def test_links_of_the_posterior_in_both_directions(align, corpus, trained):
 @pytest.mark.parametrize(
     "weights, complaint",
     [
-        ("shift", "'shift' need a model of order groundhog or luong, but this one has order paper"),
+        (
+            "shift",
+            "of order groundhog, luong or conditional, but this one has order paper",
+        ),
         ("posterior,nothing", "no weights of links 'nothing'; known: attention, posterior, "),
         ("posterior,saliency", "are of two kinds, posterior and saliency"),
     ],

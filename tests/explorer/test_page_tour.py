@@ -26,6 +26,21 @@ MODELS = {
         {"order": "groundhog", "feed_previous": False},
         {3: "From the context before and its old state, the decoder computes its new state s."},
     ),
+    "conditional": (
+        {"order": "conditional"},
+        {
+            2: "compares the state between its two cells with every h",
+            3: "The first of two cells has read the old state and the word before. The context c",
+        },
+    ),
+    "words": (
+        {"order": "conditional", "feed_previous": False, "word_annotations": True},
+        {
+            1: "knows the word and its neighbours, followed by the embedding of the word.",
+            3: "The first of two cells has read the old state. The context c is the weighted sum "
+            "of the annotations. The second cell reads c, and computes the new state s.",
+        },
+    ),
     "none": (
         {"attention": "none"},
         {

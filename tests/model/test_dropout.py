@@ -12,7 +12,16 @@ from bahdanau_jax.batch import EOS
 from bahdanau_jax.model.dropout import dropout, kept_units, row_keys, word_dropout
 from bahdanau_jax.model.loss import sums
 from tests import oracles
-from tests.model.worlds import CONFIGS, batch, compiled, each, on_device, pairs, parameters
+from tests.model.worlds import (
+    CONFIGS,
+    IN_EACH_ORDER,
+    batch,
+    compiled,
+    each,
+    on_device,
+    pairs,
+    parameters,
+)
 
 TIME, FEATURES = 7, 5  # an odd number of units
 KEY = jax.random.key(3)
@@ -86,10 +95,11 @@ def test_word_dropout_drops_all_units_of_a_word():
     assert word_dropout(None, 4, 0.3, x) is x
 
 
+@pytest.mark.parametrize("name", ["default", "words"])
 @pytest.mark.parametrize("rate", [0.0, 0.5])
-def test_word_dropout_reaches_the_words_of_both_sides(rate):
+def test_word_dropout_reaches_the_words_of_both_sides(rate, name):
     """A word that is dropped has no gradient; without dropout every real word has one."""
-    config = dataclasses.replace(CONFIGS["default"], word_dropout=rate)
+    config = dataclasses.replace(CONFIGS[name], word_dropout=rate)
     params, given = parameters(config), on_device(batch(pairs()))
     gradient = compiled(jax.grad(lambda p: sums(config, p, given, KEY).loss))(params)
     for side, ids in {"source": given.source, "target": given.target[:, :-1]}.items():
@@ -159,7 +169,9 @@ def with_dropped_rows(config, params, key):
     def scaled(part, mask):
         rows = np.where(mask, 1 / (1 - STATE_RATE), 0)[:, None]
         names = RECURRENT[config.cell]
-        return {n: leaf * rows if n in names else leaf for n, leaf in part.items()}
+        matrices = {n: leaf * rows for n, leaf in part.items() if n in names}
+        second = {"second": scaled(part["second"], mask)} if "second" in part else {}
+        return {**part, **matrices, **second}
 
     encoder = {n: scaled(part, masks[n]) for n, part in params["encoder"].items()}
     changed = {"encoder": encoder, "decoder": scaled(params["decoder"], masks["decoder"])}
@@ -168,7 +180,7 @@ def with_dropped_rows(config, params, key):
 
 @pytest.mark.parametrize(
     "name",
-    each("default", "mlp", of=["default", "groundhog", "luong", "tanh", "mlp", "local_p"]),
+    each("default", "mlp", of=[*IN_EACH_ORDER, "tanh", "mlp", "local_p"]),
 )
 def test_state_dropout_is_a_model_whose_recurrent_matrices_lack_rows(name):
     """Each sentence has masks of its own, which are those of all its steps."""
@@ -184,7 +196,7 @@ def test_state_dropout_is_a_model_whose_recurrent_matrices_lack_rows(name):
     assert abs(loss - without) > 1e-2
 
 
-@pytest.mark.parametrize("name", each("default", of=["default", "luong", "mlp"]))
+@pytest.mark.parametrize("name", each("default", of=["default", "luong", "mlp", "words_dot"]))
 def test_gradients_of_all_dropouts_equal_autodiff(name):
     config = dataclasses.replace(
         CONFIGS[name],

@@ -32,7 +32,7 @@ PAIRS = pairs(seed=5, count=7)
 BATCH = on_device(batch(PAIRS, extra_source=1, extra_target=2))
 REAL = np.asarray(BATCH.target_mask)
 T, S = BATCH.target.shape[1], BATCH.source.shape[1]
-NAMES = ("default", "groundhog", "local_p")
+NAMES = ("default", "groundhog", "local_p", "conditional")
 forced = compiled(teacher_forced, static_argnums=0)
 
 

@@ -20,6 +20,7 @@ from bahdanau_jax.model.readout import maxout
 from tests import oracles
 from tests.model.worlds import (
     CONFIGS,
+    IN_EACH_ORDER,
     batch,
     compiled,
     each,
@@ -41,7 +42,7 @@ every_precision = pytest.mark.parametrize(
     ],
 )
 FILLER = 5  # its row in `padded()`
-each_order = pytest.mark.parametrize("name", ["default", "groundhog", "luong"])
+each_order = pytest.mark.parametrize("name", IN_EACH_ORDER)
 
 
 def results(name, b, dtype=np.float64, change=lambda params: params, gradients=None):
@@ -72,9 +73,7 @@ def assert_same_rows(a, b, rows, tolerance):
 
 
 @every_precision
-@pytest.mark.parametrize(
-    "name", each("default", of=["default", "groundhog", "luong", "rnnencdec", "tied"])
-)
+@pytest.mark.parametrize("name", each("default", of=[*IN_EACH_ORDER, "rnnencdec", "tied", "words"]))
 def test_padding_batch_size_and_order_change_no_result(name, dtype):
     tolerance, double = TOLERANCES[dtype], dtype is np.float64
     a = results(name, padded(), dtype)
@@ -119,7 +118,9 @@ def own_rows(b: Batch) -> Batch:
     return b._replace(source=ids[0], target=ids[1])
 
 
-@pytest.mark.parametrize("name", each("luong", of=["default", "groundhog", "luong", "rnnencdec"]))
+@pytest.mark.parametrize(
+    "name", each("luong", of=[*IN_EACH_ORDER, "rnnencdec", "words", "words_dot"])
+)
 def test_gradient_to_padding_is_exactly_zero(name):
     b = own_rows(padded())
     config = dataclasses.replace(
@@ -184,7 +185,7 @@ def test_backward_direction_starts_at_zero_at_the_last_real_word(name):
 
 
 @every_precision
-@pytest.mark.parametrize("name", ["default", "groundhog", "luong", "tanh", "tied"])
+@pytest.mark.parametrize("name", [*IN_EACH_ORDER, "tanh", "tied"])
 def test_stepwise_equals_teacher_forced(name, dtype):
     b, config = padded(), CONFIGS[name]
     got = results(name, b, dtype)

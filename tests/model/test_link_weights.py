@@ -5,9 +5,19 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bahdanau_jax.model import ORDERS
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, POINTS, check_link_weights
 from tests import oracles
-from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
+from tests.model.worlds import (
+    CONFIGS,
+    IN_EACH_ORDER,
+    batch,
+    compiled,
+    each,
+    on_device,
+    pairs,
+    parameters,
+)
 
 PAIRS = pairs(seed=7, count=4)
 BATCH = on_device(batch(PAIRS, extra_source=1, extra_target=1, fillers=1))
@@ -19,7 +29,7 @@ def weights(kind, name):
     return program(config, parameters(config), BATCH)
 
 
-@pytest.mark.parametrize("name", ["default", "groundhog", "luong"])
+@pytest.mark.parametrize("name", IN_EACH_ORDER)
 def test_the_posterior_equals_a_loop_over_steps_and_source_words(name, monkeypatch):
     config, params = CONFIGS[name], oracles.f64(parameters(CONFIGS[name]))
     plain, found = oracles.attend, weights("posterior", name)
@@ -81,12 +91,13 @@ def integrated_by_differences(config, params, source, target):
     return A
 
 
-def test_saliency_is_the_positive_part_of_the_integrated_gradients():
-    config, row = CONFIGS["default"], max(range(len(PAIRS)), key=lambda n: len(PAIRS[n][0]))
+@pytest.mark.parametrize("name", each("default", of=["default", "words"]))
+def test_saliency_is_the_positive_part_of_the_integrated_gradients(name):
+    config, row = CONFIGS[name], max(range(len(PAIRS)), key=lambda n: len(PAIRS[n][0]))
     source, target = PAIRS[row]
     A = integrated_by_differences(config, oracles.f64(parameters(config)), source, target)
     expected = np.maximum(A, 0) / np.maximum(A, 0).sum(axis=1, keepdims=True)
-    found = np.asarray(weights("saliency", "default").alpha)[row, : len(target), : len(source)]
+    found = np.asarray(weights("saliency", name).alpha)[row, : len(target), : len(source)]
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
@@ -96,7 +107,7 @@ def test_a_filler_row_stays_finite():
 
 def test_shift_needs_a_state_that_has_read_the_word():
     """In these orders the next state has read the target word, and in `paper` it has not."""
-    for order in ("paper", "groundhog", "luong"):
+    for order in ORDERS:
         config = dataclasses.replace(CONFIGS["default"], order=order)
         params = parameters(config)
         program = compiled(LINK_WEIGHTS["attention"].compute, static_argnums=0)
@@ -114,7 +125,7 @@ def test_shift_needs_a_state_that_has_read_the_word():
     with pytest.raises(ValueError, match="'shift' need a model with feed_previous True, but"):
         check_link_weights("shift", unfed)
     check_link_weights("posterior", unfed)
-    with pytest.raises(ValueError, match="'shift' need a model of order groundhog or luong, but"):
+    with pytest.raises(ValueError, match="of order groundhog, luong or conditional, but"):
         check_link_weights("shift", CONFIGS["default"])
     with pytest.raises(ValueError, match="no link weights 'x'; known: attention, posterior"):
         check_link_weights("x", CONFIGS["default"])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model import ORDERS
 from bahdanau_jax.model.loss import loss, sums
 from tests import oracles
 from tests.model.worlds import SIZES, batch, compiled, on_device, pairs, parameters, relative
@@ -187,7 +188,7 @@ def test_a_sentence_has_a_gradient_of_its_weight(coverage):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", ["paper", "groundhog", "luong"])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("gradients", ["deferred", "autodiff"])
 def test_the_gradient_of_uncovered_words(order, gradients):
     config = ModelConfig(**SIZES, order=order, gradients=gradients)

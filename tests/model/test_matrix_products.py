@@ -144,6 +144,7 @@ def distance(a, b) -> float:
         ("default", 0.03),
         pytest.param("groundhog", 0.03, marks=pytest.mark.slow),
         pytest.param("luong", 0.03, marks=pytest.mark.slow),
+        pytest.param("conditional", 0.03, marks=pytest.mark.slow),
         pytest.param("local_p", 0.1, marks=pytest.mark.slow),
         pytest.param("tied", 0.03, marks=pytest.mark.slow),
     ],

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.model import CELLS, INITS, READOUT_INPUTS, recurrence, shapes
+from bahdanau_jax.model import CELLS, INITS, READOUT_INPUTS, init, recurrence, shapes
 from bahdanau_jax.model.initialization import count
 from bahdanau_jax.model.readout import readout
 from tests.model.worlds import CONFIGS, SIZES, parameters
 
-E, H, C, L = 3, 5, 10, 11
+E, H, A, C, L = 3, 5, 7, 10, 11
 
 
 @pytest.mark.parametrize("inputs", READOUT_INPUTS)
@@ -49,6 +49,19 @@ def test_what_is_not_read_has_no_parameters():
         shapes(ModelConfig(**SIZES, feed_previous=False, readout_inputs="s"))["target_embedding"]
         == {}
     )
+
+
+def test_the_second_cell_and_the_words_of_annotations_have_parameters():
+    whole = parts()
+    both = 3 * (E * H + H * H + H) + 3 * (C * H + H * H + H)
+    assert parts(order="conditional") == whole | {"decoder": both}
+    unfed = parts(order="conditional", feed_previous=False)
+    assert unfed == whole | {"decoder": both - 3 * E * H}
+    larger = {"attention": E * A, "decoder": 3 * E * H, "readout": E * 2 * L}
+    words = parts(word_annotations=True)
+    assert words == whole | {name: whole[name] + size for name, size in larger.items()}
+    drawn = init(ModelConfig(**SIZES, order="conditional"), jax.random.key(1))["decoder"]
+    assert not np.array_equal(drawn["U"], drawn["second"]["U"])
 
 
 def test_the_layers_of_the_mlp_cell():

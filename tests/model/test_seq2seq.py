@@ -40,7 +40,7 @@ def test_parameter_count_at_the_size_of_the_paper():
     assert count(shapes(config)) == 84_349_101
 
 
-@pytest.mark.parametrize("name", ["default", "groundhog"])
+@pytest.mark.parametrize("name", ["default", "groundhog", "words_dot"])
 def test_the_module_is_its_functions(name):
     config = dataclasses.replace(CONFIGS[name], readout_dropout=0.3)
     b = batch(pairs(), 2, 1, fillers=1)

@@ -15,7 +15,7 @@ from jaxtyping import Array
 
 from bahdanau_jax.batch import EOS, Batch, pad
 from bahdanau_jax.config import PRESETS, ModelConfig
-from bahdanau_jax.model import Seq2Seq, encode, teacher_forced
+from bahdanau_jax.model import ORDERS, Seq2Seq, encode, teacher_forced
 from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.model.memory import Memory
 from tests import quick
@@ -47,6 +47,7 @@ CONFIGS = {
     "paper": dataclasses.replace(PRESETS["paper"], **SIZES),
     "groundhog": dataclasses.replace(PRESETS["groundhog"], **SIZES | {"output_size": 13}),
     "luong": ModelConfig(**SIZES, order="luong", attention="general"),
+    "conditional": ModelConfig(**SIZES, order="conditional"),
     "rnnencdec": dataclasses.replace(
         PRESETS["groundhog"],
         **SIZES,
@@ -74,12 +75,29 @@ CONFIGS = {
         feed_previous=False,
         readout_inputs="s",
     ),
+    "conditional_unfed": ModelConfig(
+        **SIZES, cell="mlp", order="conditional", attention="dot", feed_previous=False
+    ),
+    "words": ModelConfig(**SIZES, word_annotations=True),
+    "words_dot": ModelConfig(
+        **SIZES, word_annotations=True, attention="dot", order="conditional", cell="tanh"
+    ),
+    "words_one_direction": ModelConfig(  # whose embeddings are larger than its states
+        **SIZES | {"embedding_size": 7},
+        word_annotations=True,
+        attention="dot",
+        encoder_directions="forward",
+        initial_state="forward",
+    ),
     # The output matrix is the transposed target embedding, so its inputs have the embedding's size.
     "tied": dataclasses.replace(
         PRESETS["groundhog"], **SIZES | {"output_size": 3}, tied_embeddings=True
     ),
     "tied_readout": ModelConfig(**SIZES | {"readout_size": 3}, tied_embeddings=True),
 }
+
+IN_EACH_ORDER = ("default", "groundhog", "luong", "conditional")  # a configuration of each
+assert [CONFIGS[name].order for name in IN_EACH_ORDER] == [*ORDERS]
 
 
 def each(*soon: Any, of: Iterable[Any] = CONFIGS) -> list[Any]:

@@ -9,9 +9,9 @@ const everywhere = () => true;
 const softmax = (ops, p, e) => ops.softmax(e, everywhere);
 
 // The sum of both directions of an annotation, as wide as a decoder state.
-function sumOfDirections(ops, p, h, size) {
-  if (ops.value(h).length === size) return h;
-  return ops.add(ops.slice(h, 0, size), ops.slice(h, size, 2 * size));
+function sumOfDirections(ops, p, h, size, directions) {
+  const first = ops.slice(h, 0, size);
+  return directions === 1 ? first : ops.add(first, ops.slice(h, size, 2 * size));
 }
 
 const additive = (activation) => ({

@@ -15,7 +15,7 @@ const READOUTS = {
   linear: (ops, t) => t,
 };
 
-// The parts of a step, in the order of the paper's text, of Luong et al., and of the authors' program.
+// The parts of a step, in the orders of orders.py. `update` is a step of the first or the second cell.
 const ORDERS = {
   paper: ({ s }, update, look) => {
     const seen = look(s);
@@ -28,6 +28,11 @@ const ORDERS = {
   groundhog: ({ s, c }, update, look, isFirst) => {
     const next = isFirst ? s : update(s, c);
     return { s: next, ...look(next) };
+  },
+  // Its first cell reads the word before, and its second one the context.
+  conditional: ({ s }, update, look) => {
+    const between = update(s), seen = look(between);
+    return { s: update(between, seen.c, true), ...seen };
   },
 };
 
@@ -53,10 +58,10 @@ export class Model {
     }));
     this.directions.sort((a, b) => a.isBackward - b.isBackward);
     this.attention = this.score.prepare ? this.score.prepare(p.attention) : p.attention;
-    this.C = cell.inputs(p.decoder, "C");
+    const cells = p.decoder.second ? [p.decoder, p.decoder.second] : [p.decoder];
+    this.cells = cells.map((params) => ({ bias: cell.bias(params), recurrent: cell.prepare(params) }));
+    this.C = cell.inputs(cells.at(-1), "C");
     this.W = config.feed_previous ? cell.inputs(p.decoder, "W") : null;
-    this.bias = cell.bias(p.decoder);
-    this.recurrent = cell.prepare(p.decoder);
     this.W_o = config.tied_embeddings ? transpose(p.target_embedding.E) : p.output.W_o;
     this.readsWords = config.feed_previous || config.readout_inputs.includes("y");
   }
@@ -78,10 +83,12 @@ export class Model {
       }
       return { isBackward, states, last: h };
     });
-    const annotations = x.map((_, j) => {
-      return runs.length > 1 ? ops.concatenate(...runs.map((run) => run.states[j])) : runs[0].states[j];
+    const annotations = x.map((word, j) => {
+      const parts = runs.map((run) => run.states[j]);
+      if (this.config.word_annotations) parts.push(word);
+      return parts.length > 1 ? ops.concatenate(...parts) : parts[0];
     });
-    const keys = annotations.map((h) => this.score.key(ops, this.attention, h, size));
+    const keys = annotations.map((h) => this.score.key(ops, this.attention, h, size, runs.length));
     return { annotations, keys, initial: this.initial(ops, runs) };
   }
 
@@ -102,7 +109,7 @@ export class Model {
   step(memory, state, token, change = null, ops = plain) {
     const { annotations, keys } = memory;
     const y = this.readsWords ? ops.constant(embedding(this.p.target_embedding, token)) : null;
-    let fed = ops.constant(this.bias);
+    let fed = ops.constant(this.cells[0].bias);
     if (this.W) fed = ops.add(fed, ops.multiply(y, this.W));
     const look = (s) => {
       const query = this.score.query(ops, s, this.attention);
@@ -112,8 +119,10 @@ export class Model {
       if (given) alpha = ops.constant(given);
       return { alpha, c: ops.weighted(alpha, annotations) };
     };
-    const update = (s, c) =>
-      this.cell.step(ops, s, ops.add(fed, ops.multiply(c, this.C)), this.recurrent);
+    const update = (s, c = null, isSecond = false) => {
+      const { bias, recurrent } = this.cells[Number(isSecond)], read = isSecond ? ops.constant(bias) : fed;
+      return this.cell.step(ops, s, c ? ops.add(read, ops.multiply(c, this.C)) : read, recurrent);
+    };
     const after = ORDERS[this.config.order](state, update, look, token === START);
     const logits = this.readOut(ops, after.s, y, after.c);
     return { state: { s: after.s, c: after.c, i: state.i + 1 }, alpha: after.alpha, logits };

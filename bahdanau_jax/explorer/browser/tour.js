@@ -22,7 +22,10 @@ const bars = (pairs) => h("ul", { class: "rows" }, pairs.map(([name, p]) => h("l
 
 const fromOldState = (given, { readsWord }) =>
   `From ${given}${readsWord ? ", the word before" : ""} and its old state, the decoder computes its new state s.`;
-const contextOf = ({ isFixed }) => (isFixed ? "the last state of the encoder" : "the weighted sum of the states");
+const contextOf = ({ isFixed, hasWord }) => {
+  const one = hasWord ? "annotation" : "state";
+  return isFixed ? `the last ${one} of the encoder` : `the weighted sum of the ${one}s`;
+};
 const updateFirst = (facts) =>
   `${fromOldState("the context before", facts)} After that, the new context c is ${contextOf(facts)}.`;
 
@@ -32,6 +35,8 @@ const UPDATES = {
   luong: updateFirst,
   groundhog: (facts) => (facts.i ? updateFirst(facts)
     : `Before the first word, this model keeps the state that it begins with. The context c is ${contextOf(facts)}.`),
+  conditional: (facts) => `The first of two cells has read the old state${facts.readsWord ? " and the word before" : ""}. `
+    + `The context c is ${contextOf(facts)}. The second cell reads c, and computes the new state s.`,
 };
 
 // The words that a softmax is over, and what its weights do; scores that are not named are over all words.
@@ -40,17 +45,21 @@ const WEIGHTS = {
   local_p: ["over the words around a predicted place", "become smaller with the distance from this place"],
 };
 
+// The state that attention compares with the annotations.
+const QUERIES = { paper: "its state s", luong: "its new state s", groundhog: "its new state s", conditional: "the state between its two cells" };
+
 function look({ attention, order, i, word }) {
   const [over, how] = WEIGHTS[attention] ?? ["over all words", "add up to 1"];
-  return `Before it writes word ${i + 1}, “${word}”, the decoder compares its ${order === "paper" ? "" : "new "}state s with every h. `
+  return `Before it writes word ${i + 1}, “${word}”, the decoder compares ${QUERIES[order]} with every h. `
     + `A softmax ${over} turns the scores into weights α, which ${how}.`;
 }
 
 const STEPS = [
   {
     title: "1. The encoder's states",
-    text: ({ size, directions }) => `The encoder has read the sentence ${directions === 2 ? "in both directions" : "from left to right"}. `
-      + `Each word now has a state h of ${directions} × ${size} numbers, which knows the word and its neighbours. `
+    text: ({ size, directions, hasWord }) => `The encoder has read the sentence ${directions === 2 ? "in both directions" : "from left to right"}. `
+      + `Each word now has ${hasWord ? "an annotation" : "a state"} h of ${directions} × ${size} numbers, which knows the word and its neighbours`
+      + (hasWord ? ", followed by the embedding of the word. " : ". ")
       + "Here are the first ones: blue is positive, orange negative.",
     target: ".links", picture: ({ source, memory, value }) => source.map((word, j) => strip(word, value(memory.annotations[j]))),
   },
@@ -138,10 +147,10 @@ export class Tour {
     const ids = engine.source.encode(this.app.state.sentence).ids;
     const forced = engine.force(ids, chosen.steps.slice(0, i + 1).map((each) => each.id), panel.state.changes)[i];
     const blind = await engine.translate(this.app.state.sentence, { beam: this.app.state.beam, prefix: [], changes: { "*": "none" } });
-    const { hidden_size: size, attention, order, feed_previous: readsWord } = model.config;
+    const { hidden_size: size, attention, order, feed_previous: readsWord, word_annotations: hasWord } = model.config;
     return { i, step: chosen.steps[i], word: shown(chosen.steps[i].symbol), source: analysis.source.map(shown), size,
-      directions: model.directions.length, isFixed: attention === "none", attention, order, readsWord, memory: engine.memory(ids), value: (x) => x,
-      forced, vocabulary: engine.target.vocabulary.size, start: START, without: blind.hypotheses[0]?.text ?? "" };
+      directions: model.directions.length, isFixed: attention === "none", attention, order, readsWord, hasWord, forced, start: START,
+      memory: engine.memory(ids), value: (x) => x, vocabulary: engine.target.vocabulary.size, without: blind.hypotheses[0]?.text ?? "" };
   }
 
   close() {

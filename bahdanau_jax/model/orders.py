@@ -1,0 +1,82 @@
+"""The orders of a decoder step: when it attends, updates its state and generates a word.
+
+B sentences, H units, C annotation size.
+Source: arXiv 1409.0473. Its main text, its authors' program, Luong et al. (arXiv 1508.04025) and
+Sennrich et al. (arXiv 1703.04357) order these parts differently.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+from bahdanau_jax.model.attention import Attended
+
+
+class State(NamedTuple):
+    """The decoder's state between two words."""
+
+    s: Float[Array, "B H"]  # s_i, after the latest word
+    c: Float[Array, "B C"]  # the latest context; 0 before the first word
+    i: Float[Array, " B"] | tuple[()] = ()  # words so far, where the score reads their number
+
+
+@runtime_checkable
+class Update(Protocol):
+    """A step of a cell: the first one also reads the word before, and either reads c, if given."""
+
+    def __call__(self, s: Array, c: Array | None = None, *, second: bool = False) -> Array:
+        """Return the next s."""
+        ...
+
+
+ContextOf = Callable[[Array], Attended]  # s -> its context and attention weights
+Moved = tuple[State, Array]  # the new state, and α
+
+
+class Order(NamedTuple):
+    """An order of the parts of a step."""
+
+    move: Callable[[Update, ContextOf, State, Array], Moved]  # the last argument: is it START?
+    has_second_cell: bool = False  # which has parameters of its own, and reads the context
+
+
+def _paper(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
+    """Attend, update, generate (Eq. 4 of the main text)."""
+    c, alpha = context_of(state.s)
+    return State(update(state.s, c), c), alpha
+
+
+def _luong(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
+    """Update, attend, generate (arXiv 1508.04025)."""
+    s = update(state.s, state.c)
+    c, alpha = context_of(s)
+    return State(s, c), alpha
+
+
+def _groundhog(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
+    """Attend, generate, update. The update belongs to the previous word, so START has none."""
+    s = jnp.where(start, state.s, update(state.s, state.c))
+    c, alpha = context_of(s)
+    return State(s, c), alpha
+
+
+def _conditional(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
+    """Read the word, attend, read the context in a second cell, generate (arXiv 1703.04357)."""
+    between = update(state.s)
+    c, alpha = context_of(between)
+    return State(update(between, c, second=True), c), alpha
+
+
+# Value of `model.order` -> the order of attention, update and generation in a step.
+ORDERS: Mapping[str, Order] = MappingProxyType(
+    {
+        "paper": Order(_paper),
+        "groundhog": Order(_groundhog),
+        "luong": Order(_luong),
+        "conditional": Order(_conditional, has_second_cell=True),
+    }
+)
