@@ -231,9 +231,9 @@ def _refuse_other_corpora(config: Config, workdir: Path) -> None:
 
 
 def _remark(config: Config, workdir: Path) -> None:
-    """Warn about missing dev or test pairs and, for a new run, about an unsuitable vocabulary."""
+    """Warn about missing dev or test pairs and, for a new run, about languages and vocabulary."""
     lines = data.remarks.on_splits(config.data)
     if not (Path(workdir) / CONFIG).exists():
-        lines += data.remarks.on_words(config.data)
+        lines += data.remarks.on_languages(config.data) + data.remarks.on_words(config.data)
     for line in lines if distributed.is_main_process() else ():
         log.warning("%s", line)

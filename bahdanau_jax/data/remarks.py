@@ -1,6 +1,7 @@
 """Remarks on the corpora of a configuration before training: each is one line."""
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 
 from bahdanau_jax import splits
@@ -10,6 +11,8 @@ from bahdanau_jax.data.tokens.codec import SIDES
 
 SAMPLE = 1_000  # pairs at the beginning of each corpus that are examined
 LEAST = 4  # average characters of a sentence without spaces that is more than a single word
+# Files of a side of a text corpus, the first of which ends in a language code, as a.de or a.de.gz.
+CODED = re.compile(r"[^+]*?\.(?!gz|xz)([a-z]{2})(?:\.gz|\.xz)?(?:\+.*)?")
 # Split, dev or test -> what follows where it is empty.
 EMPTY = {
     "dev": "data.dev is empty: without dev scores, the newest checkpoint is used as the best",
@@ -47,6 +50,26 @@ def on_other_corpora(config: DataConfig) -> list[str]:
                 f'data.{split}, or set it to ""'
             )
     return lines
+
+
+def on_languages(config: DataConfig) -> list[str]:
+    """A line if the names of training files say other languages than the settings.
+
+    >>> on_languages(DataConfig(train="text:a.de,a.en"))[0].partition(",")[0]
+    'the files of data.train end in .de and .en'
+    """
+    own = (config.source_language, config.target_language)
+    for corpus in addresses.corpora(config.train):
+        kind, _, files = corpus.address.partition(":")
+        sides = [CODED.fullmatch(side) for side in files.split(",")] if kind == "text" else []
+        codes = tuple(side[1] for side in sides if side)
+        if len(codes) == 2 and codes != own:
+            return [
+                f"the files of data.train end in .{codes[0]} and .{codes[1]}, but the languages "
+                f"are {own[0]} and {own[1]}, whose rules the tokeniser has: for others, "
+                f"--data.source-language {codes[0]} --data.target-language {codes[1]}"
+            ]
+    return []
 
 
 def on_words(config: DataConfig) -> list[str]:

@@ -30,6 +30,27 @@ def test_built_in_pairs_beside_other_training_text_are_named():
     assert len(remarks.on_other_corpora(changed)) == 2
 
 
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [
+        ("text:a.de,a.en", "end in .de and .en, but the languages are en and fr"),
+        ("text:x/a.fr.gz+b.txt,a.en.xz", "--data.source-language fr --data.target-language en"),
+        ("text:a.en,a.fr; 0.5*text:b.fr,b.en", "end in .fr and .en"),
+        ("text:x/a.en.gz,a.fr", ""),
+        ("text:a.src,a.en", ""),
+        ("text:a.gz,b.gz", ""),
+        ("text:train.en/a,train.de/b", ""),
+        ("tsv:a.de", ""),
+        ("builtin:copy/train", ""),
+    ],
+)
+def test_names_of_files_that_say_other_languages(train, said):
+    found = remarks.on_languages(DataConfig(train=train))
+    assert said in found[0] if said else found == []
+    german = DataConfig(train="text:a.de,a.en", source_language="de", target_language="en")
+    assert remarks.on_languages(german) == []
+
+
 CHINESE = "今天天气很好，我们去公园吧。"
 
 
