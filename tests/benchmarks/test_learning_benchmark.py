@@ -40,7 +40,7 @@ def learn(tmp_path, benchmark):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_both_train_until_they_reach_the_target(learn):
     code, out, err = learn(f"{WORSE}\n{RIGHT}\ntime.sleep(600)", "--target", "0")
     found = json.loads(out)

@@ -126,7 +126,7 @@ def test_latencies_are_those_of_all_rounds_and_ratios_those_of_each():
     assert found == {"ratio": 3.5, "ratios": [4.0, 3.0], "ratio_per_token": 1.75}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_clients_load_real_servers_without_errors(bench):
     code, out, _ = bench("--beams", "1,2")
     found = json.loads(out)
@@ -209,7 +209,7 @@ def test_a_server_that_does_not_start_or_refuses_is_one_line(bench, trained):
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_refused_request_is_an_error(trained):
     with server_process.Server(trained[0], ["--max-characters", "5"]) as server:
         with pytest.raises(ValueError, match="the server answered 422: .*at most 5 characters"):

@@ -109,7 +109,7 @@ def test_a_peer_that_fails_leaves_the_others_measured(quick, capfd, tmp_path, mo
     assert "jax" in one["peers"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
     options = ["--rounds", "1", "--peers", "jax", "--compute_dtype", "bfloat16", "--batches", "4"]
     assert main(["train", "--size", "tiny", *options]) == 0

@@ -214,7 +214,7 @@ def program(workdir: Path, *how: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_killed_again_and_again(unbroken, tmp_path):
     ends = [
         ("kill-save=2", -signal.SIGKILL),
