@@ -65,9 +65,9 @@ def on_languages(config: DataConfig) -> list[str]:
         codes = tuple(side[1] for side in sides if side)
         if len(codes) == 2 and codes != own:
             return [
-                f"the files of data.train end in .{codes[0]} and .{codes[1]}, but the languages "
-                f"are {own[0]} and {own[1]}, whose rules the tokeniser has: for others, "
-                f"--data.source-language {codes[0]} --data.target-language {codes[1]}"
+                f"the files of data.train end in .{codes[0]} and .{codes[1]}, but "
+                f"data.source_language is {own[0]} and data.target_language {own[1]}; to change "
+                f"that: --data.source-language {codes[0]} --data.target-language {codes[1]}"
             ]
     return []
 

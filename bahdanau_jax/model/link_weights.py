@@ -128,8 +128,7 @@ def check_link_weights(name: str, config: ModelConfig) -> None:
     """Raise ValueError for weights that are unknown, or that the model does not define."""
     kind = choose(LINK_WEIGHTS, name, "link weights")
     if config.order not in kind.orders:
-        needed = f"of order {', '.join(kind.orders[:-1])} or {kind.orders[-1]}"
-        present = f"order {config.order}"
+        needed, present = f"of order {' or '.join(kind.orders)}", f"order {config.order}"
     elif kind.needs_feeding and not config.feed_previous:
         needed, present = "with feed_previous True", "feed_previous False"
     else:

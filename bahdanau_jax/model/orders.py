@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 @runtime_checkable
 class Update(Protocol):
-    """A step of a cell: the first one also reads the word before, and either reads c, if given."""
+    """A step of a cell. The first one reads the word before, and the last one the context c."""
 
     def __call__(self, s: Array, c: Array | None = None, *, second: bool = False) -> Array:
         """Return the next s."""

@@ -295,7 +295,7 @@ def test_links_of_the_posterior_in_both_directions(align, corpus, trained):
     [
         (
             "shift",
-            "of order groundhog, luong or conditional, but this one has order paper",
+            "of order groundhog or luong or conditional, but this one has order paper",
         ),
         ("posterior,nothing", "no weights of links 'nothing'; known: attention, posterior, "),
         ("posterior,saliency", "are of two kinds, posterior and saliency"),

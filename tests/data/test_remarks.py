@@ -33,7 +33,10 @@ def test_built_in_pairs_beside_other_training_text_are_named():
 @pytest.mark.parametrize(
     ("train", "said"),
     [
-        ("text:a.de,a.en", "end in .de and .en, but the languages are en and fr"),
+        (
+            "text:a.de,a.en",
+            "end in .de and .en, but data.source_language is en and data.target_language fr",
+        ),
         ("text:x/a.fr.gz+b.txt,a.en.xz", "--data.source-language fr --data.target-language en"),
         ("text:a.en,a.fr; 0.5*text:b.fr,b.en", "end in .fr and .en"),
         ("text:x/a.en.gz,a.fr", ""),

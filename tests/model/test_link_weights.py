@@ -125,7 +125,7 @@ def test_shift_needs_a_state_that_has_read_the_word():
     with pytest.raises(ValueError, match="'shift' need a model with feed_previous True, but"):
         check_link_weights("shift", unfed)
     check_link_weights("posterior", unfed)
-    with pytest.raises(ValueError, match="of order groundhog, luong or conditional, but"):
+    with pytest.raises(ValueError, match="of order groundhog or luong or conditional, but"):
         check_link_weights("shift", CONFIGS["default"])
     with pytest.raises(ValueError, match="no link weights 'x'; known: attention, posterior"):
         check_link_weights("x", CONFIGS["default"])

@@ -46,11 +46,11 @@ const WEIGHTS = {
 };
 
 // The state that attention compares with the annotations.
-const QUERIES = { paper: "its state s", luong: "its new state s", groundhog: "its new state s", conditional: "the state between its two cells" };
+const QUERIES = { paper: "its state s", conditional: "the state between its two cells" };
 
 function look({ attention, order, i, word }) {
   const [over, how] = WEIGHTS[attention] ?? ["over all words", "add up to 1"];
-  return `Before it writes word ${i + 1}, “${word}”, the decoder compares ${QUERIES[order]} with every h. `
+  return `Before it writes word ${i + 1}, “${word}”, the decoder compares ${QUERIES[order] ?? "its new state s"} with every h. `
     + `A softmax ${over} turns the scores into weights α, which ${how}.`;
 }
 
