@@ -90,4 +90,6 @@ async def _standard(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    return response(Refused(500, *STANDARD[500]))
+    refused = Refused(500, *STANDARD[500])
+    refused.headers["Connection"] = "close"  # the server writes the traceback and closes it
+    return response(refused)

@@ -248,6 +248,7 @@ def test_a_fault_is_an_error_of_the_same_shape(server, caplog):
     client = server()
     answer = client.post("/translate", json={"lines": ["fault"]})
     assert answer.status_code == 500 and set(answer.json()) == {"error", "what_to_do"}
+    assert answer.headers.get("Connection") == "close"  # another request on it would be lost
     deadline = time.monotonic() + 300
     while "ZeroDivisionError" not in caplog.text:  # the operator sees the traceback
         assert time.monotonic() < deadline
