@@ -96,7 +96,7 @@ class DataConfig:
     max_tokens: int = 50  # limit of both sides, without EOS; longer pairs are dropped; 0: none
     max_ratio: float = 0.0  # limit of longer side / shorter side of training pairs; 0: none
     drop_duplicates: bool = False  # drop repeated training pairs
-    limit_words: int = 0  # source tokens of a random sample of the pairs to train on; 0: all pairs
+    limit_words: int = 0  # source tokens of a random sample, before pairs are dropped; 0: all
     plan: str = "pools"  # the grouping of pairs into batches
     batch_size: int = 80  # pairs in a batch
     batch_words: int = 0  # positions of a batch's longer side, instead of pairs (buckets); 0: pairs

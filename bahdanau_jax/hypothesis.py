@@ -23,7 +23,7 @@ class Hypothesis:
     text: str  # ordinary text, detokenised
     tokens: tuple[str, ...]  # T output tokens; the last is the EOS symbol where `finished`
     log_probabilities: tuple[float, ...]  # T natural logarithms of p(token | tokens before, source)
-    score: float  # the score of the search: the sum of log_probabilities, normalised as configured
+    score: float  # of the search: Σ log_probabilities, normalised, with the coverage term
     finished: bool  # False where the search reached its length limit before EOS
     source_tokens: tuple[str, ...]  # S source tokens, EOS last
     alpha: Float[np.ndarray, "T S"] = field(compare=False)  # float32; attention weights of token i

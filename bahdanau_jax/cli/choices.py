@@ -51,7 +51,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "general": "s W h (arXiv 1508.04025)",
             "local_m": "general, at most 10 positions from the target word's",
             "local_p": "general, at most 10 positions from a predicted one",
-            "none": "none: each step reads the last annotation (RNNencdec)",
+            "none": "none: each step reads the last annotation, as in RNNencdec",
             "MODULE:NAME": "your own Score, such as my_scores:cosine",
         },
         "model.cell": {
@@ -65,7 +65,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "model.initial_state": {
             "backward": "the backward network's last state, at the first word",
-            "forward": "the forward network's last state, at the last word",
+            "forward": "the forward network's last state, at the end of the sentence",
             "zero": "zeros: s_0 does not depend on the source",
         },
         "model.readout": {
@@ -82,7 +82,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "c": "the context alone",
         },
         "model.init": {
-            "paper": "normal with deviation 0.01; recurrent weights are orthogonal",
+            "paper": "normal with deviation 0.01, alignment 0.001; orthogonal recurrent weights",
             "scaled": "Glorot normal; alignment weights have deviation 0.001",
             "glorot": "Glorot normal, for alignment weights as well: for small models",
         },
@@ -117,7 +117,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "unigram": "the likeliest pieces of a unigram model (arXiv 1804.10959)",
         },
         "data.plan": {
-            "pools": "pool_batches batches are sorted by length together, the paper's",
+            "pools": "pool_batches batches are sorted by length together, as in the paper",
             "buckets": "pairs of similar lengths from all text: less padding",
         },
         "optimizer.name": {

@@ -42,7 +42,7 @@ ON_ACCELERATORS = 8  # the factor of these sizes on an accelerator, which has no
 class Sums(NamedTuple):
     """The totals of a batch. The host divides them, once."""
 
-    loss: Float[Array, ""]  # −Σ log p with label smoothing, the training objective
+    loss: Float[Array, ""]  # the objective: −Σ log p with label smoothing, and coverage
     nll: Float[Array, ""]  # −Σ log p of the target words, in nats
     words: Float[Array, ""]  # target words, EOS included
     correct: Float[Array, ""]  # target words that have the highest probability

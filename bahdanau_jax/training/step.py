@@ -49,7 +49,7 @@ class TrainState:
 class StepSums(NamedTuple):
     """The sums of one update, float32 scalars. Losses, words and norms are 0 if it is skipped."""
 
-    loss: Float[Array, ""]  # -Σ log p, smoothed, over the batch
+    loss: Float[Array, ""]  # -Σ log p, smoothed, over the batch, and the coverage term
     nll: Float[Array, ""]  # -Σ log p, not smoothed
     words: Float[Array, ""]  # target words
     correct: Float[Array, ""]  # target words that were the likeliest

@@ -161,5 +161,5 @@ bj.figures.alignment(best)
 
 # %% [markdown]
 # These cells differ from the author's model in cell, score and first state. They are also smaller,
-# and trained briefly. `bahdanau reproduce ablations` trains six cells with the author's equations
-# at full length and with ten seeds each, and writes the printed scores beside them.
+# and trained briefly. `bahdanau reproduce ablations` trains six cells close to the author's at
+# full length and with ten seeds each. It writes the printed scores beside them, and what differs.

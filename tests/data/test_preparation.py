@@ -37,6 +37,7 @@ def test_prepare_counts_what_it_did(config, tmp_path, capfd):
     assert len(digest) == 32
     assert prepared.statistics == {
         "read": 4,
+        "read_tokens": 20,
         "kept": 2,
         "dropped": {"empty": 1, "too_long": 1, "uneven": 0, "duplicate": 0},
         "corpora": [2],

@@ -230,20 +230,22 @@ def _differing(**options):
 def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
     cells = paper.cells(Request(**CORPUS))
     bins = [{"sentences": 3, "words": 4.0, "score": 9.0, "interval": (8.0, 10.0)}]
-    own = {"BLEU-tokenized": 10.0, "by-length": {"output": bins}, "sentences": 3000}
+    own = {"BLEU": 8.0, "BLEU-tokenized": 10.0, "by-length": {"output": bins}, "sentences": 3000}
     own["no-UNK"] = {"sentences": 1047, "BLEU-tokenized": 12.0}
     runs = {
         1: own | {"tests": {"test": own}},
-        2: own | {"BLEU-tokenized": 20.0, "tests": {"test": own}},
+        2: own | {"BLEU": 9.0, "BLEU-tokenized": 20.0, "tests": {"test": own}},
     }
     results = Results({cell: runs for cell in cells}, {})
     outcome = Outcome(tmp_path, cells, results)
     table_1 = paper._table_1(outcome, [*cells])
     assert table_1.tables[0].rows[0][:5] == ("RNNencdec-30", "15.0", "12.0", "10.0", "12.0")
+    assert len(table_1.tables[1].rows) == len(cells)
+    assert table_1.tables[1].rows[0] == ("RNNencdec-30", "8.5", "8.0")
     assert "means over 2 seeds" in table_1.text
-    assert table_1.text.endswith(
+    assert (
         "The No UNK scores are of 1,047 of the 3,000 dev sentences and 1,047 of the 3,000 test "
-        "sentences."
+        "sentences. " in table_1.text
     )
     figure_2 = paper._figure_2(outcome, [*cells])
     assert [each.name for each in figure_2.pictures] == ["bleu_by_length", "bleu_by_length_test"]

@@ -12,6 +12,7 @@ MODELS = {
         {
             2: "compares its state s with every h. A softmax over all words",
             3: "The context c is the weighted sum of the states. From c, the word before",
+            4: "The state, the word before and the context give a probability to each of the",
             5: "Nobody told the model",
         },
     ),
@@ -23,14 +24,19 @@ MODELS = {
         },
     ),
     "groundhog": (
-        {"order": "groundhog", "feed_previous": False},
-        {3: "From the context before and its old state, the decoder computes its new state s."},
+        {"order": "groundhog", "feed_previous": False, "readout_inputs": "s"},
+        {
+            2: "compares its new state s with every h",
+            3: "From the context before and its old state, the decoder computes its new state s.",
+            4: "The state alone gives a probability to each of the",
+        },
     ),
     "conditional": (
-        {"order": "conditional"},
+        {"order": "conditional", "readout_inputs": "sc"},
         {
             2: "compares the state between its two cells with every h",
             3: "The first of two cells has read the old state and the word before. The context c",
+            4: "The state and the context give a probability to each of the",
         },
     ),
     "words": (

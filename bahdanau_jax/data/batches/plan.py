@@ -48,7 +48,8 @@ class Corpora(NamedTuple):
         weights = tuple(corpus.weight for corpus in addresses.corpora(config.train))
         encodings, sample = store.statistics["encodings"], None
         if config.limit_words:
-            sample = limited(store.lengths[::encodings, 0] - 1, config.limit_words)
+            tokens = store.lengths[::encodings, 0] - 1
+            sample = limited(tokens, config.limit_words, store.statistics["read_tokens"])
             if not len(sample):
                 raise ValueError(f"data.limit_words = {config.limit_words} leaves no training pair")
         return cls(tuple(store.statistics["corpora"]), weights, encodings, sample)
@@ -164,13 +165,15 @@ def _no_pair(corpora: Corpora) -> str:
     )
 
 
-def limited(words: Int[np.ndarray, " pairs"], limit: int) -> Int[np.ndarray, " sample"]:
-    """A random sample of pairs with at most `limit` words in all, the same for the same corpus.
+def limited(words: Int[np.ndarray, " pairs"], limit: int, read: int) -> Int[np.ndarray, " sample"]:
+    """A random sample of pairs, the same for the same corpus: the share limit / read of `words`.
 
-    The paper's authors selected their 348 M words by domain (Axelrod et al. 2011) instead.
+    `read` also counts the words of dropped pairs, so that the share does not depend on which pairs
+    are dropped. The paper's authors selected text by its domain (Axelrod et al. 2011) instead, and
+    dropped long pairs of the selection.
     """
     order = np.random.default_rng(0).permutation(len(words))
-    return np.sort(order[np.cumsum(words[order]) <= limit])
+    return np.sort(order[np.cumsum(words[order]) * read <= limit * int(words.sum())])
 
 
 class _Pools:

@@ -27,6 +27,7 @@ class Encoded(NamedTuple):
 
     corpus: int
     read: int  # pairs
+    read_tokens: int  # on the source side of the pairs read, without EOS
     ids: tuple[Int[np.ndarray, " tokens"], Int[np.ndarray, " tokens"]]  # of all rows
     lengths: Int[np.ndarray, "rows 2"]  # with EOS
     words: Int[np.ndarray, "pairs 2"]  # tokens before the vocabulary
@@ -74,6 +75,7 @@ def pack(config: DataConfig, chunk: TextChunk, rows: Sequence[Sequence[Sequence[
     return Encoded(
         corpus=chunk.corpus,
         read=pairs,
+        read_tokens=int(lengths[::count, 0].sum()),
         ids=tuple(_flat(side, keep) for side in rows),  # pyright: ignore[reportArgumentType]
         lengths=lengths[keep] + 1,
         words=words[fit],

@@ -24,7 +24,7 @@ from bahdanau_jax.data.tokens.codec import SIDES, Codec
 from bahdanau_jax.parsing import parse_json
 
 PARTS = ("ids", "offsets")
-FORMAT = 1  # raise it when the files of a store change their meaning
+FORMAT = 2  # raise it when the files of a store change their meaning
 # Settings that do not change the stored ids. Corpora are identified by their addresses without
 # weights, and their files by name and content without the folder.
 IRRELEVANT = (
@@ -224,7 +224,7 @@ class _Counts:
     def __init__(self, corpora: int, encodings: int):
         self._encodings = encodings
         self.kept = [0] * corpora  # pairs of each corpus
-        self._read = 0
+        self._read = self._read_tokens = 0
         self._dropped = Counter()
         self._words, self._tokens, self._unknown = Counter(), Counter(), Counter()
         self._lengths = (Counter(), Counter())
@@ -232,6 +232,7 @@ class _Counts:
 
     def add(self, chunk: Encoded, kept: Encoded) -> None:
         self._read += chunk.read
+        self._read_tokens += chunk.read_tokens
         self._dropped += chunk.dropped
         self._dropped[DUPLICATE] += len(chunk.words) - len(kept.words)
         self.kept[chunk.corpus] += len(kept.words)
@@ -248,6 +249,7 @@ class _Counts:
     def statistics(self) -> dict[str, Any]:
         return {
             "read": self._read,
+            "read_tokens": self._read_tokens,
             "kept": sum(self.kept),
             "dropped": self._by_reason(),
             "corpora": self.kept,

@@ -57,7 +57,7 @@ MEASURES = ("PSA-seed", "LCSR-seed", "GeoMean-seed")
 
 
 def _base() -> Config:
-    """The task and the sizes of the shipped configuration, with the author's model and budget."""
+    """The task and sizes of the shipped configuration; a model and a budget like the author's."""
     config = with_model(
         configuration("primes"),
         readout_size=16,

@@ -46,11 +46,25 @@ const WEIGHTS = {
 };
 
 // The state that attention compares with the annotations.
-const QUERIES = { paper: "its state s", conditional: "the state between its two cells" };
+const QUERIES = {
+  paper: () => "its state s",
+  luong: () => "its new state s",
+  groundhog: (i) => (i ? "its new state s" : "its state s"),
+  conditional: () => "the state between its two cells",
+};
+
+// What the readout may read, by the letters of `model.readout_inputs`.
+const READ = { s: "the state", y: "the word before", c: "the context" };
+
+function reading(letters) {
+  const names = Object.keys(READ).filter((letter) => letters.includes(letter)).map((letter) => READ[letter]);
+  const text = names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)} give` : `${names[0]} alone gives`;
+  return text[0].toUpperCase() + text.slice(1);
+}
 
 function look({ attention, order, i, word }) {
   const [over, how] = WEIGHTS[attention] ?? ["over all words", "add up to 1"];
-  return `Before it writes word ${i + 1}, “${word}”, the decoder compares ${QUERIES[order] ?? "its new state s"} with every h. `
+  return `Before it writes word ${i + 1}, “${word}”, the decoder compares ${QUERIES[order](i)} with every h. `
     + `A softmax ${over} turns the scores into weights α, which ${how}.`;
 }
 
@@ -78,7 +92,7 @@ const STEPS = [
   },
   {
     title: "4. One word",
-    text: ({ vocabulary }) => `The state, the context and the word before give a probability to each of the `
+    text: ({ vocabulary, inputs }) => `${reading(inputs)} a probability to each of the `
       + `${vocabulary.toLocaleString("en")} words. These are the likeliest. Click another one in the list of the page, `
       + "and the model goes on from there.",
     target: ".step", picture: ({ step }) => [bars(step.likeliest.slice(0, 5).map(({ symbol, logP }) => [shown(symbol), Math.exp(logP)]))],
@@ -147,8 +161,8 @@ export class Tour {
     const ids = engine.source.encode(this.app.state.sentence).ids;
     const forced = engine.force(ids, chosen.steps.slice(0, i + 1).map((each) => each.id), panel.state.changes)[i];
     const blind = await engine.translate(this.app.state.sentence, { beam: this.app.state.beam, prefix: [], changes: { "*": "none" } });
-    const { hidden_size: size, attention, order, feed_previous: readsWord, word_annotations: hasWord } = model.config;
-    return { i, step: chosen.steps[i], word: shown(chosen.steps[i].symbol), source: analysis.source.map(shown), size,
+    const { hidden_size: size, attention, order, feed_previous: readsWord, word_annotations: hasWord, readout_inputs: inputs } = model.config;
+    return { i, inputs, step: chosen.steps[i], word: shown(chosen.steps[i].symbol), source: analysis.source.map(shown), size,
       directions: model.directions.length, isFixed: attention === "none", attention, order, readsWord, hasWord, forced, start: START,
       memory: engine.memory(ids), value: (x) => x, vocabulary: engine.target.vocabulary.size, without: blind.hypotheses[0]?.text ?? "" };
   }

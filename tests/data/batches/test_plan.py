@@ -194,22 +194,26 @@ def test_no_pairs():
 
 @given(
     words=st.lists(st.integers(1, 9), min_size=1, max_size=50).map(np.array),
-    limit=st.integers(1, 300),
+    dropped=st.integers(0, 300),
+    limit=st.integers(1, 600),
 )
 @quick
-def test_a_sample_of_so_many_words(words, limit):
-    sample = limited(words, limit)
+def test_a_sample_of_so_many_words(words, dropped, limit):
+    """Words of pairs that are dropped count: the kept pairs have their share of the limit."""
+    read = words.sum() + dropped
+    sample = limited(words, limit, read)
     assert (np.diff(sample) > 0).all()
-    assert words[sample].sum() <= limit
-    assert (limited(words, limit) == sample).all()
-    if limit >= words.sum():
+    assert words[sample].sum() * read <= limit * words.sum()
+    assert (limited(words, limit, read) == sample).all()
+    if limit >= read:
         assert len(sample) == len(words)
     else:
-        assert words[sample].sum() > limit - 9 - (len(sample) == 0) * limit
+        next_pair = (words[sample].sum() + 9) * read > limit * words.sum()
+        assert next_pair or len(sample) == 0
 
 
 def test_a_sample_is_drawn_from_all_of_the_corpus():
-    sample = limited(np.ones(10_000, int), 1_000)
+    sample = limited(np.ones(10_000, int), 1_000, 10_000)
     assert len(sample) == 1_000
     assert abs(sample.mean() - 5_000) < 400
 

@@ -120,10 +120,11 @@ def test_pairs_of_several_corpora_are_counted_apart(tmp_path):
     opened = store.write(tmp_path / "s", parts, config, 2, ENTRIES)
     assert opened.statistics["corpora"] == [1, 2]
     assert Corpora.of(opened, config) == ((1, 2), (1.0, 0.5), 1, None)
-    few = dataclasses.replace(config, limit_words=2)
+    assert opened.statistics["read_tokens"] == 7  # the dropped pair has one
+    few = dataclasses.replace(config, limit_words=3)
     assert len(Corpora.of(opened, few).sample) == 1
-    with pytest.raises(ValueError, match="data.limit_words = 1 leaves no training pair"):
-        Corpora.of(opened, dataclasses.replace(config, limit_words=1))
+    with pytest.raises(ValueError, match="data.limit_words = 2 leaves no training pair"):
+        Corpora.of(opened, dataclasses.replace(config, limit_words=2))
 
 
 @pytest.mark.parametrize(("entries", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
