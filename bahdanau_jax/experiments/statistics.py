@@ -1,6 +1,6 @@
 """Scores over seeds: their mean, spread and confidence interval, and paired tests between cells.
 
-R seeds. Every test pairs the runs of two cells by their seed.
+R seeds. Tests pair the runs of two cells by their seed, except `compare_independent`.
 """
 
 import itertools
@@ -30,14 +30,14 @@ class Summary(NamedTuple):
     seeds: int  # R, the number of seeds
 
 
-class Paired(NamedTuple):
-    """The differences of two cells, seed by seed."""
+class Compared(NamedTuple):
+    """The difference of two cells."""
 
     difference: float  # the mean of first - second
     low: float  # the lower end of its 95 % interval, by Student's t; NaN for one seed
     high: float  # its upper end
-    p: float  # two-sided, by the permutation of signs
-    seeds: int  # R, the number of pairs
+    p: float  # two-sided
+    seeds: int  # R, the number of pairs, or of the fewer scores
 
 
 def summarize(scores: Sequence[float]) -> Summary:
@@ -57,7 +57,7 @@ def summarize(scores: Sequence[float]) -> Summary:
     return Summary(mean, spread, mean - reach, mean + reach, count)
 
 
-def compare(first: Sequence[float], second: Sequence[float]) -> Paired:
+def compare(first: Sequence[float], second: Sequence[float]) -> Compared:
     """Compare two cells by the scores of the same seeds, in the same order.
 
     The p-value is the share of sign permutations of the differences whose mean is at least as far
@@ -70,10 +70,12 @@ def compare(first: Sequence[float], second: Sequence[float]) -> Paired:
     check_equal_counts("scores", first, "others", second)
     differences = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     summary = summarize(differences.tolist())
-    return Paired(summary.mean, summary.low, summary.high, _p_value(differences), len(differences))
+    return Compared(
+        summary.mean, summary.low, summary.high, _p_value(differences), len(differences)
+    )
 
 
-def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Paired | None:
+def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Compared | None:
     """Compare the scores of the seeds that both have; None where there are none.
 
     >>> compare_seeds({1: 3.0, 2: 4.0}, {2: 1.0, 3: 9.0}).difference
@@ -83,6 +85,18 @@ def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Pai
     if not seeds:
         return None
     return compare([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])
+
+
+def compare_independent(first: Sequence[float], second: Sequence[float]) -> Compared:
+    """Compare the means of scores that nothing pairs, by Welch's t-test.
+
+    >>> compare_independent([3.0, 4.0, 5.0], [1.0, 2.0, 2.0]).difference
+    2.3333333333333335
+    """
+    test = stats.ttest_ind(first, second, equal_var=False)
+    low, high = map(float, test.confidence_interval(CONFIDENCE))
+    difference = float(np.mean(first) - np.mean(second))
+    return Compared(difference, low, high, float(test.pvalue), min(len(first), len(second)))
 
 
 def smallest_p(seeds: int) -> float:

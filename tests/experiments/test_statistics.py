@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from bahdanau_jax.experiments import results, statistics
 
@@ -88,3 +89,15 @@ def test_a_table_says_how_many_seeds_have_a_score():
     assert "of 2 seeds" not in rows["b"]
     compared = results.comparisons(found, [("b", "a")], {"BLEU": 1}).rows
     assert compared == [("b minus a", "+1.0 (1 of 2 seeds)")]
+
+
+def test_means_of_scores_that_nothing_pairs():
+    """Welch's t-test by hand: t = 3.5, with 3.2 degrees of freedom."""
+    found = statistics.compare_independent([3.0, 4.0, 5.0], [1.0, 2.0, 2.0])
+    standard_error = math.sqrt(1 / 3 + 1 / 9)
+    reach = stats.t.ppf(0.975, 3.2) * standard_error
+    expected = (7 / 3, 7 / 3 - reach, 7 / 3 + reach, 2 * stats.t.sf(3.5, 3.2))
+    assert found[:4] == pytest.approx(expected, rel=1e-12)
+    assert statistics.compare_independent([5.0, 3.0, 4.0], [2.0, 1.0, 2.0])[:4] == pytest.approx(
+        found[:4]
+    )

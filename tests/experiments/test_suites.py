@@ -173,7 +173,7 @@ def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
     for name, values in means.items():
         for value, text in zip(values, printed[f"{name}, printed"], strict=True):
             assert text.startswith(f"{value:.3f} ± ")
-    assert "is +0.057 (" in table.text and "p = 0.33" in table.text
+    assert "is +0.057 (" in table.text and "p = 0.28, by Welch" in table.text
     assert [picture.name for picture in table.pictures] == ["means"]
     assert "Ten rounds" not in SUITES["ablations"].text
 

@@ -14,7 +14,7 @@ from bahdanau_jax import figures
 from bahdanau_jax.config import Config, OptimizerConfig
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments import results
-from bahdanau_jax.experiments.statistics import compare, summarize
+from bahdanau_jax.experiments.statistics import compare_independent, summarize
 from bahdanau_jax.experiments.suites.suite import (
     Outcome,
     Request,
@@ -99,7 +99,8 @@ def sections(outcome: Outcome) -> list[Section]:
         "where a list without a prime counts 0: about one list in ten has none, so that no model "
         "can score above about 0.90. The rows named printed are computed from the ten rounds of "
         "the author. Their GeoMean without the initial state minus that of attention "
-        f"is {results.paired(compare(of_zero, of_attention), 3)}."
+        f"is {results.paired(compare_independent(of_zero, of_attention), 3)}, by Welch's t-test, "
+        "since nothing pairs the rounds of two models."
     )
     cells = {name: folder(name) for name in CELLS}
     panels = {
