@@ -173,7 +173,7 @@ def limited(words: Int[np.ndarray, " pairs"], limit: int, read: int) -> Int[np.n
     dropped long pairs of the selection.
     """
     order = np.random.default_rng(0).permutation(len(words))
-    return np.sort(order[np.cumsum(words[order]) * read <= limit * int(words.sum())])
+    return np.sort(order[np.cumsum(words[order]) <= limit * int(words.sum()) // read])
 
 
 class _Pools:
