@@ -91,7 +91,7 @@ class CellRuns:
         """Train the runs that have not ended. `vmapped`: see `sweep`."""
         for group, missing in self._missing().items():
             try:
-                self._forget_scores(missing)
+                self._forget(missing)
                 vocabulary = self._vocabulary or self._share_data(group)
                 in_one = self._is_small(vocabulary) if vmapped is None else vmapped
             except Exception as error:
@@ -104,10 +104,10 @@ class CellRuns:
                 for seed in missing:
                     self._train(seed)
 
-    def _forget_scores(self, seeds: Sequence[int]) -> None:
-        """Remove the scores of an earlier training of these runs."""
+    def _forget(self, seeds: Sequence[int]) -> None:
+        """Remove the end and the scores of an earlier training of these runs."""
         for seed in seeds:
-            for name in (SCORES, TRANSLATIONS):
+            for name in (ENDED, SCORES, TRANSLATIONS):
                 (self.folder(seed) / name).unlink(missing_ok=True)
 
     def _missing(self) -> dict[tuple[int, ...], list[int]]:

@@ -367,6 +367,34 @@ def test_a_run_whose_checkpoints_are_gone_is_trained_again(without_training, tmp
     assert without_training == [("paper", 1)] * 2
 
 
+@pytest.mark.parametrize("vmapped", [False, True])
+def test_a_run_that_is_trained_again_and_killed_has_not_ended(vmapped, tmp_path, monkeypatch):
+    """The kill leaves a checkpoint of too few updates beside the record of the first training."""
+    calls = []
+
+    def train(configs, folders, *_):
+        calls.append([own.training.seed for own in configs])
+        for own, folder in zip(configs, folders, strict=True):
+            steps = 2 if len(calls) == 2 else STEPS
+            (folder / "checkpoints" / str(steps)).mkdir(parents=True, exist_ok=True)
+            own.save(folder / "config.json")
+        if len(calls) == 2:
+            raise training.Interrupted("killed")
+        return {}
+
+    monkeypatch.setattr(run, "train_vmapped", train)
+    monkeypatch.setattr(run, "train", lambda own, folder, **_: train([own], [folder]))
+    monkeypatch.setattr(cell_runs.CellRuns, "_share_data", lambda *_: {"source": 9, "target": 9})
+    runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1, 2] if vmapped else [1]])
+    runs.train(vmapped)
+    shutil.rmtree(tmp_path / "a/seed-1/checkpoints")
+    with pytest.raises(training.Interrupted):
+        runs.train(vmapped)
+    for _ in range(2):
+        runs.train(vmapped)
+    assert calls == [calls[0]] * 3
+
+
 def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
     """`bahdanau train` may continue a run of a sweep."""
     runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1]])
