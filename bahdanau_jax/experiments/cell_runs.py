@@ -91,24 +91,26 @@ class CellRuns:
         """Train the runs that have not ended. `vmapped`: see `sweep`."""
         for group, missing in self._missing().items():
             try:
-                self._forget(missing)
                 vocabulary = self._vocabulary or self._share_data(group)
                 in_one = self._is_small(vocabulary) if vmapped is None else vmapped
+                in_one = in_one and sum(map(len, self.groups)) > 1
+                self._forget(missing, group if in_one else missing)
             except Exception as error:
                 for seed in missing:
                     self._fail(seed, error)
                 continue
-            if in_one and sum(map(len, self.groups)) > 1:
+            if in_one:
                 self._train_vmapped(group, missing)
             else:
                 for seed in missing:
                     self._train(seed)
 
-    def _forget(self, seeds: Sequence[int]) -> None:
-        """Remove the end and the scores of an earlier training of these runs."""
-        for seed in seeds:
-            for name in (ENDED, SCORES, TRANSLATIONS):
-                (self.folder(seed) / name).unlink(missing_ok=True)
+    def _forget(self, missing: Sequence[int], trained: Sequence[int]) -> None:
+        """Remove the ends of earlier trainings of the missing runs, and all scores to renew."""
+        files = [(seed, ENDED) for seed in missing]
+        files += [(seed, name) for seed in trained for name in (SCORES, TRANSLATIONS)]
+        for seed, name in files:
+            (self.folder(seed) / name).unlink(missing_ok=True)
 
     def _missing(self) -> dict[tuple[int, ...], list[int]]:
         """The seeds that have not ended, by their group."""
@@ -157,11 +159,8 @@ class CellRuns:
                 self._end(seed, failed.get(index), group)
 
     def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
-        sized = self.config.with_vocabularies(**vocabulary)
-        return (
-            model.count(model.shapes(sized.model)) <= MOST_VMAPPED
-            and not self.config.training.patience
-        )
+        size = model.count(model.shapes(self.config.with_vocabularies(**vocabulary).model))
+        return size <= MOST_VMAPPED and not self.config.training.patience
 
     def _share_data(self, seeds: Sequence[int]) -> Mapping[str, int]:
         """Prepare the data once for all cells that use it, and link its files into new run folders.

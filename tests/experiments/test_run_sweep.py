@@ -395,6 +395,21 @@ def test_a_run_that_is_trained_again_and_killed_has_not_ended(vmapped, tmp_path,
     assert calls == [calls[0]] * 3
 
 
+@pytest.mark.parametrize("vmapped", [False, True])
+def test_a_group_that_is_trained_again_is_scored_again(
+    vmapped, without_training, tmp_path, monkeypatch
+):
+    """Its training overwrites the checkpoints of all its runs, also of those that have ended."""
+    runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1, 2]])
+    runs.train(vmapped=False)
+    shutil.rmtree(runs.folder(1) / "checkpoints")
+    scores = runs.folder(2) / cell_runs.SCORES
+    scores.write_text("old")
+    monkeypatch.setattr(run, "train_vmapped", lambda *_: {})
+    runs.train(vmapped)
+    assert scores.exists() != vmapped and (runs.folder(2) / cell_runs.ENDED).exists()
+
+
 def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
     """`bahdanau train` may continue a run of a sweep."""
     runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1]])
