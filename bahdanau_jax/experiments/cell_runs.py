@@ -170,8 +170,9 @@ class CellRuns:
         text = json.dumps(dataclasses.asdict(self.config.data), sort_keys=True)
         shared = self.workdir / DATA / hashlib.sha256(text.encode()).hexdigest()[:12]
         statistics = run.prepare(self.config, shared, self.reporter.stage)
-        runs = (self.folder(seed) for group in self.groups for seed in group)
-        same_text(statistics["digest"], shared, runs)
+        runs, config = [self.folder(n) for group in self.groups for n in group], self.config.data
+        dev = [*data.pairs(config.dev, config)] if config.dev else []
+        same_text(statistics["digest"], dev, shared, runs)
         for seed in seeds:
             own = self.folder(seed)
             if not (own / run_folder.CONFIG).exists():

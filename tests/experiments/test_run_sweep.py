@@ -334,6 +334,24 @@ def test_other_text_at_the_address_of_the_training_pairs_is_refused(tmp_path):
     cell_runs.CellRuns(folder, "b", own, [[1], [2]]).prepare()
 
 
+def test_other_text_at_the_address_of_the_dev_pairs_is_refused(tmp_path):
+    """Otherwise two texts would have chosen the checkpoints of one table."""
+    for name in ("t.en", "t.fr", "d.fr"):
+        (tmp_path / name).write_text("a b\nc\n")
+    text = {"train": "text:t.en,t.fr", "dev": "text:t.en,d.fr", "test": "text:t.en,t.fr"}
+    own = config(data=dataclasses.replace(small.config.data, **text, root=str(tmp_path)))
+    cell_runs.CellRuns(tmp_path / "s", "a", own, [[1]]).prepare()
+    (tmp_path / "d.fr").write_text("a b\na\n")
+    runs = cell_runs.CellRuns(tmp_path / "s", "a", own, [[1], [2]])
+    with pytest.raises(ValueError, match="cell a: the text of data.dev is no longer what the swe"):
+        runs.prepare()
+    shutil.rmtree(tmp_path / "s/data")  # the run folders know their text too
+    with pytest.raises(ValueError, match="cell a: the text of data.dev is no longer what the swe"):
+        runs.prepare()
+    (tmp_path / "d.fr").write_text("a b\nc\n")
+    runs.prepare()
+
+
 def test_all_groups_have_the_batches_of_the_first_seed(monkeypatch, tmp_path):
     """The table does not depend on how many seeds came in which call."""
     calls = []
