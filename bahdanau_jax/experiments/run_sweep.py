@@ -22,15 +22,13 @@ from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments import cell_processes
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.sweep_cells import Cells, check_name, checked_seeds
+from bahdanau_jax.experiments.sweep_cells import RESULTS, Cells, check_name, checked_seeds
 from bahdanau_jax.experiments.sweep_definition import define, stored_text, undo, with_dtypes
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.training import SHARED
-
-RESULTS = "results.json"
 
 
 def sweep(

@@ -8,8 +8,7 @@ from typing import Any
 from bahdanau_jax import data
 from bahdanau_jax.experiments.cell_runs import SCORES, group_of, was_vmapped
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
-from bahdanau_jax.experiments.sweep_cells import REPORT, Cells, seed_folder
-from bahdanau_jax.experiments.sweep_definition import DEFINITION
+from bahdanau_jax.experiments.sweep_cells import DEFINITION, REPORT, Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import Section, Table, commit, hardware, publish

@@ -170,8 +170,10 @@ def test_fields_that_change_no_score_may_differ(without_training, tmp_path):
         ({"../cell": config()}, [1], "the cell name '../cell' cannot name a folder"),
         ({"a[1]": config()}, [1], r"the cell name 'a\[1\]' cannot name a folder"),
         ({"": config()}, [1], "the cell name '' cannot name a folder"),
-        ({"data": config()}, [1], "is that of another folder of the sweep"),
-        ({"report": config()}, [1], "is that of another folder of the sweep"),
+        ({"data": config()}, [1], "is that of a file or folder of the sweep"),
+        ({"report": config()}, [1], "the cell name 'report' is that of a file or folder of the"),
+        ({"sweep.json": config()}, [1], "'sweep.json' is that of a file or folder of the sweep"),
+        ({"results.json": config()}, [1], "'results.json' is that of a file or folder"),
         ({"a" * 256: config()}, [1], "has more than 255 bytes"),
         ({"a": config(data=dataclasses.replace(small.config.data, test=""))}, [1], "data.test is"),
         (
