@@ -198,6 +198,23 @@ def test_faults_come_before_any_work(cells, seeds, said, tmp_path):
     assert not (tmp_path / "s" / "data").exists()
 
 
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"tokenize": "x"}, "no BLEU tokeniser 'x'"),
+        ({"length_bins": (0,)}, "edges of lengths should be positive"),
+        ({"resamples": 0}, "0 resamples"),
+        ({"beam_size": 0}, "cell order=paper: .*beam_size"),
+    ],
+)
+def test_faults_of_the_settings_of_the_scores_come_before_any_training(
+    changes, said, without_training, tmp_path
+):
+    with pytest.raises(ValueError, match=said):
+        sweep(CELLS, tmp_path, [1], vmapped=False, settings=run_scores.Settings(**changes))
+    assert not without_training
+
+
 def test_a_file_in_the_place_of_the_report_is_refused_before_any_training(
     without_training, tmp_path
 ):
