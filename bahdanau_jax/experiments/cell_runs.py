@@ -213,6 +213,9 @@ class CellRuns:
             return None
 
     def _scored(self, folder: Path) -> dict[str, Any]:
+        made, steps = run_folder.updates_made(folder), self.config.training.steps
+        if made > steps:
+            raise ValueError(f"{folder} has {made} updates, but training.steps is {steps}")
         if (stored := self._stored(folder)) is not None:
             return stored
         trained = self._load(folder)
@@ -220,7 +223,8 @@ class CellRuns:
         write_text(folder / TRANSLATIONS, "".join(f"{text}\n" for text in evaluated.texts))
         scores = evaluated.scores
         if self.tests:
-            scores |= {"tests": {n: self._further(trained, at) for n, at in self.tests.items()}}
+            further = {n: _reading(trained, test=address) for n, address in self.tests.items()}
+            scores |= {"tests": {n: self._evaluate(each).scores for n, each in further.items()}}
         text = as_json({"settings": self._settings(folder), "scores": scores})
         write_text(folder / SCORES, text)
         return parse_json(text)["scores"]
@@ -245,10 +249,6 @@ class CellRuns:
             raise ValueError(f"{folder} holds another model than that of its cell")
         loaded = run.load(folder, trust_code=True)  # code that the caller's own configuration names
         return _reading(loaded, root=self.config.data.root)  # the corpus may have moved
-
-    def _further(self, trained: run.Run, address: str) -> dict[str, Any]:
-        """The scores of further test pairs."""
-        return self._evaluate(_reading(trained, test=address)).scores
 
     def _evaluate(self, trained: run.Run) -> Evaluated:
         """Score a run on its test pairs, which all runs of the cell share."""

@@ -452,17 +452,18 @@ def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
     runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1]])
     folder, stored = runs.folder(1), {"BLEU": 7.0}
     folder.mkdir(parents=True)
-    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: 4)
+    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: STEPS - 1)
     monkeypatch.setattr(runs, "_load", lambda _: pytest.fail("it is scored again"))
     with pytest.raises(pytest.fail.Exception, match="scored again"):
         runs._scored(folder)
     settings = runs._settings(folder)
     (folder / cell_runs.SCORES).write_text(json.dumps({"settings": settings, "scores": stored}))
-    assert runs._scored(folder) == stored
     assert not runs.stored_scores()  # its training has not ended
     runs._end(1, None, [1])
+    (folder / cell_runs.TRANSLATIONS).touch()
+    assert runs._scored(folder) == stored
     assert runs.stored_scores() == {1: stored}
-    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: 8)
+    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: STEPS)
     assert not runs.stored_scores()
     with pytest.raises(pytest.fail.Exception, match="scored again"):
         runs._scored(folder)
@@ -530,6 +531,20 @@ def test_test_pairs_are_read_where_the_corpus_is_now(tmp_path, monkeypatch):
     runs._texts = {}
     assert runs.score() == {1: {"tests": {"more": {}}}}
     assert read == [str(tmp_path / "now")] * 2
+
+
+def test_a_run_with_more_updates_than_its_cell_is_not_scored(tmp_path, monkeypatch):
+    """`bahdanau train` may continue a run of a sweep beyond its end."""
+    own = CELLS["order=paper"]
+    training = dataclasses.replace(own.training, steps=2 * STEPS)
+    (tmp_path / "a/seed-1/checkpoints" / str(2 * STEPS)).mkdir(parents=True)
+    longer = dataclasses.replace(own, training=training).with_vocabularies(9, 8)
+    longer.save(tmp_path / "a/seed-1/config.json")
+    monkeypatch.setattr(run, "load", lambda *_, **__: pytest.fail("it is scored"))
+    runs = cell_runs.CellRuns(tmp_path, "a", own, [[1]])
+    runs._texts = {}
+    assert not runs.score()
+    assert "seed-1 has 8 updates, but training.steps is 4" in runs.failed["a/seed-1"]
 
 
 @pytest.mark.parametrize("change", [{"attention": "dot"}, {"attention": "mine:score"}])
