@@ -114,9 +114,7 @@ class CellRuns:
 
     def _missing(self) -> dict[tuple[int, ...], list[int]]:
         """The seeds that have not ended, by their group."""
-        missing = {
-            tuple(own): [seed for seed in own if not self._has_ended(seed)] for own in self.groups
-        }
+        missing = {tuple(own): [n for n in own if not self._has_ended(n)] for own in self.groups}
         return {group: seeds for group, seeds in missing.items() if seeds}
 
     def _has_ended(self, seed: int) -> bool:
@@ -205,10 +203,11 @@ class CellRuns:
         return {seed: found for seed, found in scores.items() if found is not None}
 
     def _stored(self, folder: Path) -> dict[str, Any] | None:
-        """The scores in a run folder; None where it has none of this run and these settings."""
+        """The scores of these settings; None where they or the translations are missing."""
         try:
             stored = parse_json((folder / SCORES).read_text(encoding="utf-8"))
-            return stored["scores"] if stored["settings"] == self._settings(folder) else None
+            same = stored["settings"] == self._settings(folder)
+            return stored["scores"] if same and (folder / TRANSLATIONS).exists() else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -460,6 +460,7 @@ def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
     (folder / cell_runs.SCORES).write_text(json.dumps({"settings": settings, "scores": stored}))
     assert not runs.stored_scores()  # its training has not ended
     runs._end(1, None, [1])
+    assert not runs.stored_scores()  # reports read its translations
     (folder / cell_runs.TRANSLATIONS).touch()
     assert runs._scored(folder) == stored
     assert runs.stored_scores() == {1: stored}
