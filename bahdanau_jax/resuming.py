@@ -3,49 +3,58 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
-from bahdanau_jax.data import Prepared
+from bahdanau_jax.data import Pair, Prepared
 from bahdanau_jax.run_folder import CONFIG, STORE
 
 # Files in store/ with the digests of the pairs at the first start of the run.
 TRAINED_ON = "trained_on"  # of data.train
 CHOSEN_ON = "chosen_on"  # of data.dev
+_FIELDS = {TRAINED_ON: "data.train", CHOSEN_ON: "data.dev"}
 
 
 def same_data(prepared: Prepared, workdir: Path) -> None:
     """Raise ValueError where the run in the folder began with other training or dev pairs."""
-    digests = {TRAINED_ON: prepared.train.statistics["digest"]}
-    if prepared.dev:
-        digests[CHOSEN_ON] = hashlib.sha256(json.dumps(prepared.dev).encode()).hexdigest()
-    for name, digest in digests.items():
+    for name, digest in _digests(prepared.train.statistics["digest"], prepared.dev).items():
         record = workdir / STORE / name
         before = record.read_text() if record.exists() else ""
         if not (workdir / CONFIG).exists() or not before:
             write_text(record, digest)
         elif before != digest:
-            field = "data.train" if name == TRAINED_ON else "data.dev"
-            raise ValueError(
-                f"the text of {field} is no longer what the run in {workdir} began with: restore "
-                "it, or choose another folder"
-            )
+            raise _changed(name, f"the run in {workdir}")
 
 
-def same_text(digest: str, shared: Path, runs: Iterable[Path]) -> None:
-    """Raise ValueError where a sweep began with training pairs of another digest.
+def same_text(digest: str, dev: Sequence[Pair], shared: Path, runs: Sequence[Path]) -> None:
+    """Raise ValueError where a sweep began with training pairs of another digest, or other dev.
 
     They are those of earlier runs that share the prepared data, or of these `runs`.
     """
-    records = [folder / STORE / TRAINED_ON for folder in (shared, *runs)]
-    if any(record.exists() and record.read_text() != digest for record in records):
-        raise ValueError(
-            "the text of data.train is no longer what the sweep began with: restore it, or choose "
-            "another folder"
-        )
-    write_text(records[0], digest)
+    digests = _digests(digest, dev)
+    for name, now in digests.items():
+        records = [folder / STORE / name for folder in (shared, *runs)]
+        if any(record.exists() and record.read_text() != now for record in records):
+            raise _changed(name, "the sweep")
+    for name, now in digests.items():
+        write_text(shared / STORE / name, now)
+
+
+def _digests(of_train: str, dev: Sequence[Pair]) -> dict[str, str]:
+    """The digests by the names of their files; none of dev pairs where there are none."""
+    digests = {TRAINED_ON: of_train}
+    if dev:
+        digests[CHOSEN_ON] = hashlib.sha256(json.dumps(dev).encode()).hexdigest()
+    return digests
+
+
+def _changed(name: str, what: str) -> ValueError:
+    return ValueError(
+        f"the text of {_FIELDS[name]} is no longer what {what} began with: restore it, or choose "
+        "another folder"
+    )
 
 
 def same_experiment(config: Config, workdir: Path) -> None:

@@ -91,30 +91,30 @@ class CellRuns:
         """Train the runs that have not ended. `vmapped`: see `sweep`."""
         for group, missing in self._missing().items():
             try:
-                self._forget_scores(missing)
                 vocabulary = self._vocabulary or self._share_data(group)
                 in_one = self._is_small(vocabulary) if vmapped is None else vmapped
+                in_one = in_one and sum(map(len, self.groups)) > 1
+                self._forget(missing, group if in_one else missing)
             except Exception as error:
                 for seed in missing:
                     self._fail(seed, error)
                 continue
-            if in_one and sum(map(len, self.groups)) > 1:
+            if in_one:
                 self._train_vmapped(group, missing)
             else:
                 for seed in missing:
                     self._train(seed)
 
-    def _forget_scores(self, seeds: Sequence[int]) -> None:
-        """Remove the scores of an earlier training of these runs."""
-        for seed in seeds:
-            for name in (SCORES, TRANSLATIONS):
-                (self.folder(seed) / name).unlink(missing_ok=True)
+    def _forget(self, missing: Sequence[int], trained: Sequence[int]) -> None:
+        """Remove the ends of earlier trainings of the missing runs, and all scores to renew."""
+        files = [(seed, ENDED) for seed in missing]
+        files += [(seed, name) for seed in trained for name in (SCORES, TRANSLATIONS)]
+        for seed, name in files:
+            (self.folder(seed) / name).unlink(missing_ok=True)
 
     def _missing(self) -> dict[tuple[int, ...], list[int]]:
         """The seeds that have not ended, by their group."""
-        missing = {
-            tuple(own): [seed for seed in own if not self._has_ended(seed)] for own in self.groups
-        }
+        missing = {tuple(own): [n for n in own if not self._has_ended(n)] for own in self.groups}
         return {group: seeds for group, seeds in missing.items() if seeds}
 
     def _has_ended(self, seed: int) -> bool:
@@ -157,11 +157,8 @@ class CellRuns:
                 self._end(seed, failed.get(index), group)
 
     def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
-        sized = self.config.with_vocabularies(**vocabulary)
-        return (
-            model.count(model.shapes(sized.model)) <= MOST_VMAPPED
-            and not self.config.training.patience
-        )
+        size = model.count(model.shapes(self.config.with_vocabularies(**vocabulary).model))
+        return size <= MOST_VMAPPED and not self.config.training.patience
 
     def _share_data(self, seeds: Sequence[int]) -> Mapping[str, int]:
         """Prepare the data once for all cells that use it, and link its files into new run folders.
@@ -171,8 +168,9 @@ class CellRuns:
         text = json.dumps(dataclasses.asdict(self.config.data), sort_keys=True)
         shared = self.workdir / DATA / hashlib.sha256(text.encode()).hexdigest()[:12]
         statistics = run.prepare(self.config, shared, self.reporter.stage)
-        runs = (self.folder(seed) for group in self.groups for seed in group)
-        same_text(statistics["digest"], shared, runs)
+        runs, config = [self.folder(n) for group in self.groups for n in group], self.config.data
+        dev = [*data.pairs(config.dev, config)] if config.dev else []
+        same_text(statistics["digest"], dev, shared, runs)
         for seed in seeds:
             own = self.folder(seed)
             if not (own / run_folder.CONFIG).exists():
@@ -205,14 +203,18 @@ class CellRuns:
         return {seed: found for seed, found in scores.items() if found is not None}
 
     def _stored(self, folder: Path) -> dict[str, Any] | None:
-        """The scores in a run folder; None where it has none of this run and these settings."""
+        """The scores of these settings; None where they or the translations are missing."""
         try:
             stored = parse_json((folder / SCORES).read_text(encoding="utf-8"))
-            return stored["scores"] if stored["settings"] == self._settings(folder) else None
+            same = stored["settings"] == self._settings(folder)
+            return stored["scores"] if same and (folder / TRANSLATIONS).exists() else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def _scored(self, folder: Path) -> dict[str, Any]:
+        made, steps = run_folder.updates_made(folder), self.config.training.steps
+        if made > steps:
+            raise ValueError(f"{folder} has {made} updates, but training.steps is {steps}")
         if (stored := self._stored(folder)) is not None:
             return stored
         trained = self._load(folder)
@@ -220,7 +222,8 @@ class CellRuns:
         write_text(folder / TRANSLATIONS, "".join(f"{text}\n" for text in evaluated.texts))
         scores = evaluated.scores
         if self.tests:
-            scores |= {"tests": {n: self._further(trained, at) for n, at in self.tests.items()}}
+            further = {n: _reading(trained, test=address) for n, address in self.tests.items()}
+            scores |= {"tests": {n: self._evaluate(each).scores for n, each in further.items()}}
         text = as_json({"settings": self._settings(folder), "scores": scores})
         write_text(folder / SCORES, text)
         return parse_json(text)["scores"]
@@ -245,10 +248,6 @@ class CellRuns:
             raise ValueError(f"{folder} holds another model than that of its cell")
         loaded = run.load(folder, trust_code=True)  # code that the caller's own configuration names
         return _reading(loaded, root=self.config.data.root)  # the corpus may have moved
-
-    def _further(self, trained: run.Run, address: str) -> dict[str, Any]:
-        """The scores of further test pairs."""
-        return self._evaluate(_reading(trained, test=address)).scores
 
     def _evaluate(self, trained: run.Run) -> Evaluated:
         """Score a run on its test pairs, which all runs of the cell share."""

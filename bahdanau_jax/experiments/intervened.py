@@ -15,7 +15,8 @@ def translate(
     """Return the best hypothesis of each line, as `Run.translate` does; α is that after the change.
 
     The arrays of the intervention have a row for each line. All hypotheses of a beam share the
-    row. Any field of DecodingConfig can be given by its name. Raises ValueError for lines above
+    row. Any field of DecodingConfig can be given by its name. A line above 20,000 tokens gives
+    `hypothesis.TOO_LONG`, which has no text. Raises ValueError for other lines above
     `decoding.max_source` tokens, for an ensemble, and where the rows do not fit.
 
     >>> translate(run, ["The man sleeps ."], harden(), beam_size=1)[0].text

@@ -21,6 +21,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.experiments.inspection import as_batch, without
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params, attribution, interventions, teacher_forced
+from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.trained import Run
 
 ROWS = 25  # sentences of a batch
@@ -132,13 +133,12 @@ def masking_study(
     The targets are by default the run's own translations. Teacher forcing keeps them while a word
     is masked. A source word is a token of the model. The last position of both sides, which is EOS
     unless a translation was cut off, is left out. So are lines of fewer than three tokens, and
-    lines whose target is empty. Raises ValueError where no target word is left, and for an
-    ensemble.
+    lines whose target is empty. Raises ValueError where no target word is left, for an ensemble,
+    for unequal numbers of lines and targets, and for fewer than one resample.
 
     >>> masking_study(run, lines).correlations["UNK in the input"]["alpha"].mean
     """
-    if run.others:
-        raise ValueError("an ensemble has several attentions: study each of its runs")
+    _check(run, lines, targets, resamples)
     lengths = [len(run.codecs[0].encode(line)) for line in lines]
     order = sorted((row for row in range(len(lines)) if lengths[row] > 3), key=lengths.__getitem__)
     targets = run.translate(lines) if targets is None else targets
@@ -165,6 +165,17 @@ def masking_study(
         correlations[masking][measure] = _summary(sentences, draws)
     means = {name: float(np.mean(values)) for name, values in drops.items()}
     return MaskingStudy(count, words, correlations, means)
+
+
+def _check(
+    run: Run, lines: Sequence[str], targets: Sequence[str | Hypothesis] | None, resamples: int
+) -> None:
+    if run.others:
+        raise ValueError("an ensemble has several attentions: study each of its runs")
+    if targets is not None:
+        check_equal_counts("lines", lines, "targets", targets)
+    if resamples < 1:
+        raise ValueError(f"{resamples} resamples: there should be at least one")
 
 
 def _measured(config: ModelConfig, params: Params, batch: Batch):

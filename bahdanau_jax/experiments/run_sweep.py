@@ -7,6 +7,7 @@ DIR/results.json         the scores of all runs
 """
 
 import contextlib
+import dataclasses
 import gc
 import itertools
 from collections.abc import Generator, Mapping, Sequence
@@ -22,15 +23,13 @@ from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments import cell_processes
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
-from bahdanau_jax.experiments.sweep_cells import Cells, check_name, checked_seeds
+from bahdanau_jax.experiments.sweep_cells import RESULTS, Cells, check_name, checked_seeds
 from bahdanau_jax.experiments.sweep_definition import define, stored_text, undo, with_dtypes
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.report import DEFAULTS, Settings, as_json
+from bahdanau_jax.report import DEFAULTS, Settings, as_json, run_scores
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.training import SHARED
-
-RESULTS = "results.json"
 
 
 def sweep(
@@ -62,14 +61,14 @@ def sweep(
             the cores. They get the environment variables of this process, and not its jax.config.
         reporter: shows the stages and the progress.
 
-    Raises ValueError for faults of any configuration or of its data before any training, and where
-    the folder holds another sweep. Raises `training.Interrupted` after Ctrl-C.
+    Raises ValueError for faults of any configuration, of its data or of `settings` before any
+    training, and where the folder holds another sweep. Raises `training.Interrupted` after Ctrl-C.
 
     >>> results = sweep(product(config, {"model.order": ["paper", "luong"]}), "orders", [1, 2])
     >>> results.summary("order=paper", "BLEU").mean
     """
     seeds = checked_seeds(seeds)
-    _check(cells, seeds, vmapped, order, tests)
+    _check(cells, seeds, vmapped, order, settings, tests)
     _check_processes(processes)
     workdir = Path(workdir)
     cells = with_dtypes(cells, workdir)
@@ -131,6 +130,7 @@ def _check(
     seeds: Sequence[int],
     vmapped: bool | None,
     order: str,
+    scoring: Settings,
     tests: Mapping[str, str],
 ) -> None:
     if not len(cells) or not seeds:
@@ -144,10 +144,12 @@ def _check(
         )
     if "" in tests.values():
         raise ValueError("the address of further test pairs is empty")
+    run_scores.check([""], [""], scoring)
     opened: set[tuple[str, str]] = set()
     for name, config in cells.items():
         try:
-            run.check(config)
+            search = dataclasses.replace(config.decoding, **scoring.search())
+            run.check(dataclasses.replace(config, decoding=search))
             settings = config.data
             for address in (settings.train, settings.dev, settings.test, *tests.values()):
                 if address and (address, settings.root) not in opened:

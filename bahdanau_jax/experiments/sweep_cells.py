@@ -16,8 +16,9 @@ from bahdanau_jax.names import did_you_mean
 
 # The cells of a sweep: the configuration of each by the name of its folder.
 Cells = Mapping[str, Config]
-# The folders of prepared data and of the report, beside those of the cells.
+# The folders of prepared data and of the report, and the files, beside the folders of the cells.
 DATA, REPORT = "data", "report"
+DEFINITION, RESULTS = "sweep.json", "results.json"
 LONGEST_FOLDER = 255  # bytes of a folder's name; file systems refuse longer ones
 LONGEST_NAME = 100  # bytes of a name that `name` makes
 MOST_SEEDS = 10_000  # of a cell
@@ -115,8 +116,8 @@ def check_name(name: str) -> None:
         raise ValueError(
             f"the cell name {name!r} cannot name a folder: write letters, digits and = . , + ~ - _"
         )
-    if name in (DATA, REPORT):
-        raise ValueError(f"the cell name {name!r} is that of another folder of the sweep")
+    if name in (DATA, REPORT, DEFINITION, RESULTS):
+        raise ValueError(f"the cell name {name!r} is that of a file or folder of the sweep")
     if len(name.encode()) > LONGEST_FOLDER:
         raise ValueError(f"the cell name {name[:20]!r}... has more than {LONGEST_FOLDER} bytes")
 

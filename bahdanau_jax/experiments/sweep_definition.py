@@ -11,10 +11,9 @@ from typing import Any
 from bahdanau_jax import model
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
-from bahdanau_jax.experiments.sweep_cells import DATA, REPORT, Cells
+from bahdanau_jax.experiments.sweep_cells import DATA, DEFINITION, REPORT, Cells
 from bahdanau_jax.parsing import parse_json
 
-DEFINITION = "sweep.json"
 # Fields that change no score, so that a sweep may go on with other values.
 FREE = (
     *("data.root", "data.processes"),

@@ -8,8 +8,7 @@ from typing import Any
 from bahdanau_jax import data
 from bahdanau_jax.experiments.cell_runs import SCORES, group_of, was_vmapped
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
-from bahdanau_jax.experiments.sweep_cells import REPORT, Cells, seed_folder
-from bahdanau_jax.experiments.sweep_definition import DEFINITION
+from bahdanau_jax.experiments.sweep_cells import DEFINITION, REPORT, Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import Section, Table, commit, hardware, publish
@@ -71,13 +70,16 @@ def _order(workdir: Path, results: Results) -> str:
     if max(map(len, results.scores.values()), default=0) < 2:
         return ""
     try:
-        order = json.loads((workdir / DEFINITION).read_text(encoding="utf-8"))["order"]
-    except (OSError, ValueError, KeyError):
+        definition = parse_json((workdir / DEFINITION).read_text(encoding="utf-8"))
+        order, first = definition["order"], definition["seeds"][0][0]
+    except (OSError, ValueError, LookupError):
         return ""
-    runs = ((cell, seed) for cell, seeds in results.scores.items() for seed in seeds)
-    vmapped = [was_vmapped(seed_folder(workdir, *run)) for run in runs]
-    if any(vmapped) and order == SHARED:
-        alone = "" if all(vmapped) else " A seed that trained alone has an order of its own."
+    runs = [(cell, seed) for cell, seeds in results.scores.items() for seed in seeds]
+    vmapped = {run: was_vmapped(seed_folder(workdir, *run)) for run in runs}
+    if any(vmapped.values()) and order == SHARED:
+        # The shared order is that of the first seed, even if it trained alone.
+        others = [own for (_, seed), own in vmapped.items() if seed != first]
+        alone = "" if all(others) else " A seed that trained alone has an order of its own."
         return (
             "Seeds of a cell that train vmapped read the same batches in the same order: the "
             "intervals cover the initial weights (and dropout), not the order of the data." + alone

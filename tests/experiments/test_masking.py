@@ -1,6 +1,7 @@
 """Rank correlations against SciPy, and the study of masking with a briefly trained run."""
 
 import itertools
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import stats
 
 import bahdanau_jax as bj
 from bahdanau_jax.batch import UNK
+from bahdanau_jax.config import Config
 from bahdanau_jax.experiments import attribution, masking
 from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters
@@ -80,6 +82,20 @@ def test_a_correlation_is_the_mean_over_target_words_without_eos():
     assert found.mean == pytest.approx(np.mean([stats.spearmanr(a, w)[0] for a, w in words]))
     assert found.top == np.mean([a.argmax() == w.argmax() for a, w in words])
     assert found.low == found.high == pytest.approx(samples[0][:, 0].mean())  # the first alone
+
+
+@pytest.mark.parametrize(
+    "targets, resamples, said",
+    [
+        (["Nous dormons."], 20, "2 lines but 1 targets: there should be as many of each"),
+        (["Nous dormons."] * 3, 20, "2 lines but 3 targets: there should be as many of each"),
+        (["Nous dormons."] * 2, 0, "0 resamples: there should be at least one"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_at_once(targets, resamples, said):
+    run = bj.Run(Path("none"), Config(), (), {})  # pyright: ignore
+    with pytest.raises(ValueError, match=said):
+        masking.masking_study(run, ["We sleep.", "A dog sees a man."], targets, resamples)
 
 
 @pytest.mark.slow

@@ -170,8 +170,10 @@ def test_fields_that_change_no_score_may_differ(without_training, tmp_path):
         ({"../cell": config()}, [1], "the cell name '../cell' cannot name a folder"),
         ({"a[1]": config()}, [1], r"the cell name 'a\[1\]' cannot name a folder"),
         ({"": config()}, [1], "the cell name '' cannot name a folder"),
-        ({"data": config()}, [1], "is that of another folder of the sweep"),
-        ({"report": config()}, [1], "is that of another folder of the sweep"),
+        ({"data": config()}, [1], "is that of a file or folder of the sweep"),
+        ({"report": config()}, [1], "the cell name 'report' is that of a file or folder of the"),
+        ({"sweep.json": config()}, [1], "'sweep.json' is that of a file or folder of the sweep"),
+        ({"results.json": config()}, [1], "'results.json' is that of a file or folder"),
         ({"a" * 256: config()}, [1], "has more than 255 bytes"),
         ({"a": config(data=dataclasses.replace(small.config.data, test=""))}, [1], "data.test is"),
         (
@@ -194,6 +196,23 @@ def test_faults_come_before_any_work(cells, seeds, said, tmp_path):
     with pytest.raises((ValueError, OSError), match=said):
         sweep(cells, tmp_path / "s", seeds)
     assert not (tmp_path / "s" / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"tokenize": "x"}, "no BLEU tokeniser 'x'"),
+        ({"length_bins": (0,)}, "edges of lengths should be positive"),
+        ({"resamples": 0}, "0 resamples"),
+        ({"beam_size": 0}, "cell order=paper: .*beam_size"),
+    ],
+)
+def test_faults_of_the_settings_of_the_scores_come_before_any_training(
+    changes, said, without_training, tmp_path
+):
+    with pytest.raises(ValueError, match=said):
+        sweep(CELLS, tmp_path, [1], vmapped=False, settings=run_scores.Settings(**changes))
+    assert not without_training
 
 
 def test_a_file_in_the_place_of_the_report_is_refused_before_any_training(
@@ -334,6 +353,24 @@ def test_other_text_at_the_address_of_the_training_pairs_is_refused(tmp_path):
     cell_runs.CellRuns(folder, "b", own, [[1], [2]]).prepare()
 
 
+def test_other_text_at_the_address_of_the_dev_pairs_is_refused(tmp_path):
+    """Otherwise two texts would have chosen the checkpoints of one table."""
+    for name in ("t.en", "t.fr", "d.fr"):
+        (tmp_path / name).write_text("a b\nc\n")
+    text = {"train": "text:t.en,t.fr", "dev": "text:t.en,d.fr", "test": "text:t.en,t.fr"}
+    own = config(data=dataclasses.replace(small.config.data, **text, root=str(tmp_path)))
+    cell_runs.CellRuns(tmp_path / "s", "a", own, [[1]]).prepare()
+    (tmp_path / "d.fr").write_text("a b\na\n")
+    runs = cell_runs.CellRuns(tmp_path / "s", "a", own, [[1], [2]])
+    with pytest.raises(ValueError, match="cell a: the text of data.dev is no longer what the swe"):
+        runs.prepare()
+    shutil.rmtree(tmp_path / "s/data")  # the run folders know their text too
+    with pytest.raises(ValueError, match="cell a: the text of data.dev is no longer what the swe"):
+        runs.prepare()
+    (tmp_path / "d.fr").write_text("a b\nc\n")
+    runs.prepare()
+
+
 def test_all_groups_have_the_batches_of_the_first_seed(monkeypatch, tmp_path):
     """The table does not depend on how many seeds came in which call."""
     calls = []
@@ -367,22 +404,67 @@ def test_a_run_whose_checkpoints_are_gone_is_trained_again(without_training, tmp
     assert without_training == [("paper", 1)] * 2
 
 
+@pytest.mark.parametrize("vmapped", [False, True])
+def test_a_run_that_is_trained_again_and_killed_has_not_ended(vmapped, tmp_path, monkeypatch):
+    """The kill leaves a checkpoint of too few updates beside the record of the first training."""
+    calls = []
+
+    def train(configs, folders, *_):
+        calls.append([own.training.seed for own in configs])
+        for own, folder in zip(configs, folders, strict=True):
+            steps = 2 if len(calls) == 2 else STEPS
+            (folder / "checkpoints" / str(steps)).mkdir(parents=True, exist_ok=True)
+            own.save(folder / "config.json")
+        if len(calls) == 2:
+            raise training.Interrupted("killed")
+        return {}
+
+    monkeypatch.setattr(run, "train_vmapped", train)
+    monkeypatch.setattr(run, "train", lambda own, folder, **_: train([own], [folder]))
+    monkeypatch.setattr(cell_runs.CellRuns, "_share_data", lambda *_: {"source": 9, "target": 9})
+    runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1, 2] if vmapped else [1]])
+    runs.train(vmapped)
+    shutil.rmtree(tmp_path / "a/seed-1/checkpoints")
+    with pytest.raises(training.Interrupted):
+        runs.train(vmapped)
+    for _ in range(2):
+        runs.train(vmapped)
+    assert calls == [calls[0]] * 3
+
+
+@pytest.mark.parametrize("vmapped", [False, True])
+def test_a_group_that_is_trained_again_is_scored_again(
+    vmapped, without_training, tmp_path, monkeypatch
+):
+    """Its training overwrites the checkpoints of all its runs, also of those that have ended."""
+    runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1, 2]])
+    runs.train(vmapped=False)
+    shutil.rmtree(runs.folder(1) / "checkpoints")
+    scores = runs.folder(2) / cell_runs.SCORES
+    scores.write_text("old")
+    monkeypatch.setattr(run, "train_vmapped", lambda *_: {})
+    runs.train(vmapped)
+    assert scores.exists() != vmapped and (runs.folder(2) / cell_runs.ENDED).exists()
+
+
 def test_scores_belong_to_the_newest_checkpoint(tmp_path, monkeypatch):
     """`bahdanau train` may continue a run of a sweep."""
     runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1]])
     folder, stored = runs.folder(1), {"BLEU": 7.0}
     folder.mkdir(parents=True)
-    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: 4)
+    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: STEPS - 1)
     monkeypatch.setattr(runs, "_load", lambda _: pytest.fail("it is scored again"))
     with pytest.raises(pytest.fail.Exception, match="scored again"):
         runs._scored(folder)
     settings = runs._settings(folder)
     (folder / cell_runs.SCORES).write_text(json.dumps({"settings": settings, "scores": stored}))
-    assert runs._scored(folder) == stored
     assert not runs.stored_scores()  # its training has not ended
     runs._end(1, None, [1])
+    assert not runs.stored_scores()  # reports read its translations
+    (folder / cell_runs.TRANSLATIONS).touch()
+    assert runs._scored(folder) == stored
     assert runs.stored_scores() == {1: stored}
-    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: 8)
+    monkeypatch.setattr(cell_runs.run_folder, "updates_made", lambda _: STEPS)
     assert not runs.stored_scores()
     with pytest.raises(pytest.fail.Exception, match="scored again"):
         runs._scored(folder)
@@ -450,6 +532,20 @@ def test_test_pairs_are_read_where_the_corpus_is_now(tmp_path, monkeypatch):
     runs._texts = {}
     assert runs.score() == {1: {"tests": {"more": {}}}}
     assert read == [str(tmp_path / "now")] * 2
+
+
+def test_a_run_with_more_updates_than_its_cell_is_not_scored(tmp_path, monkeypatch):
+    """`bahdanau train` may continue a run of a sweep beyond its end."""
+    own = CELLS["order=paper"]
+    training = dataclasses.replace(own.training, steps=2 * STEPS)
+    (tmp_path / "a/seed-1/checkpoints" / str(2 * STEPS)).mkdir(parents=True)
+    longer = dataclasses.replace(own, training=training).with_vocabularies(9, 8)
+    longer.save(tmp_path / "a/seed-1/config.json")
+    monkeypatch.setattr(run, "load", lambda *_, **__: pytest.fail("it is scored"))
+    runs = cell_runs.CellRuns(tmp_path, "a", own, [[1]])
+    runs._texts = {}
+    assert not runs.score()
+    assert "seed-1 has 8 updates, but training.steps is 4" in runs.failed["a/seed-1"]
 
 
 @pytest.mark.parametrize("change", [{"attention": "dot"}, {"attention": "mine:score"}])

@@ -256,7 +256,12 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (tmp_path / cell / "seed-1/metrics.jsonl").write_text(text)
     monkeypatch.setattr(paper_training, "words_of_sentences", lambda config, folder: (20.0, 25.0))
-    ours, theirs = paper_training.learning(outcome).tables
+    learning = paper_training.learning(outcome)
+    assert "the last logged window (20 updates)," in learning.text
+    ours, theirs = learning.tables
+    sparse = dataclasses.replace(cells["RNNencdec-30"].training, log_every=100)
+    cells["RNNencdec-30"] = dataclasses.replace(cells["RNNencdec-30"], training=sparse)
+    assert "window (20 or 100 updates)," in paper_training.learning(outcome).text
     expected = ("RNNencdec-30", "40", "1.00", "1 min 30 s", "4.000", "3.000", "80.0", "75.0")
     assert ours.rows[0] == expected
     assert theirs.rows[1] == (

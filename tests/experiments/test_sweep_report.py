@@ -67,7 +67,7 @@ def workdir(tmp_path):
         (folder / "sweep_training.json").write_text(json.dumps(ended))
         scored = {"settings": {"digests": {"builtin:reverse/test": f"{cell}" * 20}}}
         (folder / "sweep_scores.json").write_text(json.dumps(scored))
-    (tmp_path / "sweep.json").write_text(json.dumps({"order": "shared"}))
+    (tmp_path / "sweep.json").write_text(json.dumps({"order": "shared", "seeds": [[1], [2, 3]]}))
     return tmp_path
 
 
@@ -100,6 +100,9 @@ def test_the_report_has_the_configuration_of_every_cell_and_says_what_seeds_shar
     assert "trained alone" not in (report / "report.md").read_text()
     later = {"diverged": None, "group": [2]}  # a vmapped program of one model, in the same order
     (workdir / "b" / "seed-2" / "sweep_training.json").write_text(json.dumps(later))
+    sweep_report.write(workdir, in_turn, {"b": base})
+    text = (report / "report.md").read_text()  # the shared order is that of the first seed
+    assert "read the same batches in the same order" in text and "trained alone" not in text
     only = Results({"b": {2: {"exact": 0.6}, 3: {"exact": 0.5}}}, {})
     (workdir / "b" / "seed-1").rename(workdir / "b" / "seed-3")
     sweep_report.write(workdir, only, {"b": base})

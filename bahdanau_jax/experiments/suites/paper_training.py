@@ -27,22 +27,23 @@ DEV = "newstest2012 and newstest2013"
 def learning(outcome: Outcome) -> Section:
     """The updates, epochs, hours and NLL of each model, and those of the paper's Table 2."""
     ours, theirs = [], []
-    window = 0
+    windows = set()
     for name, printed in PRINTED.items():
         cell = folder(name)
         if not outcome.results.scores.get(cell):
             continue
-        window = outcome.cells[cell].training.log_every
+        windows.add(outcome.cells[cell].training.log_every)
         lines = training.read_metrics(outcome.folder(cell))
         words = words_of_sentences(outcome.cells[cell].data, outcome.folder(cell))
         ours.append((name, *_learned(lines, *words)))
         if row := printed.learning:
             counts = f"{row.updates:,}", f"{row.epochs}", f"{row.hours} h", row.device
             theirs.append((name, *counts, f"{row.train_nll}", f"{row.dev_nll}"))
+    updates = " or ".join(map(str, sorted(windows)))
     text = (
         "NLL is the negative log-likelihood in nats. That of a sentence is ours of a word times "
         "the mean number of target words, with EOS. Our train NLL is that of the last logged "
-        f"window ({window} updates), with the dropout of training; our dev NLL is the smallest of "
+        f"window ({updates} updates), with the dropout of training; our dev NLL is the smallest of "
         "the evaluations. The values here are those of each model's first seed. The sentences are "
         "not the paper's."
     )
