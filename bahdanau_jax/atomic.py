@@ -1,5 +1,6 @@
 """Files and folders that appear whole or not at all, even if the process is killed."""
 
+import glob
 import os
 import shutil
 import stat
@@ -55,22 +56,34 @@ def replaced_folder(folder: Path, prefix: str = UNFINISHED) -> Iterator[Path]:
     """A temporary folder that replaces `folder` when the block ends without an error.
 
     Its name begins with `prefix`. Other such folders beside it are removed, since killed processes
-    may have left them: only one process may write at a time.
+    may have left them: only one process may write at a time. A folder that such a process was
+    replacing is put back first.
 
     >>> with replaced_folder(Path("store")) as new:
     ...     (new / "source.npy").write_bytes(data)
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    for abandoned in folder.parent.glob(f"{prefix}*"):
+    replaced = f"{prefix}replaced-"  # the prefix of the name of a folder while it is replaced
+    for old in folder.parent.glob(f"{glob.escape(replaced)}*"):
+        _put_back(old, old.with_name(old.name.removeprefix(replaced)))
+    for abandoned in folder.parent.glob(f"{glob.escape(prefix)}*"):
         shutil.rmtree(abandoned, ignore_errors=True)
     new = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+    old = folder.with_name(f"{replaced}{folder.name}")
     try:
         yield new
         new.chmod(0o755)  # a folder of mkdtemp is private
-        old = new.with_name(f"{new.name}-old")
         if folder.exists():
             os.replace(folder, old)
         os.replace(new, folder)
-        shutil.rmtree(old, ignore_errors=True)
     finally:
+        _put_back(old, folder)
         shutil.rmtree(new, ignore_errors=True)
+
+
+def _put_back(old: Path, folder: Path) -> None:
+    """Rename the old folder to `folder`, or remove it where the new one is there."""
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        os.replace(old, folder)

@@ -3,7 +3,9 @@
 import dataclasses
 import functools
 import io
+import logging
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,7 +13,7 @@ import numpy as np
 from jaxtyping import Shaped
 from PIL import Image
 
-from bahdanau_jax import data, decoding
+from bahdanau_jax import data, decoding, distributed
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Prepared
 from bahdanau_jax.evaluation import scores
@@ -19,6 +21,9 @@ from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import loss
 from bahdanau_jax.training import DEV_METRICS, Evaluator, TrainState
 
+log = logging.getLogger(__name__)
+
+Encoded = tuple[list[int], list[int]]  # the ids of a source and a target, with EOS
 SHOWN = 2  # the number of first dev sentences whose alignments TensorBoard shows
 
 
@@ -26,13 +31,16 @@ def evaluator(config: Config, prepared: Prepared) -> Evaluator:
     """An evaluator: loss and accuracy per word, BLEU and exact matches of greedy translations.
 
     Translations and references are compared tokenised, in the case of the vocabulary. `score` is
-    the metric of `training.dev_metric`, where higher is better.
+    the metric of `training.dev_metric`, where higher is better. Pairs with a side above both
+    `decoding.max_source` and `data.max_tokens` have no loss and accuracy. Raises ValueError where
+    all are above.
     """
     codecs, pairs = prepared.codecs, prepared.dev
     tokenize = codecs[1].tokenize
     sources, references = [p.source for p in pairs], [tokenize(p.target) for p in pairs]
-    encoded = ((codecs[0].encode(p.source), codecs[1].encode(p.target)) for p in pairs)
-    batches = data.dev_batches(data.Pairs.of(encoded), config.data)
+    encoded = [(codecs[0].encode(p.source), codecs[1].encode(p.target)) for p in pairs]
+    scored = _short(encoded, max(config.decoding.max_source, config.data.max_tokens))
+    batches = data.dev_batches(data.Pairs.of(scored), config.data)
     totals = jax.jit(functools.partial(loss.sums, config.model))
     greedy = dataclasses.replace(config.decoding, method="beam", beam_size=1)
     rank = DEV_METRICS[config.training.dev_metric]
@@ -54,6 +62,22 @@ def evaluator(config: Config, prepared: Prepared) -> Evaluator:
         return {**dev, "score": rank(dev), **pictures}
 
     return Evaluator("dev", evaluate)
+
+
+def _short(encoded: Sequence[Encoded], most: int) -> list[Encoded]:
+    """The pairs of at most so many tokens on each side: a longer one would pad a whole batch."""
+    short = [pair for pair in encoded if max(map(len, pair)) <= most + 1]
+    above = f"dev pairs, which have a side above {most} tokens"
+    if not short:
+        raise ValueError(
+            f"dev_loss would leave out all {len(encoded)} {above}: raise decoding.max_source, or "
+            "choose shorter pairs for data.dev"
+        )
+    if len(short) < len(encoded) and distributed.is_main_process():
+        left_out = f"{len(encoded) - len(short)} of {len(encoded)}"
+        hint = "(decoding.max_source)"
+        log.warning("dev_loss and dev_accuracy leave out %s %s %s", left_out, above, hint)
+    return short
 
 
 def _drawn(hypothesis: Hypothesis) -> Shaped[np.ndarray, "height width 3"]:

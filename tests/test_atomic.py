@@ -1,9 +1,11 @@
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from bahdanau_jax.atomic import write_text
+from bahdanau_jax.atomic import replaced_folder, write_text
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path):
@@ -27,3 +29,49 @@ def test_a_folder_in_the_place_of_a_file_stays(tmp_path):
     with pytest.raises(IsADirectoryError, match="folder"):
         write_text(tmp_path / "folder", "one\n")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from bahdanau_jax.atomic import replaced_folder
+rename = os.replace
+os.replace = lambda source, target: (rename(source, target), os._exit(9))
+with replaced_folder(Path(sys.argv[1])):
+    pass
+"""
+
+
+def replace(folder, text):
+    with replaced_folder(folder) as new:
+        (new / "file").write_text(text)
+
+
+def test_a_folder_that_cannot_be_replaced_is_put_back(tmp_path, monkeypatch):
+    replace(tmp_path / "one", "old")
+    rename = os.replace
+
+    def failing(source, target):
+        if (source / "file").read_text() == "new":
+            raise OSError("no")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="no"):
+        replace(tmp_path / "one", "new")
+    assert (tmp_path / "one/file").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_kill_between_the_renames_loses_no_folder(tmp_path):
+    """The next call puts the old folder back, also beside another one."""
+    for name in ("one", "two"):
+        replace(tmp_path / name, "old")
+    command = [sys.executable, "-c", KILLED, tmp_path / "one"]
+    assert subprocess.run(command, check=False).returncode == 9
+    assert not (tmp_path / "one").exists()
+    replace(tmp_path / "two", "new")
+    assert {path.name: (path / "file").read_text() for path in tmp_path.iterdir()} == {
+        "one": "old",
+        "two": "new",
+    }

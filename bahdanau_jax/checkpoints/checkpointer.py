@@ -5,8 +5,8 @@ itself restores a flipped bit without an error, and casts a wrong type without a
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,9 +19,9 @@ from bahdanau_jax.checkpoints import replacement
 from bahdanau_jax.checkpoints.orbax_errors import (
     Damaged,
     ReadableSteps,
-    advice,
+    all_damaged,
     hush,
-    quiet,
+    on_disk,
     read_by_all,
     reading,
     steps_in,
@@ -39,7 +39,7 @@ from bahdanau_jax.checkpoints.state_digest import (
     signature,
     unflatten,
 )
-from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost, owned
+from bahdanau_jax.distributed import holds_everywhere, owned
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array
@@ -88,19 +88,8 @@ class Checkpointer:
                 if (score := self._note(step)["score"]) is not None:
                     self._scores[step] = score
 
-    @contextmanager
-    def _disk(self) -> Iterator[None]:
-        """Turn any failure of the folder into an error of one line: OSError or Lost."""
-        try:
-            with quiet():
-                yield
-        except (OSError, ValueError, RuntimeError) as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            task = "read the" if self._keep is None else "keep"
-            message = f"cannot {task} checkpoints in {self.folder}: {reason}"
-            if is_lost(error):
-                raise Lost.while_running(message) from error
-            raise OSError(f"{message}; {advice(error)}") from error
+    def _disk(self) -> AbstractContextManager[None]:
+        return on_disk(self.folder, "read the" if self._keep is None else "keep")
 
     def save(
         self, step: int, state: Any, score: float | None = None, progress: dict | None = None
@@ -217,12 +206,24 @@ class Checkpointer:
         if passed and choice.isdecimal():
             raise OSError(f"{self.folder / choice} {passed[0].fault}: choose another checkpoint")
         if faults and not states:
-            raise OSError(
-                f"every checkpoint in {self.folder} is damaged: restore the folder from a copy, "
-                "or remove it to start again"
-            )
+            raise all_damaged(self.folder)
         self._set_aside(list(faults))
         return states, chosen
+
+    def report_damaged(self, faults: Mapping[int, str]) -> None:
+        """Report and rename those with these faults. Raises OSError where all are damaged."""
+        if faults and faults.keys() >= set(steps_in(self.folder)):
+            raise all_damaged(self.folder)
+        Chosen("newest", (), ()).report(self.folder, faults, self._records)
+        self._set_aside(list(faults))
+
+    def remove_after(self, step: int) -> None:
+        """Remove those of later steps, which would be kept as the newest ones."""
+        with self._disk():
+            for later in (each for each in self.steps() if each > step):
+                replacement.remove(self.folder / str(later))
+            self._orbax.reload()
+        self._read_scores()
 
     def survey(self) -> tuple[dict[int, float | None], dict[int, str]]:
         """(step -> dev score of readable metadata, step -> the fault of unreadable ones)."""

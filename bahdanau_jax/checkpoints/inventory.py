@@ -3,17 +3,16 @@
 import contextlib
 import datetime
 import itertools
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bahdanau_jax.checkpoints import replacement
 from bahdanau_jax.checkpoints.checkpointer import DAMAGED, Checkpointer
 from bahdanau_jax.checkpoints.orbax_errors import Damaged
 from bahdanau_jax.checkpoints.selection import Chosen, Records, best, candidates
 
 UNCHECKED, GOOD = "unchecked", "good"
-PRUNED = "pruned-"  # the prefix of the step in the name of a folder that is being removed
 
 
 @dataclass(frozen=True)
@@ -95,13 +94,10 @@ def prune(folder: Path, keep: int) -> tuple[list[int], list[Entry]]:
     """
     if keep < 1:
         raise ValueError(f"{keep} checkpoints cannot be kept: keep at least 1")
-    for unfinished in folder.glob(f"{PRUNED}*"):
-        shutil.rmtree(unfinished, ignore_errors=True)
+    replacement.remove_unfinished(folder)
     entries = inventory(folder, verify=True)
     good = [entry for entry in entries if not entry.damaged]
     removed = [entry for entry in good[:-keep] if not entry.best]
     for entry in removed:
-        pruned = folder / f"{PRUNED}{entry.step}"
-        entry.folder.rename(pruned)  # atomic, so that no reader finds half of a checkpoint
-        shutil.rmtree(pruned)
+        replacement.remove(entry.folder)
     return [entry.step for entry in removed], [e for e in entries if e not in removed]

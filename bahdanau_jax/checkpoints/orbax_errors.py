@@ -1,4 +1,4 @@
-"""Turns what Orbax raises and logs about unreadable checkpoints into a single exception."""
+"""Turns what Orbax raises and logs into exceptions of this package, of one line each."""
 
 import contextlib
 import errno
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from orbax import checkpoint
 from orbax.checkpoint import v1 as orbax
 
-from bahdanau_jax.distributed import holds_everywhere
+from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost
 
 Value = TypeVar("Value")
 ORBAX = Path(str(checkpoint.__file__)).parent
@@ -24,6 +24,14 @@ FULL = errno.ENOSPC, errno.EDQUOT
 
 class Damaged(Exception):
     """A checkpoint cannot be read back as it was written. The message is the fault."""
+
+
+def all_damaged(folder: Path) -> OSError:
+    """The error of a folder without any intact checkpoint."""
+    return OSError(
+        f"every checkpoint in {folder} is damaged: restore the folder from a copy, or remove it to "
+        "start again"
+    )
 
 
 def advice(error: Exception) -> str:
@@ -80,6 +88,20 @@ def quiet() -> Iterator[None]:
     finally:
         for logger, level in levels.items():
             logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def on_disk(folder: Path, task: str) -> Iterator[None]:
+    """Turn any failure of a folder of checkpoints into an error of one line: OSError or Lost."""
+    try:
+        with quiet():
+            yield
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        message = f"cannot {task} checkpoints in {folder}: {reason}"
+        if is_lost(error):
+            raise Lost.while_running(message) from error
+        raise OSError(f"{message}; {advice(error)}") from error
 
 
 def reading(what: str, read: Callable[[], Value]) -> Value:

@@ -1,4 +1,7 @@
-"""Replaces a checkpoint: the old one is renamed, and removed when the new one is complete."""
+"""Replaces a checkpoint: the old one is renamed, and removed when the new one is complete.
+
+Also removes one, such that no reader finds half of it.
+"""
 
 import shutil
 from pathlib import Path
@@ -7,6 +10,7 @@ from bahdanau_jax.checkpoints.state_digest import Flat
 from bahdanau_jax.distributed import barrier, is_main_process
 
 REPLACED = "replaced-"  # the prefix of the step in the name of a folder that is being replaced
+PRUNED = "pruned-"  # the prefix of the step in the name of a folder that is being removed
 
 
 def check_space(folder: Path, flat: Flat) -> None:
@@ -34,7 +38,12 @@ def rename(path: Path, new: Path) -> None:
 
 
 def bring_back(folder: Path) -> None:
-    """Restore the checkpoints that were being replaced when a process died."""
+    """Restore the checkpoints that were being replaced when a process died.
+
+    The rest of those that were being removed is removed.
+    """
+    if is_main_process():
+        remove_unfinished(folder)
     for aside in folder.glob(f"{REPLACED}*") if is_main_process() else ():
         new = folder / aside.name.removeprefix(REPLACED)
         if new.exists():
@@ -49,3 +58,18 @@ def forget(folder: Path) -> None:
     if is_main_process():
         for aside in folder.glob(f"{REPLACED}*"):
             shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove(path: Path) -> None:
+    """Remove the folder of a checkpoint on the main process; the name disappears at once."""
+    if is_main_process():
+        pruned = path.with_name(f"{PRUNED}{path.name}")
+        path.rename(pruned)
+        shutil.rmtree(pruned)
+    barrier()
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what is left of checkpoints that were being removed when a process died."""
+    for pruned in folder.glob(f"{PRUNED}*"):
+        shutil.rmtree(pruned, ignore_errors=True)

@@ -197,17 +197,28 @@ def train_vmapped(
 def _restored(
     trainers: Sequence[Trainer], checkpointers: Sequence[Checkpointer]
 ) -> list[TrainState]:
-    """The states of all runs at the newest step at which every run has an intact checkpoint."""
+    """The states of all runs at the newest step at which every run has an intact checkpoint.
+
+    Damaged checkpoints are set aside, and those of later steps removed. A call that is killed
+    before it has removed all of them leaves the same common step to the next one.
+    """
     fresh = [trainer.begin() for trainer in trainers]
-    common = set.intersection(*(set(each.steps()) for each in checkpointers))
-    for step in sorted(common, reverse=True):
-        try:
-            return [
-                each.restore_at(state, step)
-                for each, state in zip(checkpointers, fresh, strict=True)
-            ]
-        except Damaged as error:
-            log.warning("the checkpoints of step %d are skipped: %s", step, error)
-    if any(each.steps() for each in checkpointers):
+    surveys = [each.survey() for each in checkpointers]
+    start, states = -1, fresh
+    for step in sorted(set.intersection(*(set(scores) for scores, _ in surveys)), reverse=True):
+        intact = []
+        for each, state, (_, faults) in zip(checkpointers, fresh, surveys, strict=True):
+            try:
+                intact.append(each.restore_at(state, step))
+            except Damaged as error:
+                faults[step] = str(error)
+        if len(intact) == len(fresh):
+            start, states = step, intact
+            break
+    for each, (_, faults) in zip(checkpointers, surveys, strict=True):
+        each.report_damaged(faults)
+    if states is fresh and any(each.steps() for each in checkpointers):
         log.warning("the runs begin again, since no step has intact checkpoints of all of them")
-    return fresh
+    for each in checkpointers:
+        each.remove_after(start)
+    return states

@@ -6,19 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.distributed import is_distributed, process_index
 
 
 def save_batch(folder: Path, step: int, batch: Batch) -> Path:
-    """Save the arrays of a batch by name as NumPy's .npz; return the path.
+    """Save the arrays of a batch by name as NumPy's .npz; return the path. Raises OSError.
 
     Each process saves its own rows, because any row may be the cause.
     """
     suffix = f"-{process_index()}" if is_distributed() else ""
     path = folder / f"nonfinite-{step}{suffix}.npz"
     arrays: dict[str, Any] = {name: np.asarray(x) for name, x in batch._asdict().items()}
-    np.savez(path, **arrays)
+    with replaced_file(path) as draft:
+        np.savez(draft, **arrays)
     return path
 
 

@@ -218,10 +218,13 @@ class OneRun:
             self.monitor.note(f"step {step}: {warning}")
             self.warned = True
         if in_a_row >= self.max_nonfinite:
-            path = save_batch(self.monitor.workdir, step, batch)
+            try:
+                kept = f"is saved in {save_batch(self.monitor.workdir, step, batch)}"
+            except OSError as error:
+                kept = f"cannot be saved ({error.strerror or error})"
             raise Diverged(
                 f"the gradient was not finite {in_a_row} times in a row, up to step {step}, whose "
-                f"batch is saved in {path}: lower optimizer.learning_rate or set "
+                f"batch {kept}: lower optimizer.learning_rate or set "
                 "optimizer.clip_norm; these updates changed no weights"
             )
 

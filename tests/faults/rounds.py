@@ -23,6 +23,7 @@ SETTINGS = (
     *("--data.dev", "builtin:en-fr/dev?pairs=5&max=6", "--data.test", "", "--data.processes", "1"),
 )
 STEPS, EVALUATE = 24, 8
+IMPOSSIBLE = ", not possible here"  # the end of the name of a fault that this user cannot cause
 KILLED = ("training", "saving", "evaluating", "training", "saving", "starting")
 
 
@@ -167,9 +168,10 @@ class Round:
 
     def filling_disk(self) -> None:
         """Another program fills the disk between two saves; the next write is a line of metrics."""
-        disk = self.scratch / f"disk-{self._names}"
+        disk, what = self.scratch / f"disk-{self._names}", "disk filled between two saves"
         with mounted(disk, 20) as real:
             if not real:
+                self.counts[what + IMPOSSIBLE] += 1
                 return
             folder = disk / "run"
             shutil.copytree(self.fresh(), folder)
@@ -181,12 +183,13 @@ class Round:
                 while another.write(bytes(4096)):
                     pass
             process.send(signal.SIGCONT)
-            self.told("disk filled between two saves", *process.end(120))
+            self.told(what, *process.end(120))
             rescued = self.scratch / f"rescued-{self._names}"
             shutil.copytree(folder, rescued)
         self.go_on(rescued, "disk filled, then not")
 
     def read_only(self) -> None:
+        what = "read-only folder"
         with mounted(self.scratch / f"disk-{self._names}", 20) as real:
             folder = self.scratch / f"disk-{self._names}" / "run"
             shutil.copytree(self.trained(), folder)
@@ -195,10 +198,11 @@ class Round:
             elif os.getuid():
                 for path in (*folder.rglob("*"), folder):
                     path.chmod(0o555 if path.is_dir() else 0o444)
-            else:
-                return  # root may write everywhere
+            else:  # root may write everywhere
+                self.counts[what + IMPOSSIBLE] += 1
+                return
             code, said = self.machine.run(*train(folder))
-            self.told("read-only folder", code, said)
+            self.told(what, code, said)
             rescued = self.scratch / f"rescued-{self._names}"
             shutil.copytree(folder, rescued)
             for path in (rescued, *rescued.rglob("*")):

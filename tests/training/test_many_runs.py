@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import run, training
-from bahdanau_jax.checkpoints import Damaged
+from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import TrainingConfig
 from bahdanau_jax.run_folder import COMPILATIONS, updates_made
 from bahdanau_jax.training import many_runs, monitor
@@ -218,33 +218,83 @@ def test_a_run_that_diverged_saves_with_the_others_and_stays_left_out():
     assert runs[1].checkpointer.saved == [(8, "not finite"), (12, "not finite")]
 
 
-class Saved:
-    """A checkpointer whose checkpoints are damaged at some steps."""
-
-    def __init__(self, steps: dict[int, bool]):
-        self._steps = steps
-
-    def steps(self):
-        return list(self._steps)
-
-    def restore_at(self, state, step):
-        if self._steps[step]:
-            raise Damaged("a bit of it is flipped")
-        return f"{state} at {step}"
-
-
 class Begun:
     def begin(self):
-        return "state"
+        return {"x": np.zeros(3, np.float32)}
 
 
-def test_a_damaged_checkpoint_is_named_and_an_older_one_is_used(caplog):
-    saved = [Saved({1: False, 2: False, 3: False}), Saved({2: False, 3: True, 4: False})]
-    assert many_runs._restored([Begun()] * 2, saved) == ["state at 2"] * 2
-    assert "step 3 are skipped: a bit of it is flipped" in caplog.text
-    caplog.clear()
-    assert many_runs._restored([Begun()], [Saved({5: True})]) == ["state"]
-    assert "the runs begin again" in caplog.text
-    caplog.clear()
-    assert many_runs._restored([Begun()], [Saved({})]) == ["state"]
+@contextlib.contextmanager
+def saved(folder, *runs):
+    """Checkpointers of runs that have these steps, with the number of the step as their state."""
+    opened = [Checkpointer(folder / f"{i}", 9) for i in range(len(runs))]
+    try:
+        for each, steps in zip(opened, runs, strict=True):
+            for step in steps:
+                each.save(step, {"x": np.full(3, step, np.float32)})
+            each.wait()
+        yield opened
+    finally:
+        for each in opened:
+            each.close()
+
+
+def damage(folder, *names):
+    """Change the data of a checkpoint, or its metadata where `names` name their file."""
+    for name in names or [path for path in (folder / "state" / "d").iterdir()]:
+        path = folder / name
+        path.write_bytes(b"{" + path.read_bytes()[:-1])
+
+
+def restored(checkpointers) -> list[float]:
+    states = many_runs._restored([Begun()] * len(checkpointers), checkpointers)
+    return [float(state["x"][0]) for state in states]
+
+
+def test_runs_without_a_common_step_keep_what_they_save_from_then_on(tmp_path, caplog):
+    """A run's newest checkpoints of before would otherwise be kept instead of its next ones."""
+    with saved(tmp_path, (600, 800, 1000), ()) as runs:
+        assert restored(runs) == [0, 0]
+        assert "the runs begin again" in caplog.text
+        assert [path.name for path in (tmp_path / "0").iterdir()] == []
+        for each in runs:
+            each.save(200, {"x": np.full(3, 7, np.float32)})
+            each.wait()
+        assert [each.steps() for each in runs] == [[200], [200]]
+        assert restored(runs) == [7, 7]
+
+
+def test_a_step_that_not_all_runs_have_is_removed(tmp_path, caplog):
+    with saved(tmp_path, (2, 4, 6), (1, 2)) as runs:
+        assert restored(runs) == [2, 2]
+        assert [each.steps() for each in runs] == [[2], [1, 2]]
+        assert restored(runs) == [2, 2]
     assert not caplog.text
+
+
+def test_damaged_checkpoints_are_named_and_set_aside(tmp_path, caplog):
+    with saved(tmp_path, (1, 2, 3), (2, 3, 4)):
+        pass
+    damage(tmp_path / "1" / "3")
+    damage(tmp_path / "1" / "4", "_CHECKPOINT_METADATA")
+    with saved(tmp_path, (), ()) as runs:
+        assert restored(runs) == [2, 2]
+        assert [each.steps() for each in runs] == [[1, 2], [2]]
+        for step in (3, 4):
+            assert f"{tmp_path}/1/{step} is damaged" in caplog.text
+            assert (tmp_path / "1" / f"damaged-{step}").is_dir()
+
+
+def test_no_run_loses_checkpoints_because_all_of_another_are_damaged(tmp_path):
+    with saved(tmp_path, (1, 2), (2,)):
+        pass
+    damage(tmp_path / "1" / "2", "_CHECKPOINT_METADATA")
+    with saved(tmp_path, (), ()) as runs:
+        with pytest.raises(OSError, match="every checkpoint in .*/1 is damaged"):
+            restored(runs)
+        assert runs[0].steps() == [1, 2]
+
+
+def test_what_a_kill_leaves_of_a_removed_checkpoint_is_removed(tmp_path):
+    (tmp_path / "0" / "pruned-3").mkdir(parents=True)
+    with saved(tmp_path, ()):
+        assert not [*(tmp_path / "0").iterdir()]

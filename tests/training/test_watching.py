@@ -164,6 +164,21 @@ def test_the_batch_of_a_divergence_is_kept(step, tmp_path):
     assert float(step(state, batch)[1].skipped) == 1  # it can be looked into
 
 
+def test_a_full_disk_hides_no_divergence(step, tmp_path, monkeypatch):
+    """In a group, only the run that diverged ends."""
+
+    def full(path, **arrays):
+        path.write_bytes(b"PK")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(training.Diverged) as diverged:
+        toy.train(tmp_path, step, next_batches=poisoned, max_nonfinite=3, evaluate=None)
+    told = "whose batch cannot be saved (No space left on device): lower"
+    assert f"up to step 9, {told}" in str(diverged.value)
+    assert not [*tmp_path.rglob("*nonfinite*")]
+
+
 def test_each_of_several_processes_keeps_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     for process in (0, 1):

@@ -122,18 +122,19 @@ class Plan:
 def draw(corpora: Corpora, seed: int, epoch: int) -> Rows:
     """The rows of an epoch in the order of the store.
 
-    A corpus of weight w and n pairs gives round(w·n) pairs to an epoch: every pair ⌊w⌋ times, and
-    the rest from an endless sequence of permutations, which the epochs continue.
+    A corpus of weight w and n pairs gives round(e·w·n) pairs to e epochs: every pair ⌊w⌋ times in
+    each, and the rest from an endless sequence of permutations, which the epochs continue.
     """
     rows = []
     for number, (members, weight) in enumerate(
         zip(_members(corpora), corpora.weights, strict=True)
     ):
         count = len(members)
-        whole, rest = divmod(round(weight * count), count) if count else (0, 0)
+        whole, share = int(weight), weight * count
         chosen = [np.arange(count)] * whole
-        if rest:
-            places = np.arange(epoch * rest, (epoch + 1) * rest)
+        start, end = (round(e * share) - e * whole * count for e in (epoch, epoch + 1))
+        if end > start:
+            places = np.arange(start, end)
             laps = places // count
             chosen += [
                 np.random.default_rng([seed, number, lap, 1]).permutation(count)[

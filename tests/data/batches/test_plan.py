@@ -152,13 +152,34 @@ def test_weights_of_corpora(sizes, seed, weights):
         total.update(rows.tolist())
     for size, weight in zip(sizes, weights, strict=False):
         mine = range(first, first + size)
-        for rows in epochs:
+        drawn = 0
+        for epoch, rows in enumerate(epochs, 1):
             counts = Counter(rows.tolist())
-            assert sum(counts[row] for row in mine) == round(weight * size)
+            drawn += sum(counts[row] for row in mine)
+            assert drawn == round(epoch * (weight * size))
             assert max(counts[row] for row in mine) - min(counts[row] for row in mine) <= 2
         assert max(total[row] for row in mine) - min(total[row] for row in mine) <= 1
         first += size
     assert sum(total.values()) == sum(len(rows) for rows in epochs)
+
+
+def test_a_corpus_with_less_than_a_pair_in_an_epoch_has_its_turns():
+    """Four pairs in ten epochs; the other corpus is drawn whole in each."""
+    epochs = [draw(Corpora((3, 100), (1.0, 0.004)), 1, epoch) for epoch in range(250)]
+    assert all(rows[:3].tolist() == [0, 1, 2] for rows in epochs)
+    assert sorted(row for rows in epochs for row in rows[3:]) == list(range(3, 103))
+    assert max(map(len, epochs)) == 4
+
+
+def test_a_share_of_whole_pairs_is_the_same_in_each_epoch():
+    """These draws are recorded, since runs of before go on with the same batches."""
+    corpora = Corpora((10, 4), (0.3, 1.5))
+    assert [draw(corpora, 1, epoch).tolist() for epoch in range(4)] == [
+        [2, 8, 9, 10, 11, 11, 12, 12, 13],
+        [1, 3, 7, 10, 10, 11, 12, 13, 13],
+        [0, 4, 5, 10, 11, 11, 12, 12, 13],
+        [2, 4, 6, 10, 10, 11, 12, 13, 13],
+    ]
 
 
 def test_whole_corpora_are_drawn_in_order():
