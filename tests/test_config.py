@@ -13,7 +13,7 @@ NUMBERS = [
     (section.name, field.name, value)
     for section in dataclasses.fields(Config)
     for field in dataclasses.fields(getattr(Config(), section.name))
-    for value in {int: (-1,), float: (-1.0, math.nan)}.get(type(field.default), ())
+    for value in {int: (-1,), float: (-1.0, math.nan, math.inf)}.get(type(field.default), ())
     if (field.name, value) != ("alpha", -1)  # any finite exponent is one
 ]
 
@@ -23,6 +23,13 @@ def test_every_number_has_a_bound(section, name, value):
     settings = dataclasses.replace(getattr(Config(), section), **{name: value})
     lines = faults(dataclasses.replace(Config(), **{section: settings}))
     assert any(line.startswith(f"{section}.{name} is ") for line in lines)
+
+
+def test_the_fault_of_an_endless_clip_norm_says_how_to_switch_it_off():
+    optimizer = dataclasses.replace(Config().optimizer, clip_norm=3.3e38)
+    assert faults(dataclasses.replace(Config(), optimizer=optimizer)) == [
+        "optimizer.clip_norm is 3.3e+38, but should be at least 0 (0: off) and at most 3e38"
+    ]
 
 
 @pytest.mark.parametrize(
