@@ -25,6 +25,28 @@ def test_every_number_has_a_bound(section, name, value):
     assert any(line.startswith(f"{section}.{name} is ") for line in lines)
 
 
+@pytest.mark.parametrize(
+    "name, bits",
+    {
+        "data.batch_size": 31,
+        "data.pool_batches": 31,
+        "optimizer.warmup_steps": 31,
+        "training.steps": 31,
+        "training.seed": 32,
+        "decoding.seed": 31,
+    }.items(),
+)
+def test_a_number_that_the_programs_cannot_count_is_refused(name, bits):
+    """JAX counts in int32, and uses the low 32 bits of a seed."""
+    section, leaf = name.split(".")
+    for value, lines in {
+        (1 << bits) - 1: [],
+        1 << bits: [f"{name} is {1 << bits}, but should be below 2^{bits}"],
+    }.items():
+        changed = dataclasses.replace(getattr(Config(), section), **{leaf: value})
+        assert faults(dataclasses.replace(Config(), **{section: changed})) == lines
+
+
 def test_the_fault_of_an_endless_clip_norm_says_how_to_switch_it_off():
     optimizer = dataclasses.replace(Config().optimizer, clip_norm=3.3e38)
     assert faults(dataclasses.replace(Config(), optimizer=optimizer)) == [
