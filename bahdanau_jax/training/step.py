@@ -1,7 +1,7 @@
 """One update: (state, batch) -> (state, sums). The monitor divides the sums once, on the host.
 
-A non-finite loss or gradient changes neither parameters nor accumulators. The step is counted as
-skipped, and the run continues until too many are skipped in a row.
+A loss, gradient or clipping factor that is not finite changes neither parameters nor accumulators.
+The step is counted as skipped, and the run continues until too many are skipped in a row.
 """
 
 import functools
