@@ -254,7 +254,7 @@ _AT_LEAST = MappingProxyType(
         "decoding.batch_size training.log_every",
         0: "model.source_vocabulary model.target_vocabulary model.output_size data.max_tokens "
         "data.subword_sentences data.limit_words data.batch_words data.processes decoding.seed "
-        "optimizer.warmup_steps optimizer.clip_norm training.steps training.seed decoding.top_k "
+        "optimizer.warmup_steps training.steps training.seed decoding.top_k "
         "training.evaluate_every training.checkpoint_every training.patience",
         3: "data.source_vocabulary_size data.target_vocabulary_size",
     }
@@ -282,11 +282,13 @@ def faults(config: Config) -> list[str]:
         expect(names, lambda value, bound=bound: value >= bound, f"at least {bound}")
     expect(_SHARES, lambda value: 0 <= value < 1, "at least 0 and below 1")
     expect("data.max_ratio", lambda value: value == 0 or 1 <= value < math.inf, "0 or at least 1")
-    expect("training.seed", lambda value: value < 1 << 63, "below 2^63")
-    expect("decoding.seed", lambda value: value < 1 << 31, "below 2^31")
+    # JAX counts in int32, and uses the low 32 bits of a seed.
+    counted = "data.batch_size data.pool_batches optimizer.warmup_steps training.steps"
+    expect(f"{counted} decoding.seed", lambda value: value < 1 << 31, "below 2^31")
+    expect("training.seed", lambda value: value < 1 << 32, "below 2^32")
     expect("decoding.alpha", math.isfinite, "finite")
-    weights = "optimizer.coverage decoding.coverage decoding.min_ratio"
-    expect(weights, lambda value: 0 <= value < math.inf, "at least 0 and finite")
+    switched = "optimizer.clip_norm optimizer.coverage decoding.coverage decoding.min_ratio"
+    expect(switched, lambda value: 0 <= value <= 3e38, "at least 0 (0: off) and at most 3e38")
     most = MOST_TRANSLATIONS
     expect("decoding.beam_size", lambda value: value <= most, f"at most {most}")
     # With more steps the buffers of a search would be mostly empty.
@@ -294,5 +296,5 @@ def faults(config: Config) -> list[str]:
     # Outside these bounds, log-probabilities divided by the temperature overflow float32.
     expect("decoding.temperature", lambda value: 1e-6 <= value <= 1e6, "between 1e-06 and 1e+06")
     expect("decoding.top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
-    expect(_POSITIVE, lambda value: 0 < value < float("inf"), "positive and finite")
+    expect(_POSITIVE, lambda value: 0 < value < math.inf, "positive and finite")
     return lines

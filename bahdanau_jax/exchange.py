@@ -209,7 +209,7 @@ def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: boo
 def _entries(path: Path, rows: int) -> list[str]:
     """The words of the ids from 2, and a name for the id that GroundHog does not use."""
     try:
-        words = path.read_text(encoding="utf-8").split("\n")
+        words = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is no UTF-8 text: {error.reason}") from error
     words = words[:-1] if words[-1] == "" else words

@@ -58,9 +58,9 @@ def _changed(name: str, what: str) -> ValueError:
 
 
 def same_experiment(config: Config, workdir: Path) -> None:
-    """Raise ValueError where the folder's run has another model, data, optimiser or seed.
+    """Raise ValueError where the folder's run has another model, data, optimiser, seed or metric.
 
-    Other test pairs are allowed, and dev pairs where there were none.
+    Other test pairs are allowed, and dev pairs with any dev metric where there were none.
     """
     if not (Path(workdir) / CONFIG).exists():
         return
@@ -72,6 +72,7 @@ def same_experiment(config: Config, workdir: Path) -> None:
     }
     free = {name: getattr(before.data, name) for name in ("root", "processes", "test")}
     free |= {} if before.data.dev else {"dev": ""}
+    fixed = ("seed", "dev_metric") if before.data.dev else ("seed",)  # fields of training
     now = dataclasses.replace(
         config,
         model=dataclasses.replace(config.model, **sizes),
@@ -82,7 +83,7 @@ def same_experiment(config: Config, workdir: Path) -> None:
         old, new = getattr(before, section), getattr(now, section)
         for field in dataclasses.fields(old):
             was, is_now = getattr(old, field.name), getattr(new, field.name)
-            if was != is_now and (section != "training" or field.name == "seed"):
+            if was != is_now and (section != "training" or field.name in fixed):
                 differences.append(f"{section}.{field.name} is {was!r}, not {is_now!r}")
     if differences:
         raise ValueError(

@@ -104,8 +104,7 @@ def _average(trees: list[model.Params]) -> model.Params:
 def ensemble(runs: "Sequence[Run]") -> "Run":
     """One run that averages the log-probabilities and attention weights of several runs.
 
-    The settings of its search are those of the first run. An ensemble among the runs counts as its
-    members.
+    The settings of its search are those of the first run. An ensemble counts as its members.
 
     >>> ensemble([load("runs/one"), load("runs/two")]).translate(["The man sleeps ."])[0].text
 
@@ -196,9 +195,8 @@ class Run:
         or with such a prefix, has only `hypothesis.TOO_LONG`, which is empty and not finished. Any
         field of DecodingConfig can be given by its name, in place of the run's own setting.
 
-        >>> run.translate(["The man sleeps ."], beam_size=12, coverage=0.2)[0].text
+        >>> run.translate(["The man sleeps ."], prefixes=["L'homme"], beam_size=12)[0].text
         >>> run.translate(["The man sleeps ."], n_best=5, method="sample", top_p=0.9, seed=3)
-        >>> run.translate(["The man sleeps ."], prefixes=["L'homme"])[0].text
 
         Args:
             prefixes: the beginning of each translation; "" for none.
@@ -246,11 +244,13 @@ class Run:
         """Score each target by teacher forcing; return it with probabilities and alignment.
 
         The score is that of the run's search, with `settings` replaced. A hypothesis is scored in
-        its own tokens. A text is tokenised first, and its tokens may differ from those of the
-        translation that it came from. `advance` is called with the number of pairs of each batch.
+        its own tokens; one without tokens, of a blank or too long line, is returned as it is. A
+        text is tokenised first, and its tokens may differ from those of the translation that it
+        came from. `advance` is called with the number of pairs of each batch. Raises ValueError for
+        other pairs with a side above `decoding.LONGEST` tokens.
 
         >>> run.score(["The man sleeps ."], ["L' homme dort ."], coverage=0.2)[0].score
-        >>> run.score(lines, run.translate(lines))  # the same scores again
+        >>> run.score(lines, run.translate(lines))  # the same scores again; a split line has others
         """
         searching = self.searching(**settings)
         return decoding.score(*self._models(), self.codecs, searching, sources, targets, advance)

@@ -13,7 +13,7 @@ NUMBERS = [
     (section.name, field.name, value)
     for section in dataclasses.fields(Config)
     for field in dataclasses.fields(getattr(Config(), section.name))
-    for value in {int: (-1,), float: (-1.0, math.nan)}.get(type(field.default), ())
+    for value in {int: (-1,), float: (-1.0, math.nan, math.inf)}.get(type(field.default), ())
     if (field.name, value) != ("alpha", -1)  # any finite exponent is one
 ]
 
@@ -23,6 +23,35 @@ def test_every_number_has_a_bound(section, name, value):
     settings = dataclasses.replace(getattr(Config(), section), **{name: value})
     lines = faults(dataclasses.replace(Config(), **{section: settings}))
     assert any(line.startswith(f"{section}.{name} is ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "name, bits",
+    {
+        "data.batch_size": 31,
+        "data.pool_batches": 31,
+        "optimizer.warmup_steps": 31,
+        "training.steps": 31,
+        "training.seed": 32,
+        "decoding.seed": 31,
+    }.items(),
+)
+def test_a_number_that_the_programs_cannot_count_is_refused(name, bits):
+    """JAX counts in int32, and uses the low 32 bits of a seed."""
+    section, leaf = name.split(".")
+    for value, lines in {
+        (1 << bits) - 1: [],
+        1 << bits: [f"{name} is {1 << bits}, but should be below 2^{bits}"],
+    }.items():
+        changed = dataclasses.replace(getattr(Config(), section), **{leaf: value})
+        assert faults(dataclasses.replace(Config(), **{section: changed})) == lines
+
+
+def test_the_fault_of_an_endless_clip_norm_says_how_to_switch_it_off():
+    optimizer = dataclasses.replace(Config().optimizer, clip_norm=3.3e38)
+    assert faults(dataclasses.replace(Config(), optimizer=optimizer)) == [
+        "optimizer.clip_norm is 3.3e+38, but should be at least 0 (0: off) and at most 3e38"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Exported weights are imported as a run that translates and trains."""
 
+import codecs
 import dataclasses
 import json
 import shutil
@@ -125,6 +126,7 @@ def test_groundhogs_weights_become_a_run(tmp_path):
     weights = arrays()
     np.savez(tmp_path / "search_model.npz", **weights)
     lists = words(tmp_path, VS, "s"), words(tmp_path, VT, "t")
+    lists[0].write_bytes(codecs.BOM_UTF8 + lists[0].read_bytes())  # as an editor may save it
     count = exchange.import_weights(tmp_path / "search_model.npz", tmp_path / "run", lists)
     assert count == sum(array.size for array in weights.values())
     run = bj.load(tmp_path / "run")

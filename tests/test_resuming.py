@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bahdanau_jax import resuming
-from bahdanau_jax.config import Config, DataConfig, ModelConfig
+from bahdanau_jax.config import Config, DataConfig, ModelConfig, TrainingConfig
 from bahdanau_jax.data import Pair, Prepared
 from bahdanau_jax.run_folder import CONFIG
 
@@ -29,6 +29,20 @@ def test_test_pairs_may_change_and_dev_pairs_may_come(folder):
         resuming.same_experiment(with_data(), folder)
     with pytest.raises(ValueError, match="data.train is 'text:a,b', not 'text:c,d'"):
         resuming.same_experiment(Config(data=DataConfig(train="text:c,d")), folder)
+
+
+def test_the_metric_of_the_dev_scores_stays(folder):
+    loss = TrainingConfig(dev_metric="loss")
+    # Without dev pairs, there is no score yet.
+    for now in (with_data(), with_data(dev="text:c,d")):
+        resuming.same_experiment(dataclasses.replace(now, training=loss), folder)
+    before = with_data(dev="text:c,d")
+    before.save(folder / CONFIG)
+    resuming.same_experiment(
+        dataclasses.replace(before, training=TrainingConfig(steps=9, patience=3)), folder
+    )
+    with pytest.raises(ValueError, match="its training.dev_metric is 'bleu', not 'loss'; choose"):
+        resuming.same_experiment(dataclasses.replace(before, training=loss), folder)
 
 
 def test_a_run_of_a_version_with_fewer_settings_goes_on(folder):

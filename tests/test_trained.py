@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import bahdanau_jax as bj
 from bahdanau_jax import exchange, export
 from bahdanau_jax.checkpoints import Checkpointer
-from bahdanau_jax.decoding import below, long_lines
-from bahdanau_jax.hypothesis import EMPTY, TOO_LONG, Hypothesis
+from bahdanau_jax.decoding import LONGEST, below, long_lines
+from bahdanau_jax.hypothesis import EMPTY, TOO_LONG
 from bahdanau_jax.report import report
 from bahdanau_jax.run_folder import CHECKPOINTS
 
@@ -195,10 +195,22 @@ def test_an_ensemble_is_not_exported_as_its_first_member(run, tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-def test_what_is_too_long_is_scored_as_nothing(run):
-    (found,) = run.score(["We sleep ."], [TOO_LONG])
-    assert found.tokens == () and found.alpha.shape[0] == 0
-    assert Hypothesis.from_json(found.to_json()).tokens == ()
+def test_translations_of_lines_that_were_not_searched_are_scored_as_they_are(run):
+    long, advances = "a " * (LONGEST + 1), []
+    lines = ["", "We sleep .", long]
+    given = run.translate(lines)
+    found = run.score(lines, given, advance=advances.append)
+    assert found[::2] == [EMPTY, TOO_LONG] and found[1].source_tokens == given[1].source_tokens
+    assert sum(advances) == 3
+    assert run.score([], []) == [] and run.score([""], [EMPTY]) == [EMPTY]
+    (blank,) = run.score([""], ["No."])  # a text is scored with any source
+    assert blank.score < 0 and blank.source_tokens == ("</s>",)
+
+
+@pytest.mark.parametrize("pair", [("a " * (LONGEST + 1), "No."), ("No.", "a " * LONGEST * 2)])
+def test_a_pair_that_is_too_long_is_not_scored(run, pair):
+    with pytest.raises(ValueError, match=r"sources\[1\] or its target has (20,001|40,000) tokens,"):
+        run.score(["No.", pair[0]], ["No.", pair[1]])
 
 
 def test_an_ensemble_of_ensembles_has_the_members_of_all(run):
@@ -270,11 +282,10 @@ def test_hypotheses_are_forced_in_their_own_tokens(run, how):
 def _alike(found, forced):
     for ours, theirs in zip(found, forced, strict=True):
         assert (ours.text, ours.finished) == (theirs.text, theirs.finished)
-        if ours.tokens:  # a blank line has no scores
-            assert ours.tokens == theirs.tokens and ours.source_tokens == theirs.source_tokens
-            assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
-            np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, atol=1e-4)
-            np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
+        assert ours.tokens == theirs.tokens and ours.source_tokens == theirs.source_tokens
+        assert math.isclose(ours.score, theirs.score, abs_tol=1e-4)
+        np.testing.assert_allclose(ours.log_probabilities, theirs.log_probabilities, atol=1e-4)
+        np.testing.assert_allclose(ours.alpha, theirs.alpha, atol=1e-5)
 
 
 def test_runs_of_different_vocabularies_do_not_translate_together(run, trained, tmp_path):

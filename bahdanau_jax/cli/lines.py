@@ -4,6 +4,7 @@ r"""Input and output of lines of text. Only \n ends a line.
 is written. Therefore input and output have equally many lines by every rule of counting.
 """
 
+import codecs
 import contextlib
 import logging
 import sys
@@ -40,9 +41,10 @@ def read(
 ) -> Iterator[list[str]]:
     """Yield windows of at most `window` lines as soon as they arrive, also from a terminal.
 
-    Invalid UTF-8 is replaced, with one warning for the file. A line of more than LONGEST bytes is
-    read as an empty one, with a warning, and `too_long` is called with its number, from 1. Raises
-    OSError or ValueError for a file that cannot be read or unpacked.
+    A byte-order mark at the beginning is removed. Invalid UTF-8 is replaced, with one warning for
+    the file. A line of more than LONGEST bytes is read as an empty one, with a warning, and
+    `too_long` is called with its number, from 1. Raises OSError or ValueError for a file that
+    cannot be read or unpacked.
     """
     name = "stdin" if path is None else str(path)
     number, warned = 0, False
@@ -53,6 +55,8 @@ def read(
 
     with _damage_as_value_error(name), opened(path) as stream:
         for lines in _windows(_chunks(path, stream), window, warn):
+            if not number:
+                lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
             invalid = [] if warned else [i for i, line in enumerate(lines) if not _valid(line)]
             if invalid:
                 warned = True

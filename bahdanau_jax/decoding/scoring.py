@@ -14,6 +14,7 @@ from bahdanau_jax.batch import EOS, Batch, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.interleaving import side_by_side
+from bahdanau_jax.decoding.long_lines import LONGEST
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.search_program import Configs, Weights, mean
 from bahdanau_jax.decoding.search_shapes import grouped, height
@@ -40,11 +41,14 @@ def score(
     """Return each target as a hypothesis with its probabilities, its alignment and its score.
 
     The scores can be compared with those of a search with the settings `decoding`. A target that is
-    text is tokenised and ends with EOS; a hypothesis keeps its tokens. Nothing is split or cut.
-    `advance` gets the number of pairs of each batch. `weights`, a key of `model.LINK_WEIGHTS`, are
-    the weights that the hypotheses have as α. An `intervention` changes attention and has a row for
-    each pair. Raises ValueError for unequal numbers of sources and targets, for weights that the
-    model does not have, and for an intervention beside other weights than attention.
+    text is tokenised and ends with EOS; a hypothesis keeps its tokens, and one without tokens, of a
+    blank or too long line, is returned as it is. Nothing is split or cut. `advance` gets the number
+    of pairs of each batch. `weights`, a key of `model.LINK_WEIGHTS`, are the weights that the
+    hypotheses have as α. An `intervention` changes attention and has a row for each pair.
+
+    Raises ValueError for unequal numbers of sources and targets, and for other pairs with a side
+    above LONGEST tokens. It is also raised for weights that the model does not have, and for an
+    intervention beside other weights than attention.
     """
     check_equal_counts("sources", sources, "targets", targets)
     x = [codecs[0].encode(line) for line in sources]
@@ -55,9 +59,19 @@ def score(
     interventions.check(intervention, len(x))
     if intervention is not None and weights != "attention":
         raise ValueError(f"an intervention changes attention: it cannot be used with {weights}")
-    hypotheses: dict[int, Hypothesis] = {}
-    lengths = [max(len(a), len(b)) for a, b in zip(x, y, strict=True)]
-    batches = [*grouped(lengths, decoding.batch_size)]
+    hypotheses: dict[int, Hypothesis] = {
+        row: target
+        for row, target in enumerate(targets)
+        if isinstance(target, Hypothesis) and not target.tokens
+    }
+    advance(len(hypotheses))
+    full = [row for row in range(len(x)) if row not in hypotheses]
+    lengths = [max(len(x[row]), len(y[row])) for row in full]
+    _check_lengths(full, lengths)
+    batches = [
+        ([full[place] for place in places], length)
+        for places, length in grouped(lengths, decoding.batch_size)
+    ]
 
     def predict(rows_and_length: tuple[list[int], int]) -> tuple[np.ndarray, np.ndarray]:
         rows, length = rows_and_length
@@ -77,6 +91,16 @@ def score(
             )
         advance(len(rows))
     return [hypotheses[row] for row in range(len(sources))]
+
+
+def _check_lengths(rows: Sequence[int], lengths: Sequence[int]) -> None:
+    """Raise ValueError where the attention weights of a row would be too large."""
+    for row, length in zip(rows, lengths, strict=True):
+        if length - 1 > LONGEST:  # without EOS
+            raise ValueError(
+                f"sources[{row}] or its target has {length - 1:,} tokens, but pairs of at most "
+                f"{LONGEST:,} are scored: split it into sentences"
+            )
 
 
 def target_ids(codec: Codec, target: str | Hypothesis) -> list[int]:
@@ -102,7 +126,6 @@ def _hypothesis(
         target = Hypothesis(target, codecs[1].units(target), (), 0.0, True, (), alpha)
     return replace(
         target,
-        tokens=target.tokens or codecs[1].tokens(ids[1]),  # a blank line has no tokens
         log_probabilities=tuple(log_p.tolist()),
         score=ranking.score(log_p, alpha),
         source_tokens=codecs[0].units(source),

@@ -143,8 +143,8 @@ def checked_seeds(seeds: Sequence[int]) -> list[int]:
         raise ValueError(f"{len(seeds):,} seeds: a sweep has at most {MOST_SEEDS:,}")
     checked = [int(seed) if isinstance(seed, np.integer) else seed for seed in seeds]
     for seed in checked:
-        if type(seed) is not int or not 0 <= seed < 1 << 63:
-            raise ValueError(f"the seed {seed!r} should be an integer of at least 0, below 2^63")
+        if type(seed) is not int or not 0 <= seed < 1 << 32:
+            raise ValueError(f"the seed {seed!r} should be an integer of at least 0, below 2^32")
     if len(set(checked)) < len(checked):
         raise ValueError("the seeds of a sweep should all be different")
     return checked

@@ -1,7 +1,7 @@
 """One update: (state, batch) -> (state, sums). The monitor divides the sums once, on the host.
 
-A non-finite loss or gradient changes neither parameters nor accumulators. The step is counted as
-skipped, and the run continues until too many are skipped in a row.
+A loss, gradient or clipping factor that is not finite changes neither parameters nor accumulators.
+The step is counted as skipped, and the run continues until too many are skipped in a row.
 """
 
 import functools
@@ -227,7 +227,7 @@ def train_step(
         divisor = divisor_of(total.sums)
         norm = optax.tree.norm(total.gradient) / divisor
         factor = clipping(norm, config.clip_norm) / divisor
-        finite = jnp.isfinite(norm) & jnp.isfinite(total.sums.loss)
+        finite = jnp.isfinite(norm) & jnp.isfinite(factor) & jnp.isfinite(total.sums.loss)
         state = update(state, total.gradient, factor, finite, tx, config.ema, block)
         return state, _measure(total, norm, finite, config.clip_norm, state.nonfinite)
 

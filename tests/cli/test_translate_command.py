@@ -1,5 +1,6 @@
 """`bahdanau translate`: exactly one line out for each line in, a window at a time."""
 
+import codecs
 import dataclasses
 import gzip
 import io
@@ -74,6 +75,17 @@ def test_invalid_utf8_is_replaced_with_one_warning(call, run, stdin):
     assert err == (
         "bahdanau: warning: stdin:2: invalid UTF-8, read as U+FFFD (later ones not shown)\n"
     )
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(call, run, stdin, tmp_path):
+    text = codecs.BOM_UTF8 + b"one\n" + codecs.BOM_UTF8 + b"two\n"
+    stdin(text)
+    assert call("translate", "--run", "x") == (0, "ONE\n\ufeffTWO\n", "")
+    path = tmp_path / "in.txt"
+    path.write_bytes(text)
+    assert lines.read_all(path) == ["one", "\ufefftwo"]
+    path.write_bytes(codecs.BOM_UTF8)
+    assert lines.read_all(path) == [""] and lines.count(path) == 1
 
 
 def test_a_warning_after_the_first_window_has_the_right_line(caplog, tmp_path):

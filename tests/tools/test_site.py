@@ -118,7 +118,7 @@ def test_every_setting_is_in_the_reference_with_default_and_meaning():
         assert f"Option `{option.name} " in part and "default " in part
         assert docstrings.sentence(option.words) in part
         assert all(f"| `{choice}` |" in part for choice in option.choices)
-    assert "at least 1" in text and "below 2^63" in text.replace("\\", "")
+    assert "at least 1" in text and "below 2^32" in text.replace("\\", "")
 
 
 def test_every_option_of_every_command_is_in_the_reference():

@@ -56,6 +56,16 @@ def test_loss_scale(scale, limit):
         np.testing.assert_allclose(old - new, gradient * factor / divisor, rtol=1e-5, atol=1e-6)
 
 
+def test_a_clip_norm_above_float32_changes_no_weights():
+    """`config.faults` refuses it; a program with its own configuration has no such check."""
+    config = OptimizerConfig(clip_norm=float("inf"))
+    state = init_state(toy.init(), optax.sgd(1.0), jax.random.key(3), config)
+    before = host(state.params)
+    state, sums = train_step(toy.loss_fn, optax.sgd(1.0), config)(state, toy.batch(0))
+    assert (float(sums.skipped), float(sums.updates)) == (1, 0)
+    jax.tree.map(np.testing.assert_array_equal, host(state.params), before)
+
+
 def test_all_seeds_draw_their_weights_by_one_program():
     """The compiled program of one seed is found on disk by the others."""
 

@@ -18,6 +18,10 @@ _LETTER = "A-Za-zÀ-ÖØ-öø-ÿŒœ"
 INDEPENDENT = re.compile(rf"(?:[0-9]+|[{_LETTER}]+(?:['-][{_LETTER}]+)*),?|[?!]")
 MOST_WORDS = 1 << 16  # words in the cache
 
+# UNK in a text, also with control characters in it, which the rules remove.
+UNKNOWN = re.compile(r"[\0-\b\x0e-\x1b]*".join(UNK_SYMBOL), re.IGNORECASE)
+MOST_UNKNOWN = 1_000  # in one text that sacremoses tokenises
+
 
 class Tokenizer(Protocol):
     """The conversion of a language's text to tokens, and back."""
@@ -72,8 +76,17 @@ class Moses:
         return self._by_rules(word) if INDEPENDENT.fullmatch(inner) else None
 
     def _by_rules(self, text: str) -> str:
+        """The tokens of any text. One with many UNK is cut into pieces, which share an UNK."""
         protected = [UNK_SYMBOL] if UNK_SYMBOL in text else None
-        return " ".join(self._tokenizer.tokenize(text, escape=False, protected_patterns=protected))
+        step = MOST_UNKNOWN - 1
+        cuts = [*UNKNOWN.finditer(text)][step:-1:step] if protected else []
+        starts = [0, *(cut.start() for cut in cuts)]
+        ends = [*(cut.end() for cut in cuts), len(text)]
+        rules = functools.partial(
+            self._tokenizer.tokenize, escape=False, protected_patterns=protected
+        )
+        pieces = [" ".join(rules(text[a:b])) for a, b in zip(starts, ends, strict=True)]
+        return "".join([*(piece[: -len(UNK_SYMBOL)] for piece in pieces[:-1]), pieces[-1]])
 
     def detokenize(self, tokenised: str) -> str:
         return str(self._detokenizer.detokenize(tokenised.split(), unescape=False))

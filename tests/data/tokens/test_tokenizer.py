@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bahdanau_jax.data.tokens import tokenizer as tokenizers
 from bahdanau_jax.data.tokens.tokenizer import Moses
 
 MOSES = {language: Moses(language) for language in ("en", "fr", "de", "cs", "zh")}
@@ -52,3 +53,26 @@ def test_a_known_word_asks_no_rule(language, end, monkeypatch):
 def test_a_tokenizer_can_be_sent_to_another_process():
     sent = pickle.loads(pickle.dumps(Moses("fr")))
     assert sent.tokenize("L'homme dort.") == Moses("fr").tokenize("L'homme dort.")
+
+
+@pytest.mark.parametrize("symbol", ["<unk>", "<UNK>", "<u\x00nk>"])
+@pytest.mark.parametrize("count", [1_000, 1_001, 3_000])
+def test_a_text_of_many_unk(count, symbol):
+    tokens = Moses("en").tokenize(" ".join(["<unk>,", *[symbol] * (count - 1)])).split()
+    assert tokens == ["<unk>", ",", *[symbol.replace("\0", "")] * (count - 1)]
+    assert Moses("fr").tokenize("<unk>" * count) == "<unk>" * count
+
+
+UNKS = ("<unk>", "<UNK>")
+
+
+@given(
+    st.sampled_from(sorted(MOSES)),
+    st.lists(st.sampled_from((*PARTS, *(f" {unk} " for unk in UNKS * 9))), max_size=40),
+)
+def test_the_pieces_of_a_text_with_many_unk_have_the_tokens_of_the_whole(language, parts):
+    text = "".join(part for part in parts if part != "<unk>")
+    whole = MOSES[language]._by_rules(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizers, "MOST_UNKNOWN", 3)
+        assert MOSES[language]._by_rules(text) == whole
