@@ -96,7 +96,8 @@ def compare_independent(first: Sequence[float], second: Sequence[float]) -> Comp
     test = stats.ttest_ind(first, second, equal_var=False)
     low, high = map(float, test.confidence_interval(CONFIDENCE))
     difference = float(np.mean(first) - np.mean(second))
-    return Compared(difference, low, high, float(test.pvalue), min(len(first), len(second)))
+    p = float(test.pvalue)  # pyright: ignore[reportAttributeAccessIssue]
+    return Compared(difference, low, high, p, min(len(first), len(second)))
 
 
 def smallest_p(seeds: int) -> float:
