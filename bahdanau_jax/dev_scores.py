@@ -24,6 +24,7 @@ from bahdanau_jax.training import DEV_METRICS, Evaluator, TrainState
 log = logging.getLogger(__name__)
 
 Encoded = tuple[list[int], list[int]]  # the ids of a source and a target, with EOS
+MOST_TOKENS = 1_000  # of a side of a dev pair that has a loss; a longer one pads a whole batch
 SHOWN = 2  # the number of first dev sentences whose alignments TensorBoard shows
 
 
@@ -32,14 +33,13 @@ def evaluator(config: Config, prepared: Prepared) -> Evaluator:
 
     Translations and references are compared tokenised, in the case of the vocabulary. `score` is
     the metric of `training.dev_metric`, where higher is better. Pairs with a side above both
-    `decoding.max_source` and `data.max_tokens` have no loss and accuracy. Raises ValueError where
-    all are above.
+    MOST_TOKENS and `data.max_tokens` have no loss and accuracy, unless all are above.
     """
     codecs, pairs = prepared.codecs, prepared.dev
     tokenize = codecs[1].tokenize
     sources, references = [p.source for p in pairs], [tokenize(p.target) for p in pairs]
     encoded = [(codecs[0].encode(p.source), codecs[1].encode(p.target)) for p in pairs]
-    scored = _short(encoded, max(config.decoding.max_source, config.data.max_tokens))
+    scored = _short(encoded, max(MOST_TOKENS, config.data.max_tokens))
     batches = data.dev_batches(data.Pairs.of(scored), config.data)
     totals = jax.jit(functools.partial(loss.sums, config.model))
     greedy = dataclasses.replace(config.decoding, method="beam", beam_size=1)
@@ -64,19 +64,18 @@ def evaluator(config: Config, prepared: Prepared) -> Evaluator:
     return Evaluator("dev", evaluate)
 
 
-def _short(encoded: Sequence[Encoded], most: int) -> list[Encoded]:
+def _short(encoded: Sequence[Encoded], most: int) -> Sequence[Encoded]:
     """The pairs of at most so many tokens on each side: a longer one would pad a whole batch."""
     short = [pair for pair in encoded if max(map(len, pair)) <= most + 1]
-    above = f"dev pairs, which have a side above {most} tokens"
-    if not short:
-        raise ValueError(
-            f"dev_loss would leave out all {len(encoded)} {above}: raise decoding.max_source, or "
-            "choose shorter pairs for data.dev"
+    left_out = len(encoded) - len(short)
+    if not short or not left_out:
+        return encoded
+    if distributed.is_main_process():
+        log.warning(
+            "dev_loss and dev_accuracy leave out %d of %d dev pairs, which have a side above %s "
+            "tokens",
+            *(left_out, len(encoded), f"{most:,}"),
         )
-    if len(short) < len(encoded) and distributed.is_main_process():
-        left_out = f"{len(encoded) - len(short)} of {len(encoded)}"
-        hint = "(decoding.max_source)"
-        log.warning("dev_loss and dev_accuracy leave out %s %s %s", left_out, above, hint)
     return short
 
 

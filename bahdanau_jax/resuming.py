@@ -60,7 +60,7 @@ def _changed(name: str, what: str) -> ValueError:
 def same_experiment(config: Config, workdir: Path) -> None:
     """Raise ValueError where the folder's run has another model, data, optimiser, seed or metric.
 
-    Other test pairs are allowed, and dev pairs with any dev metric where there were none.
+    Other test pairs are allowed. Where there were no dev pairs, so are these and another metric.
     """
     if not (Path(workdir) / CONFIG).exists():
         return

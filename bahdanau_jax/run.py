@@ -129,8 +129,11 @@ def train_vmapped(
 ) -> dict[int, Exception]:
     """Train runs that differ in their seeds alone by vmapped updates, or resume them.
 
-    Each folder becomes an ordinary run folder. `order` is a key of `training.DATA_ORDERS`; in a
-    shared order, the batches are those of `first_seed`, by default the seed of the first run.
+    They go on from their newest common step, and begin again where they have none: checkpoints of
+    later steps are removed. Each folder becomes an ordinary run folder. `order` is a key of
+    `training.DATA_ORDERS`; in a shared order, the batches are those of `first_seed`, by default the
+    seed of the first run.
+
     Returns the errors of the runs that diverged, by their index. Raises as `train` does, and
     ValueError for configurations that differ in another setting, or that stop early
     (training.patience).

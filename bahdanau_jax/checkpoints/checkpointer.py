@@ -211,9 +211,7 @@ class Checkpointer:
         return states, chosen
 
     def report_damaged(self, faults: Mapping[int, str]) -> None:
-        """Report and rename those with these faults. Raises OSError where all are damaged."""
-        if faults and faults.keys() >= set(steps_in(self.folder)):
-            raise all_damaged(self.folder)
+        """Report and rename those with these faults."""
         Chosen("newest", (), ()).report(self.folder, faults, self._records)
         self._set_aside(list(faults))
 

@@ -205,7 +205,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "sweep.vmapped": {
             "auto": "models with at most 2 million parameters, without training.patience",
-            "yes": "two or more seeds always: vmapped, in groups that run in parallel",
+            "yes": "vmapped where there are two or more seeds, in groups that run in parallel",
             "no": "never: each seed trains in turn, on all devices",
         },
         "sweep.order": {

@@ -43,8 +43,9 @@ def score(
     The scores can be compared with those of a search with the settings `decoding`. A target that is
     text is tokenised and ends with EOS; a hypothesis keeps its tokens, and one without tokens, of a
     blank or too long line, is returned as it is. Nothing is split or cut. `advance` gets the number
-    of pairs of each batch. `weights`, a key of `model.LINK_WEIGHTS`, are the weights that the
-    hypotheses have as α. An `intervention` changes attention and has a row for each pair.
+    of such lines and of the pairs of each batch. `weights`, a key of `model.LINK_WEIGHTS`, are the
+    weights that the hypotheses have as α. An `intervention` changes attention and has a row for
+    each pair.
 
     Raises ValueError for unequal numbers of sources and targets, and for other pairs with a side
     above LONGEST tokens. It is also raised for weights that the model does not have, and for an
@@ -64,7 +65,8 @@ def score(
         for row, target in enumerate(targets)
         if isinstance(target, Hypothesis) and not target.tokens
     }
-    advance(len(hypotheses))
+    if hypotheses:
+        advance(len(hypotheses))
     full = [row for row in range(len(x)) if row not in hypotheses]
     lengths = [max(len(x[row]), len(y[row])) for row in full]
     _check_lengths(full, lengths)

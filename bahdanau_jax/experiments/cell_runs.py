@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import logging
 import os
@@ -59,6 +60,7 @@ class CellRuns:
     ):
         self.workdir, self.name, self.config, self.groups = workdir, name, config, groups
         self.order, self.settings, self.reporter = order, settings, reporter
+        self.seeds = [*itertools.chain.from_iterable(groups)]
         self.tests = dict(tests)
         self._pairs: dict[DataConfig, TestPairs] = {}
         self._vocabulary: Mapping[str, int] | None = None  # the entries of each side
@@ -93,8 +95,8 @@ class CellRuns:
             try:
                 vocabulary = self._vocabulary or self._share_data(group)
                 in_one = self._is_small(vocabulary) if vmapped is None else vmapped
-                in_one = in_one and sum(map(len, self.groups)) > 1
-                self._forget(missing, group if in_one else missing)
+                in_one = in_one and len(self.seeds) > 1
+                self._forget_scores(group if in_one else missing)
             except Exception as error:
                 for seed in missing:
                     self._fail(seed, error)
@@ -105,26 +107,24 @@ class CellRuns:
                 for seed in missing:
                     self._train(seed)
 
-    def _forget(self, missing: Sequence[int], trained: Sequence[int]) -> None:
-        """Remove the ends of earlier trainings of the missing runs, and all scores to renew."""
-        files = [(seed, ENDED) for seed in missing]
-        files += [(seed, name) for seed in trained for name in (SCORES, TRANSLATIONS)]
-        for seed, name in files:
+    def _forget_scores(self, seeds: Sequence[int]) -> None:
+        """Remove the scores of an earlier training of these runs."""
+        for seed, name in itertools.product(seeds, (SCORES, TRANSLATIONS)):
             (self.folder(seed) / name).unlink(missing_ok=True)
 
     def _missing(self) -> dict[tuple[int, ...], list[int]]:
         """The seeds that have not ended, by their group."""
-        missing = {tuple(own): [n for n in own if not self._has_ended(n)] for own in self.groups}
-        return {group: seeds for group, seeds in missing.items() if seeds}
+        missing = ((own, [n for n in own if not self._has_ended(n)]) for own in self.groups)
+        return {tuple(group): seeds for group, seeds in missing if seeds}
 
     def _has_ended(self, seed: int) -> bool:
-        """Whether a run has ended and has its checkpoints. One that diverged would do so again."""
+        """Whether a run has ended and kept its updates. One that diverged would do so again."""
         if (ended := _ended(self.folder(seed))) is None:
             return False
         if ended["diverged"]:
             self.failed[f"{self.name}/seed-{seed}"] = ended["diverged"]
             return True
-        return run_folder.updates_made(self.folder(seed)) >= min(1, self.config.training.steps)
+        return run_folder.updates_made(self.folder(seed)) >= ended["updates"]
 
     def _end(self, seed: int, error: Exception | None, group: Sequence[int]) -> None:
         """Record the end of a run, with the group of a vmapped program; () for a run in turn."""
@@ -132,7 +132,8 @@ class CellRuns:
             self._fail(seed, error)
         if error is None or isinstance(error, Diverged):
             text = str(error).splitlines()[0] if error else None
-            ended = {"diverged": text, "group": list(group)}
+            updates = run_folder.updates_made(self.folder(seed))
+            ended = {"diverged": text, "group": list(group), "updates": updates}
             write_text(self.folder(seed) / ENDED, json.dumps(ended) + "\n")
 
     def _train(self, seed: int) -> None:
@@ -144,7 +145,7 @@ class CellRuns:
         self._end(seed, error, ())
 
     def _train_vmapped(self, group: Sequence[int], missing: Sequence[int]) -> None:
-        """Train a group, of which only the `missing` runs have not ended."""
+        """Train a group again; a failure loses the `missing` runs, and others that lose updates."""
         configs, folders = map(self._config, group), map(self.folder, group)
         first = self.groups[0][0]
         failed: Mapping[int, Exception]
@@ -153,7 +154,7 @@ class CellRuns:
         except Exception as error:
             failed = dict.fromkeys(range(len(group)), error)
         for index, seed in enumerate(group):
-            if seed in missing:
+            if seed in missing or not self._has_ended(seed):
                 self._end(seed, failed.get(index), group)
 
     def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
@@ -168,9 +169,9 @@ class CellRuns:
         text = json.dumps(dataclasses.asdict(self.config.data), sort_keys=True)
         shared = self.workdir / DATA / hashlib.sha256(text.encode()).hexdigest()[:12]
         statistics = run.prepare(self.config, shared, self.reporter.stage)
-        runs, config = [self.folder(n) for group in self.groups for n in group], self.config.data
+        config = self.config.data
         dev = [*data.pairs(config.dev, config)] if config.dev else []
-        same_text(statistics["digest"], dev, shared, runs)
+        same_text(statistics["digest"], dev, shared, [*map(self.folder, self.seeds)])
         for seed in seeds:
             own = self.folder(seed)
             if not (own / run_folder.CONFIG).exists():
@@ -182,7 +183,7 @@ class CellRuns:
     def score(self) -> dict[int, dict[str, Any]]:
         """The scores of every run that is complete, from its folder or computed now."""
         scores = {}
-        for seed in (seed for group in self.groups for seed in group):
+        for seed in self.seeds:
             if f"{self.name}/seed-{seed}" not in self.failed:
                 try:
                     scores[seed] = self._scored(self.folder(seed))
@@ -198,8 +199,8 @@ class CellRuns:
 
     def stored_scores(self) -> dict[int, dict[str, Any]]:
         """The scores of the runs whose folders have them; no run is scored now."""
-        seeds = [seed for group in self.groups for seed in group if self._has_ended(seed)]
-        scores = {seed: self._stored(self.folder(seed)) for seed in seeds}
+        ended = filter(self._has_ended, self.seeds)
+        scores = {seed: self._stored(self.folder(seed)) for seed in ended}
         return {seed: found for seed, found in scores.items() if found is not None}
 
     def _stored(self, folder: Path) -> dict[str, Any] | None:
@@ -214,7 +215,7 @@ class CellRuns:
     def _scored(self, folder: Path) -> dict[str, Any]:
         made, steps = run_folder.updates_made(folder), self.config.training.steps
         if made > steps:
-            raise ValueError(f"{folder} has {made} updates, but training.steps is {steps}")
+            raise ValueError(f"{folder} has {made} updates, above {steps}: remove its checkpoints")
         if (stored := self._stored(folder)) is not None:
             return stored
         trained = self._load(folder)
@@ -222,8 +223,8 @@ class CellRuns:
         write_text(folder / TRANSLATIONS, "".join(f"{text}\n" for text in evaluated.texts))
         scores = evaluated.scores
         if self.tests:
-            further = {n: _reading(trained, test=address) for n, address in self.tests.items()}
-            scores |= {"tests": {n: self._evaluate(each).scores for n, each in further.items()}}
+            read = {name: _reading(trained, test=address) for name, address in self.tests.items()}
+            scores |= {"tests": {name: self._evaluate(each).scores for name, each in read.items()}}
         text = as_json({"settings": self._settings(folder), "scores": scores})
         write_text(folder / SCORES, text)
         return parse_json(text)["scores"]
@@ -266,8 +267,8 @@ def _ended(folder: Path) -> dict[str, Any] | None:
     """What a run's folder says of the end of its training; None where it has not ended."""
     try:
         ended = parse_json((folder / ENDED).read_text(encoding="utf-8"))
-        group = [int(seed) for seed in ended.get("group") or []]
-        return {"diverged": ended["diverged"], "group": group}
+        group, updates = ended.get("group") or [], ended.get("updates", 1)
+        return {"diverged": ended["diverged"], "group": [*map(int, group)], "updates": int(updates)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

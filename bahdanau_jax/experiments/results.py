@@ -38,7 +38,7 @@ class Results(NamedTuple):
         values = [*self.values(cell, metric).values()]
         return statistics.summarize(values) if values else None
 
-    def compare(self, first: str, second: str, metric: str) -> statistics.Compared | None:
+    def compare(self, first: str, second: str, metric: str) -> statistics.Paired | None:
         """Compare two cells by the seeds that both have; None where there are none.
 
         >>> results.compare("order=luong", "order=paper", "BLEU").difference
@@ -147,7 +147,7 @@ def summary(scores: statistics.Summary | None, decimals: int, seeds: int = 0) ->
     return f"{scores.mean:{form}} ± {scores.spread:{form}} ({low} to {high}){part}"
 
 
-def paired(compared: statistics.Compared | None, decimals: int, seeds: int = 0) -> str:
+def paired(compared: statistics.Paired | None, decimals: int, seeds: int = 0) -> str:
     """A difference with its interval and, where the seeds are enough for one, its p-value.
 
     It says if some of the `seeds` of both cells have no score.

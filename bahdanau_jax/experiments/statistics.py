@@ -1,4 +1,4 @@
-"""Scores over seeds: their mean, spread and confidence interval, and paired tests between cells.
+"""Scores over seeds: their mean, spread and confidence interval, and tests between cells.
 
 R seeds. Tests pair the runs of two cells by their seed, except `compare_independent`.
 """
@@ -30,14 +30,23 @@ class Summary(NamedTuple):
     seeds: int  # R, the number of seeds
 
 
-class Compared(NamedTuple):
-    """The difference of two cells."""
+class Paired(NamedTuple):
+    """The differences of two cells, seed by seed."""
 
     difference: float  # the mean of first - second
     low: float  # the lower end of its 95 % interval, by Student's t; NaN for one seed
     high: float  # its upper end
+    p: float  # two-sided, by the permutation of signs
+    seeds: int  # R, the number of pairs
+
+
+class Independent(NamedTuple):
+    """The difference of the means of two groups of scores, by Welch's t-test."""
+
+    difference: float  # the mean of first, minus that of second
+    low: float  # the lower end of its 95 % interval
+    high: float  # its upper end
     p: float  # two-sided
-    seeds: int  # R, the number of pairs, or of the fewer scores
 
 
 def summarize(scores: Sequence[float]) -> Summary:
@@ -57,7 +66,7 @@ def summarize(scores: Sequence[float]) -> Summary:
     return Summary(mean, spread, mean - reach, mean + reach, count)
 
 
-def compare(first: Sequence[float], second: Sequence[float]) -> Compared:
+def compare(first: Sequence[float], second: Sequence[float]) -> Paired:
     """Compare two cells by the scores of the same seeds, in the same order.
 
     The p-value is the share of sign permutations of the differences whose mean is at least as far
@@ -70,12 +79,10 @@ def compare(first: Sequence[float], second: Sequence[float]) -> Compared:
     check_equal_counts("scores", first, "others", second)
     differences = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     summary = summarize(differences.tolist())
-    return Compared(
-        summary.mean, summary.low, summary.high, _p_value(differences), len(differences)
-    )
+    return Paired(summary.mean, summary.low, summary.high, _p_value(differences), len(differences))
 
 
-def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Compared | None:
+def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Paired | None:
     """Compare the scores of the seeds that both have; None where there are none.
 
     >>> compare_seeds({1: 3.0, 2: 4.0}, {2: 1.0, 3: 9.0}).difference
@@ -87,7 +94,7 @@ def compare_seeds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Com
     return compare([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])
 
 
-def compare_independent(first: Sequence[float], second: Sequence[float]) -> Compared:
+def compare_independent(first: Sequence[float], second: Sequence[float]) -> Independent:
     """Compare the means of scores that nothing pairs, by Welch's t-test.
 
     >>> compare_independent([3.0, 4.0, 5.0], [1.0, 2.0]).difference
@@ -96,8 +103,7 @@ def compare_independent(first: Sequence[float], second: Sequence[float]) -> Comp
     test = stats.ttest_ind(first, second, equal_var=False)
     low, high = map(float, test.confidence_interval(CONFIDENCE))
     difference = float(np.mean(first) - np.mean(second))
-    p = float(test.pvalue)  # pyright: ignore[reportAttributeAccessIssue]
-    return Compared(difference, low, high, p, min(len(first), len(second)))
+    return Independent(difference, low, high, float(test.pvalue))  # pyright: ignore
 
 
 def smallest_p(seeds: int) -> float:

@@ -131,8 +131,8 @@ def _length(scores: Mapping[str, Any]) -> Section:
     caption = "BLEU by source length, at each bin's mean length; the shade is the 95% interval."
     return Section(
         "By length",
-        f"BLEU of ordinary text for sentences with so many {part['unit']} of the source, as in the "
-        "paper's Figure 2.",
+        f"BLEU of ordinary text by the number of {part['unit']} in the source, as in the paper's "
+        "Figure 2.",
         (Table(header, rows),),
         (Picture("bleu_by_length", drawing, caption),),
     )

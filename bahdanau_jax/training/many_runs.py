@@ -145,6 +145,7 @@ def train_vmapped(
     runs get the batches of `first_seed`, by default that of the first run, which is faster.
     `patience` and several processes are not supported.
 
+    Runs with checkpoints, but none of a common step, begin again, and lose these checkpoints.
     Returns the outcome, and the error of each run that diverged by its index.
     """
     config, settings = trainers[0].config, trainers[0].config.training
@@ -194,17 +195,22 @@ def train_vmapped(
         return outcome, many.failed
 
 
+BEFORE_ALL = -1  # a step before that of any checkpoint
+
+
 def _restored(
     trainers: Sequence[Trainer], checkpointers: Sequence[Checkpointer]
 ) -> list[TrainState]:
     """The states of all runs at the newest step at which every run has an intact checkpoint.
 
     Damaged checkpoints are set aside, and those of later steps removed. A call that is killed
-    before it has removed all of them leaves the same common step to the next one.
+    before it has removed all of them leaves the same common step to the next one. Without a common
+    step the runs begin again, and lose all checkpoints. Raises OSError where that would be because
+    some are damaged.
     """
     fresh = [trainer.begin() for trainer in trainers]
     surveys = [each.survey() for each in checkpointers]
-    start, states = -1, fresh
+    start, states = BEFORE_ALL, fresh
     for step in sorted(set.intersection(*(set(scores) for scores, _ in surveys)), reverse=True):
         intact = []
         for each, state, (_, faults) in zip(checkpointers, fresh, surveys, strict=True):
@@ -216,8 +222,14 @@ def _restored(
             start, states = step, intact
             break
     for each, (_, faults) in zip(checkpointers, surveys, strict=True):
+        if faults and start == BEFORE_ALL:
+            raise OSError(
+                f"no step has intact checkpoints of all runs, and some in {each.folder} are "
+                "damaged: restore them from a copy, or remove those of all runs to begin again"
+            )
+    for each, (_, faults) in zip(checkpointers, surveys, strict=True):
         each.report_damaged(faults)
-    if states is fresh and any(each.steps() for each in checkpointers):
+    if start == BEFORE_ALL and any(each.steps() for each in checkpointers):
         log.warning("the runs begin again, since no step has intact checkpoints of all of them")
     for each in checkpointers:
         each.remove_after(start)

@@ -1,5 +1,6 @@
 """Sweeps: their errors, resumption and reports. Only one of these tests trains."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -404,19 +405,23 @@ def test_a_run_whose_checkpoints_are_gone_is_trained_again(without_training, tmp
     assert without_training == [("paper", 1)] * 2
 
 
+@pytest.mark.parametrize("error", [training.Interrupted("killed"), OSError("the disk is full")])
 @pytest.mark.parametrize("vmapped", [False, True])
-def test_a_run_that_is_trained_again_and_killed_has_not_ended(vmapped, tmp_path, monkeypatch):
-    """The kill leaves a checkpoint of too few updates beside the record of the first training."""
+def test_a_run_that_is_trained_again_and_cut_off_has_not_ended(
+    vmapped, error, tmp_path, monkeypatch
+):
+    """It leaves a checkpoint of too few updates beside the record of the first training."""
     calls = []
 
     def train(configs, folders, *_):
         calls.append([own.training.seed for own in configs])
         for own, folder in zip(configs, folders, strict=True):
             steps = 2 if len(calls) == 2 else STEPS
-            (folder / "checkpoints" / str(steps)).mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+            (folder / "checkpoints" / str(steps)).mkdir(parents=True)
             own.save(folder / "config.json")
         if len(calls) == 2:
-            raise training.Interrupted("killed")
+            raise error
         return {}
 
     monkeypatch.setattr(run, "train_vmapped", train)
@@ -425,8 +430,9 @@ def test_a_run_that_is_trained_again_and_killed_has_not_ended(vmapped, tmp_path,
     runs = cell_runs.CellRuns(tmp_path, "a", CELLS["order=paper"], [[1, 2] if vmapped else [1]])
     runs.train(vmapped)
     shutil.rmtree(tmp_path / "a/seed-1/checkpoints")
-    with pytest.raises(training.Interrupted):
+    with contextlib.suppress(training.Interrupted):
         runs.train(vmapped)
+        assert len(runs.failed) == len(calls[0])  # an error of one counts for the whole group
     for _ in range(2):
         runs.train(vmapped)
     assert calls == [calls[0]] * 3
@@ -545,7 +551,7 @@ def test_a_run_with_more_updates_than_its_cell_is_not_scored(tmp_path, monkeypat
     runs = cell_runs.CellRuns(tmp_path, "a", own, [[1]])
     runs._texts = {}
     assert not runs.score()
-    assert "seed-1 has 8 updates, but training.steps is 4" in runs.failed["a/seed-1"]
+    assert "seed-1 has 8 updates, above 4: remove its checkpoints" in runs.failed["a/seed-1"]
 
 
 @pytest.mark.parametrize("change", [{"attention": "dot"}, {"attention": "mine:score"}])

@@ -284,14 +284,18 @@ def test_damaged_checkpoints_are_named_and_set_aside(tmp_path, caplog):
             assert (tmp_path / "1" / f"damaged-{step}").is_dir()
 
 
-def test_no_run_loses_checkpoints_because_all_of_another_are_damaged(tmp_path):
-    with saved(tmp_path, (1, 2), (2,)):
+@pytest.mark.parametrize("steps", [(2,), (2, 3)])
+@pytest.mark.parametrize("part", [(), ("_CHECKPOINT_METADATA",)])
+def test_no_run_loses_checkpoints_because_those_of_another_are_damaged(tmp_path, steps, part):
+    with saved(tmp_path, (1, 2), steps):
         pass
-    damage(tmp_path / "1" / "2", "_CHECKPOINT_METADATA")
-    with saved(tmp_path, (), ()) as runs:
-        with pytest.raises(OSError, match="every checkpoint in .*/1 is damaged"):
-            restored(runs)
-        assert runs[0].steps() == [1, 2]
+    damage(tmp_path / "1" / "2", *part)
+    for _ in range(2):
+        with saved(tmp_path, (), ()) as runs:
+            with pytest.raises(OSError, match="no step has .* and some in .*/1 are damaged: res"):
+                restored(runs)
+            assert runs[0].steps() == [1, 2]
+    assert {path.name for path in (tmp_path / "1").iterdir()} >= set(map(str, steps))
 
 
 def test_what_a_kill_leaves_of_a_removed_checkpoint_is_removed(tmp_path):

@@ -94,13 +94,14 @@ def sections(outcome: Outcome) -> list[Section]:
         if printed:
             rows.append((f"{name}, printed", *(results.summary(each, 3) for each in printed)))
     of_zero, of_attention = (PRINTED[name][-1] for name in ("4.1 no initial state", "attention"))
+    cut = compare_independent(of_zero, of_attention)
     text = (
         "Means over the rounds ± standard deviation (95% interval), in the author's definition, "
         "where a list without a prime counts 0: about one list in ten has none, so that no model "
         "can score above about 0.90. The rows named printed are computed from the ten rounds of "
         "the author. Their GeoMean without the initial state minus that of attention "
-        f"is {results.paired(compare_independent(of_zero, of_attention), 3)}, by Welch's t-test, "
-        "since nothing pairs the rounds of two models."
+        f"is {cut.difference:+.3f} ({cut.low:+.3f} to {cut.high:+.3f}), p = {cut.p:.2g}, by "
+        "Welch's t-test, since nothing pairs the rounds of two models."
     )
     cells = {name: folder(name) for name in CELLS}
     panels = {

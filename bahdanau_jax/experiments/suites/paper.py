@@ -237,7 +237,7 @@ def _figure_2(outcome: Outcome, done: Sequence[str]) -> Section:
         pictures.append(Picture(name, figures.bleu_by_length(curves, bands), caption))
     text = (
         "Each curve is that of a model's first seed. BLEU is that of ordinary text (13a), as in "
-        "the second table."
+        "the second table under Table 1."
     )
     return Section("Figure 2: BLEU by length", text, pictures=tuple(pictures))
 
