@@ -1,5 +1,6 @@
 """bahdanau evaluate --run DIR --source F --reference F"""
 
+import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from bahdanau_jax.reporting import Reporter, say
 if TYPE_CHECKING:
     from bahdanau_jax.report import run_scores
     from bahdanau_jax.trained import Run
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,9 @@ def _evaluated(
     )
     run_scores.check(sources, references, settings)
     (model,), baseline = load([chosen.run], chosen.trust_code), None
+    method = model.config.decoding.method
+    if chosen.beam_size is not None and method != "beam":
+        log.warning(f"--beam-size has no effect: the search of {chosen.run} is {method}, not beam")
     if chosen.baseline is not None:
         if theirs is None:
             (other,) = load([chosen.baseline], chosen.trust_code)

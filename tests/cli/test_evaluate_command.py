@@ -12,6 +12,7 @@ from bahdanau_jax import run as runs
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import evaluate_command
 from bahdanau_jax.cli.main import main
+from bahdanau_jax.report import run_scores
 from tests import small
 
 FILES = {
@@ -73,6 +74,26 @@ def test_scores(arguments, evaluated):
     assert difference < -90  # of a model hardly trained, against the references themselves
     (printed,) = (line for line in lines if line.startswith("BLEU-difference "))
     assert printed.startswith(f"BLEU-difference {difference:+.1f} (p 0.00")
+
+
+def test_a_beam_size_for_a_run_that_samples_has_a_warning(
+    call, arguments, files, tmp_path, monkeypatch
+):
+    run = shutil.copytree(arguments[2], tmp_path / "run")
+    config = (run / "config.json").read_text()
+    (run / "config.json").write_text(config.replace('"method": "beam"', '"method": "sample"'))
+
+    def end(*arguments):
+        raise ValueError("end")
+
+    monkeypatch.setattr(run_scores, "evaluate", end)
+    sides = ("--source", files[0], "--reference", files[1])
+    _, _, err = call("evaluate", "--run", run, *sides, "--beam-size", 3)
+    assert err.splitlines() == [
+        f"bahdanau: warning: --beam-size has no effect: the search of {run} is sample, not beam",
+        "bahdanau: end",
+    ]
+    assert call("evaluate", "--run", run, *sides)[2] == "bahdanau: end\n"
 
 
 def test_translations_that_did_not_end_are_counted(call, arguments, tmp_path, monkeypatch):
