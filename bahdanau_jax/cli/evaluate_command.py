@@ -63,7 +63,9 @@ def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "bahdanau evaluate")
     sources, references, theirs = _read(chosen)
     _check(chosen)
-    require([chosen.run])
+    require([chosen.run, *([chosen.baseline] if chosen.baseline and theirs is None else [])])
+    if chosen.output is not None:
+        _make(chosen.output)
     with progress.reporter(progress.on_terminal()) as reporter:
         model, evaluated = _evaluated(chosen, sources, references, theirs, reporter)
         evaluated.scores["pairs"] = f"text:{chosen.source},{chosen.reference}"
@@ -136,13 +138,15 @@ def _check(chosen: Evaluate) -> None:
     if chosen.seed < 0:
         raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
     _edges(chosen.length_bins)
-    if chosen.output is not None:
-        # Otherwise the search would run before a folder without write permission is noticed.
-        if chosen.output.exists() and not chosen.output.is_dir():
-            raise ValueError(f"--output should be a folder, but {chosen.output} is a file")
-        chosen.output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=chosen.output):
-            pass
+
+
+def _make(output: Path) -> None:
+    """Make the folder; otherwise the search would run before it turns out that this fails."""
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"--output should be a folder, but {output} is a file")
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=output):
+        pass
 
 
 def _check_counts(

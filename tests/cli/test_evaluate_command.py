@@ -171,7 +171,9 @@ def test_unequal_files_are_named_with_their_lengths(call, files, tmp_path):
     assert err.count("\n") == 1
 
 
-def test_a_baseline_of_another_length_is_refused_before_the_search(call, files, trained, tmp_path):
+def test_a_wrong_run_or_baseline_is_refused_before_any_work(
+    call, files, trained, tmp_path, monkeypatch
+):
     source, reference = files
     other = tmp_path / "other"
     other.write_text("un\n")
@@ -182,7 +184,11 @@ def test_a_baseline_of_another_length_is_refused_before_the_search(call, files, 
     assert call(*arguments, "--baseline", tmp_path / "none")[2] == (
         f"bahdanau: {tmp_path / 'none'}: No such file or directory\n"
     )
-    assert "holds no run" in call(*arguments, "--baseline", tmp_path)[2]
+    monkeypatch.setattr(evaluate_command, "load", lambda *_: pytest.fail("a run was loaded"))
+    output = tmp_path / "output"
+    for wrong in (("--baseline", tmp_path), ("--run", tmp_path)):
+        assert "holds no run" in call(*arguments, *wrong, "--output", output)[2]
+        assert not output.exists()
 
 
 def test_empty_and_missing_files(call, files, tmp_path):
@@ -217,7 +223,10 @@ def test_wrong_settings_are_said_before_the_model_is_loaded(
     assert (code, out) == (2, "") and what in err and err.count("\n") == 1
 
 
-def test_an_output_that_cannot_be_written_is_said_before_the_model_is_loaded(call, files, tmp_path):
+def test_an_output_that_cannot_be_written_is_said_before_the_model_is_loaded(
+    call, files, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(evaluate_command, "require", lambda runs: None)
     source, reference = files
     arguments = ("evaluate", "--run", "x", "--source", source, "--reference", reference)
     code, _, err = call(*arguments, "--output", source)
