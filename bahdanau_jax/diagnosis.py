@@ -4,6 +4,7 @@ Each check returns findings. A finding with a remedy is a problem. JAX and all t
 imported by the checks, so that a diagnosis names what cannot be imported.
 """
 
+import contextlib
 import functools
 import os
 import platform
@@ -42,23 +43,34 @@ def diagnose() -> Iterator[Finding]:
     for check in CHECKS:
         try:
             yield from check()
-        except ImportError as error:
+        except Exception as error:  # of any class: broken installations fail in many ways
             name = check.__name__.replace("_", " ")
-            yield Finding(name, f"cannot be made: {error}", "install what is missing or broken")
+            line = f"{type(error).__name__}: {error}".splitlines()[0]
+            yield Finding(name, f"cannot be made: {line}", "install what is missing or broken")
 
 
 def versions() -> Iterator[Finding]:
-    """The versions of Python, of this package and of what it needs, against their ranges."""
+    """The versions of Python, of this package and of what it needs, against their ranges.
+
+    The range of jaxlib is that of the installed JAX.
+    """
     yield Finding("python", platform.python_version())
     try:
-        needed = metadata.requires(PACKAGE) or []
         yield Finding(PACKAGE, metadata.version(PACKAGE))
     except metadata.PackageNotFoundError:
         yield Finding(PACKAGE, "not installed", "install it: pip install -e . in a checkout")
         return
-    for requirement in map(Requirement, needed):
+    for requirement in _needed(PACKAGE):
+        yield _version(requirement)
+    with contextlib.suppress(metadata.PackageNotFoundError):  # without JAX
+        yield from (_version(each) for each in _needed("jax") if each.name == "jaxlib")
+
+
+def _needed(package: str) -> Iterator[Requirement]:
+    """What a package needs without its extras."""
+    for requirement in map(Requirement, metadata.requires(package) or []):
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            yield _version(requirement)
+            yield requirement
 
 
 def _version(requirement: Requirement) -> Finding:
@@ -141,9 +153,12 @@ def faults() -> Iterator[Finding]:
 def folders() -> Iterator[Finding]:
     """The cache of compiled programs, the folder of temporary files, and that of data."""
     if cache := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        files = [path for path in Path(cache).rglob("*") if path.is_file()]
-        size = sum(path.stat().st_size for path in files) / 2**20
-        yield _writable("compiled programs", Path(cache), f"{len(files)} files, {size:,.0f} MiB")
+        sizes = []
+        for path in Path(cache).rglob("*"):
+            with contextlib.suppress(OSError):  # another process may have removed it
+                sizes += [path.stat().st_size] if path.is_file() else []
+        text = f"{len(sizes)} files, {sum(sizes) / 2**20:,.0f} MiB"
+        yield _writable("compiled programs", Path(cache), text)
     temporary = Path(tempfile.gettempdir())
     free = shutil.disk_usage(temporary).free / 2**30
     yield _writable("temporary files", temporary, f"{free:,.1f} GiB free")

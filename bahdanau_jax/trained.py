@@ -1,5 +1,6 @@
 """A trained model: loads a run folder, translates, scores, aligns and encodes text."""
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, require
-from bahdanau_jax.variants import check, refuse_code
+from bahdanau_jax.variants import SAMPLING, check, refuse_code
 
 
 def load(
@@ -58,13 +59,8 @@ def load(
     codecs = _codecs(folder, config)
     part = _part(folder, config, weights)
     records = Records.of(folder)
-    checkpoints = Checkpointer(folder / CHECKPOINTS, records=records)
-    try:
-        restored, chosen = checkpoints.choose(
-            {part: model.shapes(config.model)}, checkpoint, average
-        )
-    finally:
-        checkpoints.close()
+    with contextlib.closing(Checkpointer(folder / CHECKPOINTS, records=records)) as saved:
+        restored, chosen = saved.choose({part: model.shapes(config.model)}, checkpoint, average)
     if not restored:
         raise FileNotFoundError(f"{folder}/{CHECKPOINTS} is empty: train the run first")
     if len(restored) < average:
@@ -144,11 +140,14 @@ class Run:
     def searching(self, **settings) -> DecodingConfig:
         """The settings of the run's search, with these fields replaced.
 
-        Raises ValueError for a field that is unknown, or a value that does not fit.
+        `method="beam"` also resets the run's settings of sampling. Raises ValueError for a field
+        that is unknown, or a value that does not fit.
         """
         fields = {field.name: field for field in dataclasses.fields(DecodingConfig)}
         for name in settings:
             choose(fields, name, "setting of the search")
+        if settings.get("method") == "beam":
+            settings = {name: fields[name].default for name in SAMPLING} | settings
         changed = dataclasses.replace(self.config.decoding, **settings)
         if settings:
             check(dataclasses.replace(self.config, decoding=changed))

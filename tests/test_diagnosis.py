@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from bahdanau_jax import compiler_faults, diagnosis, known_updates
+from bahdanau_jax import compiler_faults, diagnosis, known_updates, training
 from bahdanau_jax.config import ModelConfig
 from tests import oracles, small
 
@@ -55,8 +55,16 @@ def test_the_expected_numbers_are_those_of_the_oracle():
         for name in known_updates.TOLERANCE
     ],
 )
-def test_two_updates_have_these_numbers(compute_dtype):
+def test_two_updates_have_these_numbers(compute_dtype, monkeypatch):
+    precisions, loss = set(), training.Trainer.loss
+
+    def recorded(self, *arguments):
+        precisions.add(jax.config.jax_default_matmul_precision)
+        return loss(self, *arguments)
+
+    monkeypatch.setattr(training.Trainer, "loss", recorded)
     found = known_updates.updates(compute_dtype)
+    assert precisions == {"highest"}  # an accelerator's default would miss the tolerance
     tolerance = known_updates.TOLERANCE[compute_dtype]
     assert found == pytest.approx(known_updates.EXPECTED, rel=tolerance / 3)
     assert abs(found.next_loss / found.loss - 1) > 3 * 1e-4  # the update counts
@@ -165,6 +173,33 @@ def test_a_package_that_cannot_be_imported_is_a_problem(tmp_path):
     found = doctor(PYTHONPATH=f"{tmp_path}{os.pathsep}{small.ROOT}")
     assert found.returncode == 2 and "Traceback" not in found.stderr
     assert "ok      jax " in found.stdout and "self test: install what is missing" in found.stderr
+
+
+def test_a_jaxlib_that_does_not_fit_is_a_problem(tmp_path):
+    (tmp_path / "jax.py").write_text("raise RuntimeError('jaxlib is too old\\nfor this jax')")
+    found = doctor(PYTHONPATH=f"{tmp_path}{os.pathsep}{small.ROOT}")
+    assert found.returncode == 2 and "Traceback" not in found.stderr
+    assert f"ok      jaxlib                  {metadata.version('jaxlib')}" in found.stdout
+    assert "cannot be made: RuntimeError: jaxlib is too old\n" in found.stdout
+
+
+def test_a_self_test_that_fails_on_the_device_is_a_problem(monkeypatch):
+    def fail(compute_dtype):
+        raise jax.errors.JaxRuntimeError("INTERNAL: no cuDNN\nmore")
+
+    monkeypatch.setattr(known_updates, "updates", fail)
+    (problem,) = (finding for finding in diagnosis.diagnose() if finding.remedy)
+    assert problem.name == "self test"
+    assert problem.value == "cannot be made: JaxRuntimeError: INTERNAL: no cuDNN"
+
+
+def test_a_compiled_program_that_vanishes_is_no_problem(monkeypatch, tmp_path):
+    (tmp_path / "a").write_bytes(bytes(2**20))
+    listed = [tmp_path / "gone", tmp_path / "a"]
+    monkeypatch.setattr(diagnosis.Path, "rglob", lambda *_: iter(listed))
+    monkeypatch.setattr(diagnosis.Path, "is_file", lambda _: True)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    assert next(diagnosis.folders()).value.endswith("1 files, 1 MiB")
 
 
 def test_the_model_of_the_self_test_has_every_part_of_the_paper():

@@ -31,6 +31,17 @@ def run(trained):
     return bj.load(trained[0])
 
 
+def test_a_run_that_samples_can_search_with_a_beam(run):
+    """Its settings of sampling do not count then; those of the caller are refused."""
+    samples = bj.DecodingConfig(method="sample", temperature=0.7, top_p=0.9)
+    config = dataclasses.replace(run.config, decoding=samples)
+    sampling = dataclasses.replace(run, config=config)
+    assert sampling.searching(method="beam") == bj.DecodingConfig()
+    assert sampling.searching(seed=3) == dataclasses.replace(samples, seed=3)
+    with pytest.raises(ValueError, match="temperature is 0.5, but only sampling uses it"):
+        sampling.searching(method="beam", temperature=0.5)
+
+
 @pytest.mark.slow
 def test_a_model_is_loaded_without_what_trains_or_draws(trained):
     code = (

@@ -154,10 +154,21 @@ def _check(chosen: Align) -> None:
         raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
     if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
         raise ValueError("--dice needs --dice-power to change links, or --gold to be scored")
+    _check_files(chosen)
+
+
+def _check_files(chosen: Align) -> None:
     for name in ("source", "target", "gold"):
         path = getattr(chosen, name)
-        if path is not None and not path.exists():
+        if path is None:
+            continue
+        if not path.exists():
             raise FileNotFoundError(2, f"no such file (--{name})", str(path))
+        if chosen.dice and name != "gold" and not path.is_file():
+            raise ValueError(
+                f"{path} is no regular file, but with --dice, --{name} is read twice: write the "
+                "text to a file"
+            )
 
 
 def _flag(name: str) -> str:

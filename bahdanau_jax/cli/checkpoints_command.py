@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     if chosen.words and chosen.import_ is None:
         raise ValueError("--words needs --import, which is missing")
     if chosen.prune < 0:
-        raise ValueError(f"--prune is {chosen.prune}, but should be at least 1")
+        raise ValueError(f"--prune is {chosen.prune}, but should be at least 0")
     if chosen.trust_code:
         import_from_here()
     if chosen.import_ is not None:

@@ -1,5 +1,6 @@
 """bahdanau evaluate --run DIR --source F --reference F"""
 
+import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from bahdanau_jax.reporting import Reporter, say
 if TYPE_CHECKING:
     from bahdanau_jax.report import run_scores
     from bahdanau_jax.trained import Run
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "bahdanau evaluate")
     sources, references, theirs = _read(chosen)
     _check(chosen)
-    require([chosen.run])
+    require([chosen.run, *([chosen.baseline] if chosen.baseline and theirs is None else [])])
+    if chosen.output is not None:
+        _make(chosen.output)
     with progress.reporter(progress.on_terminal()) as reporter:
         model, evaluated = _evaluated(chosen, sources, references, theirs, reporter)
         evaluated.scores["pairs"] = f"text:{chosen.source},{chosen.reference}"
@@ -100,6 +105,9 @@ def _evaluated(
     )
     run_scores.check(sources, references, settings)
     (model,), baseline = load([chosen.run], chosen.trust_code), None
+    method = model.config.decoding.method
+    if chosen.beam_size is not None and method != "beam":
+        log.warning(f"--beam-size has no effect: the search of {chosen.run} is {method}, not beam")
     if chosen.baseline is not None:
         if theirs is None:
             (other,) = load([chosen.baseline], chosen.trust_code)
@@ -130,13 +138,15 @@ def _check(chosen: Evaluate) -> None:
     if chosen.seed < 0:
         raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
     _edges(chosen.length_bins)
-    if chosen.output is not None:
-        # Otherwise the search would run before a folder without write permission is noticed.
-        if chosen.output.exists() and not chosen.output.is_dir():
-            raise ValueError(f"--output should be a folder, but {chosen.output} is a file")
-        chosen.output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=chosen.output):
-            pass
+
+
+def _make(output: Path) -> None:
+    """Make the folder; otherwise the search would run before it turns out that this fails."""
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"--output should be a folder, but {output} is a file")
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=output):
+        pass
 
 
 def _check_counts(

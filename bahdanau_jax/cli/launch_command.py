@@ -31,7 +31,7 @@ _LIBC = ctypes.CDLL(None)  # loaded before any child is made
 class Launch:
     """Run one training in several processes on this machine, and restart them when one dies.
 
-    The arguments after -- are the command line of each process, without `bahdanau`.
+    The arguments after -- are the command line of each process, `train` with its options.
 
     When a process dies, all are ended and started again from the last good checkpoint. The first
     Ctrl-C, or SIGTERM, saves the run and ends the command; the same command resumes the run. A
@@ -62,10 +62,11 @@ def main(arguments: Sequence[str]) -> int:
     others = chosen.devices_per_process, chosen.restarts, chosen.grace
     if chosen.processes < 1 or not all(number >= 0 for number in others):  # False for NaN
         raise ValueError("--processes should be at least 1, the other numbers at least 0")
-    if not command:
-        raise ValueError(
-            "nothing to launch: bahdanau launch --processes N -- train CONFIG --workdir DIR"
-        )
+    if command[:1] != ["train"]:
+        fault = "nothing to launch"
+        if command:
+            fault = f"only train runs in several processes, not {command[0]}"
+        raise ValueError(f"{fault}: bahdanau launch --processes N -- train CONFIG --workdir DIR")
     with _signals() as stop:
         for left in range(chosen.restarts, -1, -1):
             code, cause = Processes(chosen, command).outcome(stop)

@@ -74,7 +74,7 @@ def _reject_empty_paths(cls: type, arguments: Sequence[str]) -> None:
     paths = _of_type(cls, Path)
     words = [word for argument in arguments for word in argument.split("=", 1)]
     for name, value in itertools.pairwise(words):
-        if name in paths and not value:
+        if name.replace("_", "-") in paths and not value:
             raise ValueError(f"{name} is empty, but should be a path; . is the current folder")
 
 

@@ -1,5 +1,6 @@
 """bahdanau serve --run DIR"""
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ class Serve:
     run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     host: str = "127.0.0.1"  # the address to listen on; 0.0.0.0: every one of this machine
     port: int = 8000  # the port to listen on; 0: any free one, which a line on stderr names
-    proxy: str = ""  # the address of a reverse proxy, whose X-Forwarded-For names the client
+    proxy: str = ""  # IP address of a reverse proxy, whose X-Forwarded-For names the client
     # a further name of this server in the header Host, such as that of a reverse proxy in front
     allow_host: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     grace_seconds: float = 30.0  # the most time to answer requests in flight after SIGTERM
@@ -80,6 +81,7 @@ def _checked(chosen: Serve) -> Mapping[str, Path]:
     if not chosen.run:
         raise ValueError("missing: --run (bahdanau serve --help)")
     check_port(chosen.port)
+    _check_proxy(chosen.proxy)
     if not 0 <= chosen.grace_seconds < float("inf"):
         raise ValueError(f"--grace-seconds is {chosen.grace_seconds}, but should be 0 or more")
     for folder in chosen.run:
@@ -91,6 +93,17 @@ def check_port(port: int) -> None:
     """Raise ValueError for a number that is no port."""
     if not 0 <= port < 1 << 16:
         raise ValueError(f"--port is {port}, but should be between 0 and 65535")
+
+
+def _check_proxy(proxy: str) -> None:
+    """Refuse a name, with which uvicorn would never compare an address."""
+    try:
+        for part in [] if proxy in ("", "*") else proxy.split(","):
+            ipaddress.ip_network(part.strip())
+    except ValueError:
+        raise ValueError(
+            f"--proxy is {proxy}, but should be IP addresses or networks with commas, or *"
+        ) from None
 
 
 def _load(chosen: Serve, folders: Mapping[str, Path]) -> "dict[str, Run]":

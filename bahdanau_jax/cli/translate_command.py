@@ -131,7 +131,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _parse(arguments: Sequence[str]) -> Translate:
     """Parse twice: the settings of the run, or of a preset, are the defaults, also in --help."""
-    plain = [argument for argument in arguments if argument not in ("-h", "--help")]
+    plain, topic = options.help_asked(Translate, arguments)
     default = None
     try:
         first = options.parse(Translate, plain, "bahdanau translate")
@@ -140,7 +140,7 @@ def _parse(arguments: Sequence[str]) -> Translate:
         settings = SEARCHES[first.preset] if first.preset in SEARCHES else _configured(first)
         default = Translate(run=tyro.MISSING, settings=settings)
     except ValueError:
-        if len(plain) == len(arguments):
+        if topic is None:
             raise
     return options.parse(Translate, arguments, "bahdanau translate", default)
 

@@ -36,6 +36,11 @@ def _number(environment: Environment, name: str) -> int:
     return int(value) if value.isdecimal() else 0
 
 
+def _is_single(processes: int, environment: Environment) -> bool:
+    """Whether the argument or, without one, its variable asks for a single process."""
+    return (processes or _number(environment, "BAHDANAU_PROCESSES")) == 1
+
+
 def _on_tpu(environment: Environment) -> bool:
     chips = glob.glob("/dev/accel*") or glob.glob("/dev/vfio/[0-9]*")
     return bool(chips) and importlib.util.find_spec("libtpu") is not None
@@ -76,13 +81,13 @@ def arrangement(
 ) -> dict[str, Any] | None:
     """The arguments for `jax.distributed.initialize`; None for a single process.
 
-    With `processes` 1, the environment is ignored. Raises ValueError where only some of the three
-    arguments are given, or where they do not fit each other.
+    Where `processes` or its variable is 1, all else is ignored. Raises ValueError where only some
+    of the three arguments are given, or where they do not fit each other.
 
     >>> arrangement("10.0.0.1:4321", 2, 0, {})["num_processes"]
     2
     """
-    if processes == 1:
+    if _is_single(processes, environment):
         return None
     arguments = (
         coordinator,
@@ -109,8 +114,6 @@ def arrangement(
         )
     if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdecimal():
         raise ValueError(f"--coordinator is {address!r}, but should be HOST:PORT")
-    if int(count) == 1:
-        return None
     return {
         "coordinator_address": address,
         "num_processes": int(count),
@@ -127,12 +130,10 @@ def is_one_of_several(
     >>> is_one_of_several("", 0, -1, {"BAHDANAU_PROCESSES": "2"})
     True
     """
-    if processes == 1:
+    if _is_single(processes, environment):
         return False
-    if coordinator or processes or process_id > 0:
-        return True
     own = any(environment.get(name) for name in VARIABLES)
-    return own and environment.get("BAHDANAU_PROCESSES") != "1"
+    return bool(coordinator or processes or process_id > 0 or own)
 
 
 @contextlib.contextmanager
@@ -145,6 +146,9 @@ def connected(coordinator: str = "", processes: int = 0, process_id: int = -1) -
     """
     arguments = arrangement(coordinator, processes, process_id, os.environ)
     if arguments is None:
+        if devices := os.environ.get("JAX_LOCAL_DEVICE_IDS"):  # which only `initialize` reads
+            jax.config.update("jax_cuda_visible_devices", devices)
+            jax.config.update("jax_rocm_visible_devices", devices)
         yield
         return
     try:

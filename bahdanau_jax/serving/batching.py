@@ -10,7 +10,7 @@ from typing import Any
 
 # (options that all items share, items) -> a result for each item
 Compute = Callable[[Any, list[Any]], Sequence[Any]]
-Observe = Callable[[int, int], object]  # is called with the requests and the items of a batch
+Observe = Callable[[int, int], object]  # (requests of a batch, its items)
 
 
 class Full(Exception):
@@ -42,7 +42,7 @@ class Batcher:
             request arrived within this time before it.
         most: items of a batch; a request with more items has a batch of its own.
         capacity: items that may wait.
-        observe: is called for each batch.
+        observe: is called for each batch that was computed without an error.
     """
 
     def __init__(
@@ -152,7 +152,6 @@ class Batcher:
 
     async def _answer(self, batch: list[_Waiting]) -> None:
         items = [item for request in batch for item in request.items]
-        self._observe(len(batch), len(items))
         try:
             results = iter(await self.in_thread(lambda: self._compute(batch[0].options, items)))
         except Exception as error:
@@ -161,8 +160,10 @@ class Batcher:
                     batch[0].answer.set_exception(error)
                 return
             for request in batch:  # a request does not fail because of another one
-                await self._answer([request])
+                if not request.answer.done():
+                    await self._answer([request])
             return
+        self._observe(len(batch), len(items))
         for request in batch:
             own = [next(results) for _ in request.items]
             if not request.answer.done():

@@ -242,6 +242,10 @@ BAD = {
     ),
     "a power of nothing": (("--dice-power", "1"), "--dice needs"),
     "power": (("--dice-power", "nan", "--dice", "x"), "--dice-power is nan"),
+    "dice of text that cannot be read twice": (
+        ("--source", "/dev/null", "--target", "/dev/null", "--dice", "x", "--dice-power", "1"),
+        "/dev/null is no regular file, but with --dice, --source is read twice",
+    ),
     "transposed": (("--gold-transposed", "True"), "needs --gold"),
     "symmetrised alone": (
         ("--symmetrize", "union"),

@@ -124,7 +124,7 @@ def test_pruning_waits_for_no_trainer(run, command_line):
 
 
 WRONG = {
-    ("--prune", "-1"): "--prune is -1, but should be at least 1",
+    ("--prune", "-1"): "--prune is -1, but should be at least 0",
     ("--words", "a,b"): "--words needs --import, which is missing",
     ("--import", "a.npz", "--verify"): "--import makes a new run folder: leave out the other",
     ("--import", "a.npz", "--words", "a"): "--words is 'a', but should be two files",

@@ -12,6 +12,7 @@ from bahdanau_jax import run as runs
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import evaluate_command
 from bahdanau_jax.cli.main import main
+from bahdanau_jax.report import run_scores
 from tests import small
 
 FILES = {
@@ -73,6 +74,26 @@ def test_scores(arguments, evaluated):
     assert difference < -90  # of a model hardly trained, against the references themselves
     (printed,) = (line for line in lines if line.startswith("BLEU-difference "))
     assert printed.startswith(f"BLEU-difference {difference:+.1f} (p 0.00")
+
+
+def test_a_beam_size_for_a_run_that_samples_has_a_warning(
+    call, arguments, files, tmp_path, monkeypatch
+):
+    run = shutil.copytree(arguments[2], tmp_path / "run")
+    config = (run / "config.json").read_text()
+    (run / "config.json").write_text(config.replace('"method": "beam"', '"method": "sample"'))
+
+    def end(*arguments):
+        raise ValueError("end")
+
+    monkeypatch.setattr(run_scores, "evaluate", end)
+    sides = ("--source", files[0], "--reference", files[1])
+    _, _, err = call("evaluate", "--run", run, *sides, "--beam-size", 3)
+    assert err.splitlines() == [
+        f"bahdanau: warning: --beam-size has no effect: the search of {run} is sample, not beam",
+        "bahdanau: end",
+    ]
+    assert call("evaluate", "--run", run, *sides)[2] == "bahdanau: end\n"
 
 
 def test_translations_that_did_not_end_are_counted(call, arguments, tmp_path, monkeypatch):
@@ -150,7 +171,9 @@ def test_unequal_files_are_named_with_their_lengths(call, files, tmp_path):
     assert err.count("\n") == 1
 
 
-def test_a_baseline_of_another_length_is_refused_before_the_search(call, files, trained, tmp_path):
+def test_a_wrong_run_or_baseline_is_refused_before_any_work(
+    call, files, trained, tmp_path, monkeypatch
+):
     source, reference = files
     other = tmp_path / "other"
     other.write_text("un\n")
@@ -161,7 +184,11 @@ def test_a_baseline_of_another_length_is_refused_before_the_search(call, files, 
     assert call(*arguments, "--baseline", tmp_path / "none")[2] == (
         f"bahdanau: {tmp_path / 'none'}: No such file or directory\n"
     )
-    assert "holds no run" in call(*arguments, "--baseline", tmp_path)[2]
+    monkeypatch.setattr(evaluate_command, "load", lambda *_: pytest.fail("a run was loaded"))
+    output = tmp_path / "output"
+    for wrong in (("--baseline", tmp_path), ("--run", tmp_path)):
+        assert "holds no run" in call(*arguments, *wrong, "--output", output)[2]
+        assert not output.exists()
 
 
 def test_empty_and_missing_files(call, files, tmp_path):
@@ -196,7 +223,10 @@ def test_wrong_settings_are_said_before_the_model_is_loaded(
     assert (code, out) == (2, "") and what in err and err.count("\n") == 1
 
 
-def test_an_output_that_cannot_be_written_is_said_before_the_model_is_loaded(call, files, tmp_path):
+def test_an_output_that_cannot_be_written_is_said_before_the_model_is_loaded(
+    call, files, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(evaluate_command, "require", lambda runs: None)
     source, reference = files
     arguments = ("evaluate", "--run", "x", "--source", source, "--reference", reference)
     code, _, err = call(*arguments, "--output", source)

@@ -12,11 +12,11 @@ import pytest
 from bahdanau_jax.cli import launch_command
 from tests import small
 
-# A process in place of bahdanau: [what each attempt does, by process, separated by commas].
+# A process in place of bahdanau: train FOLDER [what each attempt does, by process, with commas].
 PRETEND = """
 import os, pathlib, signal, sys, time
 me = os.environ["BAHDANAU_PROCESS_ID"]
-folder, *attempts = sys.argv[1:]
+_, folder, *attempts = sys.argv[1:]
 log = pathlib.Path(folder) / f"log{me}"
 with log.open("a") as file:
     file.write(f"{os.getpid()} {os.environ['BAHDANAU_COORDINATOR']}\\n")
@@ -62,7 +62,7 @@ def pretend(monkeypatch, capfd, tmp_path):
 
     def run(*attempts, processes=2, options=()):
         code = launch_command.main(
-            ["--processes", str(processes), *options, "--", str(tmp_path), *attempts]
+            ["--processes", str(processes), *options, "--", "train", str(tmp_path), *attempts]
         )
         logs = [(tmp_path / f"log{i}").read_text().split()[::2] for i in range(processes)]
         pids = [[int(pid) for pid in log] for log in logs]
@@ -134,7 +134,7 @@ from bahdanau_jax.cli import launch_command
 launch_command.PROGRAM = (sys.executable, "-c", {PRETEND!r})
 sys.exit(launch_command.main(sys.argv[1:]))
 """
-    arguments = ["--processes", "2", *options, "--", str(folder), *attempts]
+    arguments = ["--processes", "2", *options, "--", "train", str(folder), *attempts]
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=small.ROOT)
     wait_for(lambda: all((folder / f"ready{i}").exists() for i in range(2)))
     return process
@@ -202,6 +202,7 @@ def test_processes_are_told_of_each_other_and_of_their_devices():
         ),
         (["--processes", "2"], "nothing to launch: bahdanau launch --processes N -- train"),
         (["--processes", "2", "--"], "nothing to launch"),
+        (["--processes", "2", "--", "translate"], "only train runs in several processes, not tran"),
         (["--processes", "0", "--", "train"], "--processes should be at least 1"),
         (["--processes", "2", "--restarts", "-1", "--", "train"], "at least 0"),
         (["--processes", "2", "--grace", "-1", "--", "train"], "at least 0"),
@@ -232,7 +233,7 @@ SECOND = """
 import sys
 from bahdanau_jax.cli import launch_command, main
 launch_command.PROGRAM = (sys.executable, "-c", {pretend!r})
-sys.argv = ["bahdanau", "launch", "--processes", "2", "--", {folder!r}, "worker,worker"]
+sys.argv = ["bahdanau", "launch", "--processes", "2", "--", "train", {folder!r}, "worker,worker"]
 sys.exit(main.main())
 """
 

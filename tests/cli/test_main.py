@@ -43,6 +43,10 @@ def bahdanau(*arguments, **options):
             ["translate", "--run="],
             "--run is empty, but should be a path; . is the current folder",
         ),
+        (
+            ["align", "--reverse_run", ""],
+            "--reverse_run is empty, but should be a path; . is the current folder",
+        ),
         (["completion"], "missing: SHELL (bahdanau completion --help)"),
         (["reproduce"], "missing: SUITE, --workdir (bahdanau reproduce --help)"),
         (["train", "x", "--wokdir", "y"], "no option --wokdir; did you mean --workdir?"),

@@ -151,6 +151,11 @@ def test_the_topic_stands_behind_help(call):
     assert "(default: 128)" in call("train", "quickstart", "--help", "model")[1]
     assert "(default: 128)" in call("train", "--help", "model", "quickstart")[1]
     assert call("train", "--help", "all")[1] == HELPS["train"]
+    translate = "translate", "--run", "x", "--preset", "greedy", "--help"
+    for topic in ([], ["all"]):
+        assert "the beam; 1 is greedy search (default: 1)" in " ".join(
+            call(*translate, *topic)[1].split()
+        )
 
 
 def test_comments_beside_and_above_fields_are_read():

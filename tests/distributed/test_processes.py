@@ -56,16 +56,29 @@ def test_a_cluster_shows_itself_and_the_rest_is_left_to_jax(environment):
         (("", 0, -1), {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),  # any pod
         (("10.0.0.1:4321", 1, 0), {}),
         (("", 1, -1), TOLD),
+        (("", 0, -1), {"BAHDANAU_PROCESSES": "1"}),
+        (("", 0, -1), {"BAHDANAU_PROCESSES": "1", "SLURM_STEP_NUM_TASKS": "2"}),
         (("", 1, 0), {"SLURM_STEP_NUM_TASKS": "2"}),
     ],
 )
 def test_a_process_on_its_own(arguments, environment):
     assert processes.arrangement(*arguments, environment) is None
+    assert not processes.is_one_of_several(*arguments, environment)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
         with distributed.connected(*arguments):
             assert distributed.is_main_process() and not distributed.is_distributed()
+
+
+def test_a_process_on_its_own_has_the_devices_that_the_launcher_names(monkeypatch):
+    changed = {}
+    monkeypatch.setattr(jax.config, "update", changed.__setitem__)
+    with distributed.connected():
+        assert changed == {}
+    monkeypatch.setenv("JAX_LOCAL_DEVICE_IDS", "0,1")
+    with distributed.connected(processes=1):
+        assert changed == {"jax_cuda_visible_devices": "0,1", "jax_rocm_visible_devices": "0,1"}
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,25 @@ def test_a_request_does_not_fail_because_of_another():
     assert batches == [("a", [1, 13]), ("a", [1]), ("a", [13])]
 
 
+def test_after_a_failure_only_requests_that_still_wait_are_computed_and_counted():
+    async def scenario(batcher, work):
+        work.gate.clear()
+        good, _, gone = tasks = [
+            asyncio.create_task(batcher.submit("a", [number])) for number in (1, 13, 2)
+        ]
+        while not work.batches:
+            await asyncio.sleep(0.001)
+        gone.cancel()
+        await asyncio.sleep(0)
+        work.gate.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return good.result()
+
+    answer, batches, seen = run(scenario, wait=0.0)
+    assert answer == [2] and batches == [("a", [1, 13, 2]), ("a", [1]), ("a", [13])]
+    assert seen == [(1, 1)]
+
+
 def test_no_item_needs_no_batch():
     async def scenario(batcher, work):
         return await batcher.submit("a", [])

@@ -205,8 +205,19 @@ WRONG = {
     "a name": (("--run", "x", "--host", "no such name"), "--host no such name: "),
     "a limit": (("--run", "x", "--max-lines", "0"), "--max-lines is 0, but should be at least 1"),
     "not a number": (("--run", "x", "--rate", "nan"), "--rate is nan"),
+    "a proxy by its name": (
+        ("--run", "x", "--proxy", "10.0.0.1,proxy"),
+        "--proxy is 10.0.0.1,proxy, but should be IP addresses or networks with commas, or *",
+    ),
+    "a network with bits of a host": (("--run", "x", "--proxy", "10.0.0.1/8"), "--proxy is"),
     "the grace": (("--run", "x", "--grace-seconds", "-1"), "--grace-seconds is -1.0"),
 }
+
+
+@pytest.mark.parametrize("proxy", ["", "*", "10.0.0.1", "10.0.0.0/8, ::1"])
+def test_a_proxy_is_an_address_or_a_network(call, proxy):
+    _, _, err = call("serve", "--run", "x", "--proxy", proxy, "--grace-seconds", "-1")
+    assert "--grace-seconds is -1.0" in err  # which is checked later
 
 
 @pytest.mark.parametrize("case", WRONG)
