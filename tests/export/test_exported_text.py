@@ -1,7 +1,9 @@
 """Tokenisers and vocabularies of an exported folder, in plain Python, against the package's own."""
 
+import codecs
 import dataclasses
 import importlib
+import io
 import itertools
 import json
 import random
@@ -95,6 +97,33 @@ def test_moses_rules(runtime, language):
 def test_ranges_of_characters():
     runs = moses_tables.ranges("zabc-]^")
     assert tokenizer_rules.character_class(runs) == r"\-\]-\^a-cz"
+
+
+class Pipe(io.BytesIO):
+    """Bytes that arrive in parts."""
+
+    def __init__(self, parts):
+        super().__init__()
+        self.parts = iter(parts)
+
+    def read1(self, size=-1):
+        return next(self.parts, b"")
+
+
+@pytest.mark.parametrize(
+    ("parts", "windows"),
+    [
+        ([], []),
+        ([b"a\nb", b"c", b"\n\n", b"d"], [["a"], ["bc", ""], ["d"]]),
+        ([b"\xef", b"\xbb\xbfa\n\xef\xbb\xbfb\n"], [["a", "\ufeffb"]]),
+        ([codecs.BOM_UTF8 + b"a"], [["a"]]),
+        ([codecs.BOM_UTF8], [[""]]),
+        ([b"a\r\n\x85\xff\x0c\n"], [["a\r", "\ufffd\ufffd\x0c"]]),
+        ([b"a\n" * 1500, b"b\n"], [["a"] * 1024, ["a"] * 476, ["b"]]),
+    ],
+)
+def test_windows_of_lines(runtime, parts, windows):
+    assert list(runtime("text").windows(Pipe(parts))) == windows
 
 
 @pytest.fixture(scope="module")
