@@ -5,7 +5,6 @@ import html
 import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,11 @@ WINDOW = 1024  # lines that are read at once
 CHUNK = 1 << 20  # bytes that are read at once
 
 
-def windows(stream: BufferedIOBase) -> Iterator[list[str]]:
-    """Yield lists of at most WINDOW lines as soon as they arrive, without a byte-order mark."""
+def windows(stream: Any) -> Iterator[list[str]]:
+    """Yield at most WINDOW lines of a binary stream at a time, as soon as they arrive.
+
+    A byte-order mark at the beginning is removed.
+    """
     pieces: list[bytes] = []  # of the line that has not ended
     mark = codecs.BOM_UTF8
     for chunk in iter(lambda: stream.read1(CHUNK), b""):
