@@ -52,24 +52,26 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def replaced_folder(folder: Path, prefix: str = UNFINISHED) -> Iterator[Path]:
+def replaced_folder(folder: Path, is_alone: bool = False) -> Iterator[Path]:
     """A temporary folder that replaces `folder` when the block ends without an error.
 
-    Its name begins with `prefix`. Other such folders beside it are removed, since killed processes
-    may have left them: only one process may write at a time. A folder that such a process was
-    replacing is put back first.
+    Its name contains UNFINISHED. Other such folders beside it are removed, since killed
+    processes may have left them: only one process may write at a time. A folder that such a process
+    was replacing is put back first. `is_alone`: other processes may write other folders beside it,
+    and only what was left of `folder` is removed or put back.
 
     >>> with replaced_folder(Path("store")) as new:
     ...     (new / "source.npy").write_bytes(data)
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{folder.name}{UNFINISHED}" if is_alone else UNFINISHED
     replaced = f"{prefix}replaced-"  # the prefix of the name of a folder while it is replaced
     for old in folder.parent.glob(f"{glob.escape(replaced)}*"):
-        _put_back(old, old.with_name(old.name.removeprefix(replaced)))
+        _put_back(old, folder if is_alone else old.with_name(old.name.removeprefix(replaced)))
     for abandoned in folder.parent.glob(f"{glob.escape(prefix)}*"):
         shutil.rmtree(abandoned, ignore_errors=True)
     new = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
-    old = folder.with_name(f"{replaced}{folder.name}")
+    old = folder.with_name(replaced if is_alone else f"{replaced}{folder.name}")
     try:
         yield new
         new.chmod(0o755)  # a folder of mkdtemp is private
@@ -85,5 +87,5 @@ def _put_back(old: Path, folder: Path) -> None:
     """Rename the old folder to `folder`, or remove it where the new one is there."""
     if folder.exists():
         shutil.rmtree(old, ignore_errors=True)
-    elif old.exists():
+    elif os.path.exists(old):  # False for a name that is too long, where Path.exists raises
         os.replace(old, folder)

@@ -143,11 +143,13 @@ def _read_safetensors(path: Path, words: Any, trust_code: bool) -> Imported:
     try:
         with safetensors.safe_open(path, "numpy") as file:
             metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise ValueError(f"{path} was not exported by bahdanau: it has no configuration")
             flat = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except safetensors.SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file, or it is damaged: {error}") from error
-    if metadata.get("format") != FORMAT:
-        raise ValueError(f"{path} was not exported by bahdanau: it has no configuration in it")
+    except (AttributeError, TypeError) as error:  # of a type that NumPy lacks, such as float8
+        raise ValueError(f"{path} holds weights of a type that NumPy lacks: {error}") from error
     try:
         config = Config.from_json(metadata["config"])
         files = {n: base64.b64decode(t) for n, t in parse_json(metadata[VOCABULARY]).items()}

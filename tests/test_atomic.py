@@ -37,13 +37,13 @@ from pathlib import Path
 from bahdanau_jax.atomic import replaced_folder
 rename = os.replace
 os.replace = lambda source, target: (rename(source, target), os._exit(9))
-with replaced_folder(Path(sys.argv[1])):
+with replaced_folder(Path(sys.argv[1]), *map(eval, sys.argv[2:])):
     pass
 """
 
 
-def replace(folder, text):
-    with replaced_folder(folder) as new:
+def replace(folder, text, **options):
+    with replaced_folder(folder, **options) as new:
         (new / "file").write_text(text)
 
 
@@ -75,3 +75,26 @@ def test_a_kill_between_the_renames_loses_no_folder(tmp_path):
         "one": "old",
         "two": "new",
     }
+
+
+def test_a_folder_with_a_long_name_is_replaced_and_put_back(tmp_path):
+    folder = tmp_path / ("n" * 200)
+    for text in ("one", "two"):
+        replace(folder, text, is_alone=True)
+    command = [sys.executable, "-c", KILLED, folder, "True"]
+    assert subprocess.run(command, check=False).returncode == 9
+    assert not folder.exists()
+    replace(tmp_path / "beside", "new", is_alone=True)
+    assert len([*tmp_path.iterdir()]) == 3  # what was left of the first folder stays
+    with pytest.raises(ZeroDivisionError), replaced_folder(folder, is_alone=True):
+        assert (folder / "file").read_text() == "two"
+        raise ZeroDivisionError
+    assert (folder / "file").read_text() == "two"
+    assert {path.name for path in tmp_path.iterdir()} == {folder.name, "beside"}
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_name_that_is_too_long_hides_no_other_fault(tmp_path, is_alone):
+    folder = tmp_path / ("n" * (234 if is_alone else 235))
+    with pytest.raises(ZeroDivisionError), replaced_folder(folder, is_alone=is_alone):
+        raise ZeroDivisionError

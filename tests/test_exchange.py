@@ -104,6 +104,19 @@ def test_values_that_are_not_finite(exported, tmp_path):
         exchange.import_weights(path, tmp_path / "new")
 
 
+@pytest.mark.parametrize(
+    ("format", "message"),
+    [("pt", "was not exported by bahdanau"), (exchange.FORMAT, "a type that NumPy lacks")],
+)
+def test_weights_in_eight_bits(tmp_path, format, message):
+    tensor = {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}
+    header = json.dumps({"__metadata__": {"format": format}, "output.b_w": tensor}).encode()
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0\0")
+    with pytest.raises(ValueError, match=message):
+        exchange.import_weights(path, tmp_path / "new")
+
+
 def test_files_of_another_kind(tmp_path):
     for name, message in (
         ("a.safetensors", "is not a safetensors file, or it is damaged"),

@@ -1,7 +1,8 @@
 """A search by the model in Python, recorded with all that the explorer shows of it.
 
 It is the beam search of `decoding.search` for one sentence, as plain loops: the page shows the
-words that were weighed and rejected, which a compiled search does not keep.
+words that were weighed and rejected, which a compiled search does not keep. Unlike `Run.translate`,
+it refuses long lines (LONGEST) and ends long translations (MOST_STEPS).
 """
 
 import dataclasses
@@ -20,6 +21,10 @@ from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import unit_spans
 from bahdanau_jax.decoding import NORMALIZATIONS, Ranking
 from bahdanau_jax.trained import Run
+
+# Limits, which are those of a model in the page (browser/engine.js).
+LONGEST = 200  # tokens of a sentence, without EOS
+MOST_STEPS = 600  # tokens of a translation, whatever max_ratio allows
 
 LIKELIEST = 8  # words of a step that are kept to be shown
 PADDING = 8  # sentences are padded to multiples of it, so that few programs are compiled
@@ -41,18 +46,30 @@ class Node:
 
     def path(self) -> list[Self]:
         """The nodes of the hypothesis, without the root."""
-        return [] if self.parent is None else [*self.parent.path(), self]
+        nodes, node = [], self
+        while node.parent is not None:
+            nodes.append(node)
+            node = node.parent
+        return nodes[::-1]
 
 
 def record(run: Run, line: str) -> dict[str, Any]:
     """Translate a line by beam search, and return all that the page shows of it, as JSON values.
+
+    A line of more than LONGEST tokens has no translation, but a `refusal`, which the page shows. A
+    translation ends after MOST_STEPS tokens.
 
     >>> record(run, "The man sleeps .")["hypotheses"][0]["text"]
     """
     config, source = run.config.decoding, run.codecs[0]
     ids = source.encode(line)
     if len(ids) == 1:  # a blank line has no translation
-        return {"source": [], "written": [], "nodes": [], "hypotheses": []}
+        return _untranslated()
+    if len(ids) - 1 > LONGEST:
+        return _untranslated(
+            f"This sentence has {len(ids) - 1:,} tokens, and the page translates at most "
+            f"{LONGEST}: shorten it, or translate it with bahdanau translate."
+        )
     nodes, tips = _preferred(run.config.model, run.params, config, ids)
     places = {id(node): i for i, node in enumerate(nodes)}
     ranking = Ranking.of(config)
@@ -94,6 +111,10 @@ def record(run: Run, line: str) -> dict[str, Any]:
     return {"source": units, "written": written, "nodes": tree, "hypotheses": hypotheses}
 
 
+def _untranslated(refusal: str = "") -> dict[str, Any]:
+    return {"source": [], "written": [], "nodes": [], "hypotheses": [], "refusal": refusal}
+
+
 def _symbol(run: Run, token: int) -> str:
     return run.codecs[1].tokens([token])[0]
 
@@ -131,7 +152,7 @@ def _search(
 ) -> tuple[list[Node], list[Node]]:
     """All nodes of the tree, step by step, and the last ones of the hypotheses."""
     K, ranking = config.beam_size, Ranking.of(config)
-    limit = math.ceil(config.max_ratio * len(ids))
+    limit = min(math.ceil(config.max_ratio * len(ids)), MOST_STEPS)
     minimum = min(math.floor(config.min_ratio * len(ids)), limit - 1)
     batch = pad([ids], -(-len(ids) // PADDING) * PADDING)
     memory = _encode(model_config, params, *batch)

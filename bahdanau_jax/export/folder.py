@@ -105,7 +105,7 @@ def write(run: Run, output: Path, license: str = "", overwrite: bool = False) ->
     target = output.resolve()
     facts = _facts(run, target.name, license)
     programs = artefacts.export_model(_computed(run.config))
-    with replaced_folder(target, f".{target.name}.unfinished-") as new:
+    with replaced_folder(target, is_alone=True) as new:
         exchange.write_weights(run, new / WEIGHTS)
         for name, program in programs.items():
             (new / f"{name}{artefacts.SUFFIX}").write_bytes(program)

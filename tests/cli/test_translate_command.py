@@ -86,6 +86,9 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(call, run, stdin, tmp_pa
     assert lines.read_all(path) == ["one", "\ufefftwo"]
     path.write_bytes(codecs.BOM_UTF8)
     assert lines.read_all(path) == [""] and lines.count(path) == 1
+    packed = tmp_path / "in.txt.gz"
+    packed.write_bytes(gzip.compress(text))
+    assert lines.read_all(packed) == ["one", "\ufefftwo"]
 
 
 def test_a_warning_after_the_first_window_has_the_right_line(caplog, tmp_path):

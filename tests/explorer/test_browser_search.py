@@ -134,3 +134,20 @@ def test_a_recorded_search_has_the_words_as_the_line_has_them():
 
 def test_a_blank_line_has_no_recorded_search(tiny):
     assert recorded_search.record(tiny, " \r")["hypotheses"] == []
+
+
+def test_a_recorded_search_refuses_long_sentences_as_the_page_does(tab, tiny, tiny_page):
+    line = "man " * (recorded_search.LONGEST + 1)
+    refusal = recorded_search.record(tiny, line)["refusal"]
+    assert "has 201 tokens, and the page translates at most 200" in refusal
+    settings = "{ beam: 3, prefix: [], changes: {} }"
+    translate = f"(line) => explorer.engines[0].translate(line, {settings})"
+    page = tab.open(tiny_page).run(translate, line)
+    assert page["refusal"] == refusal
+
+
+def test_a_recorded_search_that_does_not_end_is_cut():
+    run = pages.run(decoding=DecodingConfig(beam_size=1, max_ratio=100.0))
+    run.params["output"]["b_w"][0] = -50.0  # EOS
+    [found] = recorded_search.record(run, "The man saw a house . " * 2)["hypotheses"]
+    assert len(found["steps"]) == recorded_search.MOST_STEPS and not found["finished"]

@@ -45,6 +45,20 @@ def test_pictures_are_offered_where_there_is_one(tab, tiny_page, tmp_path):
     assert saved(tab, "PNG", tmp_path).startswith(b"\x89PNG")
 
 
+def test_a_picture_that_the_browser_refuses_is_a_fault_and_no_file(browser, tiny_page):
+    tab = pages.Tab(browser)
+    tab.open(tiny_page)
+    files = []
+    tab.page.on("download", lambda file: files.append(file))
+    tab.run("() => { HTMLCanvasElement.prototype.toBlob = (done) => done(null); }")
+    tab.page.click(".files >> text=PNG")
+    fault = "cannot make a picture of this size"
+    settled(tab, f"document.querySelector('#fault').textContent.includes('{fault}')")
+    assert not files and fault in tab.faults[0]
+    tab.faults.clear()
+    tab.close()
+
+
 @pytest.mark.slow
 def test_a_picture_has_no_marks_of_the_page(tab, tiny_page, tmp_path):
     tab.open(tiny_page)

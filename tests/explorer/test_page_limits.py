@@ -48,6 +48,15 @@ def test_a_sentence_of_many_characters_is_refused_and_not_cut(tab, tiny_page):
     settled(tab, f"{FACTS}.includes('has 2,002 characters')")
 
 
+def test_a_sentence_that_is_too_long_for_an_address_is_refused(tab, tiny_page):
+    tab.open(tiny_page)
+    tab.run("() => explorer.app.begin('man '.repeat(1_000_000))")
+    settled(tab, f"{FACTS}.includes('has 3,999,999 characters')")
+    assert "s=" not in tab.run("location.hash")
+    tab.run("() => explorer.app.begin('The man sleeps .')")
+    assert "s=The+man+sleeps+." in tab.run("location.hash")
+
+
 @pytest.mark.slow
 def test_a_translation_that_does_not_end_is_cut_and_gives_way_to_another(tab, endless_page):
     tab.open(endless_page)

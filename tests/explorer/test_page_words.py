@@ -77,3 +77,15 @@ def test_a_finished_translation_is_chosen_in_the_ranking(tab, tiny_page):
     assert second != tab.run(TEXT)
     tab.page.click(".ranking button >> nth=1")
     settled(tab, f"{TEXT} === {json.dumps(second)}")
+
+
+def test_a_vocabulary_of_very_many_pieces_is_read(browser):
+    tab = pages.modules(browser)
+    pieces = tab.run("""() => {
+      const words = Array.from({ length: 300_000 }, (_, i) => `\u2581w${i}`);
+      const data = { type: "sentencepiece", kind: "unigram", bytes: [],
+        entries: ["</s>", "<unk>", ...words], scores: [0, 0, ...words.map(() => -1)] };
+      return modules.vocabulary.vocabulary(data).units("w7 w299999");
+    }""")
+    tab.close()
+    assert pieces == ["\u2581w7", "\u2581w299999"]

@@ -9,6 +9,7 @@ import logging
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,23 @@ def test_the_folder_translates_alone(run, exported, libraries, beam_size):
     best = run.translate(lines, beam_size=beam_size, min_ratio=0.5)
     assert done.stdout.decode() == "".join(f"{' '.join(h.text.split())}\n" for h in best)
     assert len({h.text for h in best}) > 3
+
+
+def test_lines_of_a_pipe_are_translated_as_they_arrive(run, exported):
+    """The first line has only a byte-order mark, which is removed."""
+    lines, settings = ["\ufeff", "We sleep ."], {"beam_size": 1, "min_ratio": 0.9}
+    mark, second = (best.text for best in run.translate(lines, **settings))
+    assert mark and second
+    command = [sys.executable, exported[0] / "translate.py", "--beam-size=1", "--min-ratio=0.9"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        timer = threading.Timer(60, process.kill)
+        timer.start()
+        for line, expected in zip(lines, ["", second], strict=True):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().decode() == f"{expected}\n"
+        timer.cancel()
+        process.stdin.close()
 
 
 def test_errors_of_the_program_take_one_line(exported, libraries):

@@ -33,7 +33,7 @@ export function changeOf(changes) {
 }
 
 export const LONGEST = 200; // tokens of a sentence that the page translates, without its end
-const MOST_CHARACTERS = 2000; // of such a sentence: the time to cut one word into pieces grows with its square
+export const MOST_CHARACTERS = 2000; // of such a sentence: the time to cut one word into pieces grows with its square
 export const MOST_STEPS = 600; // tokens of a translation, whatever max_ratio allows
 const MOST_PAIRS = 10_000; // pairs of a target and a source token whose gradients are computed
 const SLICE = 30; // milliseconds of work, after which the page may react

@@ -48,7 +48,8 @@ export function asPng(picture) {
       const canvas = h("canvas", { width: width * factor, height: height * factor });
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
       URL.revokeObjectURL(url);
-      canvas.toBlob(resolve, "image/png");
+      const refuse = () => reject(new Error("this browser cannot make a picture of this size"));
+      canvas.toBlob((blob) => (blob ? resolve(blob) : refuse()), "image/png");
     };
     image.onerror = () => reject(new Error("this browser cannot draw the picture"));
     image.src = url;

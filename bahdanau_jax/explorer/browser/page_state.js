@@ -4,6 +4,8 @@
 //   t step of the tour
 //   and for each panel i: p prefix (ids), f forced steps, a changes of attention, w selected step
 
+import { MOST_CHARACTERS } from "./engine.js";
+
 export const VIEWS = ["attention", "gradient", "both"];
 
 const freshPanel = () => ({ prefix: [], forced: [], changes: {}, selected: null });
@@ -22,8 +24,10 @@ export function reset(state) {
 
 const numbers = (text) => (text ?? "").split(".").filter((part) => /^\d+$/.test(part)).map(Number);
 
+// A sentence of too many characters is left out: browsers limit addresses, and it is not translated.
 export function write(state) {
-  const fields = new URLSearchParams({ s: state.sentence, k: state.beam });
+  const isLinked = state.sentence.length <= MOST_CHARACTERS;
+  const fields = new URLSearchParams({ ...(isLinked && { s: state.sentence }), k: state.beam });
   if (state.example) fields.set("e", state.example);
   if (state.unknown) fields.set("u", 1);
   if (!state.gold) fields.set("g", 0);

@@ -71,8 +71,9 @@ function pieces({ entries, scores: values, bytes, kind }) {
     index.set(entry, id);
   });
   const ofByte = new Map(bytes.map((id, byte) => [entries[id], byte]));
-  const longest = Math.max(...entries.map((entry) => [...entry].length));
-  const least = Math.min(...scores.values()) - 10;
+  // Not Math.max(...): a function does not accept an argument for each piece of a large vocabulary.
+  const longest = entries.reduce((most, entry) => Math.max(most, [...entry].length), 0);
+  const least = [...scores.values()].reduce((least, score) => Math.min(least, score), Infinity) - 10;
   const cut = kind === "bpe" ? (word) => merged(word, scores)
     : (word) => likeliest(word, scores, longest, least);
 

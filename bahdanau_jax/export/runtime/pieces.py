@@ -4,6 +4,7 @@ The results are those of the library sentencepiece 0.2, without its normalisatio
 """
 
 import functools
+import heapq
 import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,14 +68,30 @@ def _bpe(pieces: Pieces, text: str) -> list[str]:
 
 
 def _merged(pieces: Pieces, word: str) -> list[str]:
-    parts = list(word)
-    while True:
-        pairs = [pieces.scores.get(a + b) for a, b in zip(parts, parts[1:], strict=False)]
-        known = [(-score, i) for i, score in enumerate(pairs) if score is not None]
-        if not known:
-            return parts
-        i = min(known)[1]
-        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+    """The pieces of a word. Of pairs with equal scores, the first is merged first."""
+    parts = list(word)  # each at the place of its first character; "" elsewhere
+    before = list(range(-1, len(word)))  # the place of the part before
+    queue: list[tuple[float, int, str]] = []  # (-score, place, pair), also of pairs that are gone
+
+    def add(i: int) -> None:
+        """Queue the pair of the part at i and the next one."""
+        j = i + len(parts[i])
+        pair = parts[i] + parts[j] if i >= 0 and j < len(word) else ""
+        if pair in pieces.scores:
+            heapq.heappush(queue, (-pieces.scores[pair], i, pair))
+
+    for i in range(len(word)):
+        add(i)
+    while queue:
+        _, i, pair = heapq.heappop(queue)
+        j = i + len(parts[i])
+        if not parts[i] or j == len(word) or parts[i] + parts[j] != pair:
+            continue
+        parts[i : j + 1] = [pair, *[""] * (j - i)]
+        before[i + len(pair)] = i
+        add(before[i])
+        add(i)
+    return list(filter(None, parts))
 
 
 def _unigram(pieces: Pieces, text: str) -> list[str]:

@@ -1,9 +1,10 @@
-"""Text to ids and back, as in the training of the model, in plain Python."""
+"""Lines of text to ids and back, as in the training of the model, in plain Python."""
 
+import codecs
 import html
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,27 @@ from moses import Moses
 from pieces import EOS, UNK, Pieces
 
 RESERVED = 2  # the first id of an ordinary word; EOS and UNK come before it
+WINDOW = 1024  # lines that are read at once
+CHUNK = 1 << 20  # bytes that are read at once
+
+
+def windows(stream: Any) -> Iterator[list[str]]:
+    """Yield at most WINDOW lines of a binary stream at a time, as soon as they arrive.
+
+    A byte-order mark at the beginning is removed.
+    """
+    pieces: list[bytes] = []  # of the line that has not ended
+    mark = codecs.BOM_UTF8
+    for chunk in iter(lambda: stream.read1(CHUNK), b""):
+        head, *lines = chunk.split(b"\n")
+        pieces.append(head)
+        if lines:
+            lines, pieces = [b"".join(pieces), *lines[:-1]], lines[-1:]
+            lines[0], mark = lines[0].removeprefix(mark), b""
+            for at in range(0, len(lines), WINDOW):
+                yield [line.decode("utf-8", "replace") for line in lines[at : at + WINDOW]]
+    if last := b"".join(pieces):
+        yield [last.removeprefix(mark).decode("utf-8", "replace")]
 
 
 class Whitespace:

@@ -36,14 +36,12 @@ try:
     import jax
     from beam import NORMALIZATIONS, Search
     from jax import export
-    from text import EOS, Codec
+    from text import EOS, Codec, windows
     from weights import read_safetensors
 except ModuleNotFoundError as error:
     sys.exit(f"no module {error.name}: python -m pip install -r {FOLDER / 'requirements.txt'}")
 except FAULTS as error:
     sys.exit(f"{DAMAGED} ({error})")
-
-WINDOW = 1024  # lines that are read at once
 
 
 def boolean(text):
@@ -131,8 +129,7 @@ def main():
         translator = Translator(**options())
     except FAULTS as error:
         sys.exit(f"{DAMAGED} ({error})")
-    while lines := list(itertools.islice(sys.stdin.buffer, WINDOW)):
-        lines = [line.removesuffix(b"\n").decode("utf-8", "replace") for line in lines]
+    for lines in windows(sys.stdin.buffer):
         texts = [" ".join(text.splitlines()) + "\n" for text in translator.translate(lines)]
         sys.stdout.buffer.write("".join(texts).encode("utf-8", "replace"))
         sys.stdout.buffer.flush()

@@ -405,8 +405,10 @@ def test_a_segment_over_two_lines(tmp_path):
 
 def test_a_byte_order_mark_is_no_text(tmp_path):
     config = write(tmp_path, "a.tsv", "\ufeffen\tfr\n\ufeffone\tun\n")
-    found = list(pairs("tsv:a.tsv?source=en&target=fr", config))
-    assert found == [Pair("\ufeffone", "un")]  # elsewhere it is a character like any other
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress((tmp_path / "a.tsv").read_bytes()))
+    for name in ("a.tsv", "a.tsv.gz"):
+        found = list(pairs(f"tsv:{name}?source=en&target=fr", config))
+        assert found == [Pair("\ufeffone", "un")]  # elsewhere it is a character like any other
 
 
 @pytest.mark.parametrize(

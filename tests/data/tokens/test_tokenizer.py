@@ -63,6 +63,19 @@ def test_a_text_of_many_unk(count, symbol):
     assert Moses("fr").tokenize("<unk>" * count) == "<unk>" * count
 
 
+@pytest.mark.parametrize(
+    ("text", "inner", "last"),
+    [
+        ("a<unk>b", "a<unk>b", "a<unk>b"),
+        ("a<unk>b ", "a<unk>b ", "a<unk>b"),
+        ("-<unk>'", "-<unk> ' ", "-<unk>'"),
+    ],
+)
+@pytest.mark.parametrize("count", [2, 1_000, 1_001, 3_000])
+def test_a_text_of_many_unk_within_words(count, text, inner, last):
+    assert Moses("en").tokenize(text * count) == inner * (count - 1) + last
+
+
 UNKS = ("<unk>", "<UNK>")
 
 
