@@ -244,8 +244,8 @@ def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> No
 
     if left_out:
         log.warning(
-            f"{len(left_out)} pairs have no links because a side has more than {LONGEST} tokens; "
-            f"the first is line {left_out[0] + 1}"
+            f"{len(left_out)} pairs have no links because a side has no token, or more than "
+            f"{LONGEST}; the first is line {left_out[0] + 1}"
         )
     if unnamed := table.get("without_gold"):
         log.warning(

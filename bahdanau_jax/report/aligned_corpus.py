@@ -141,7 +141,7 @@ class Summary:
 
     gold: GoldFile | None = None
     sentences: int = 0
-    left_out: list[int] = field(default_factory=list)  # indices of too long sentences
+    left_out: list[int] = field(default_factory=list)  # indices of those with words but no score
     target_words: int = 0
     source_words: int = 0
     entropy: float = 0.0  # summed over target words, in nats

@@ -215,10 +215,20 @@ def test_one_line_out_for_one_line_in(align, corpus):
     lines = out.split("\n")
     assert len(lines) == 7 and lines[0] and lines[1] == lines[2] == lines[3] == ""
     assert (
-        "1 pairs have no links because a side has more than 500 tokens; the first is line 3" in err
+        "1 pairs have no links because a side has no token, or more than 500; the first is line 3"
+        in err
     )
     code, out, _ = align("--format", "jsonl", source="hostile.en", target="hostile.fr")
     assert len(out.splitlines()) == 6 and json.loads(out.splitlines()[1])["links"] == ""
+
+
+def test_a_word_of_control_characters_has_no_token(trained, command_line, tmp_path):
+    (tmp_path / "a.en").write_text("a\n")
+    (tmp_path / "a.fr").write_text("\x01\n")
+    files = "--source", tmp_path / "a.en", "--target", tmp_path / "a.fr"
+    code, out, err = command_line("align", "--run", trained[0], *files)
+    assert (code, out) == (0, "\n")
+    assert "a side has no token, or more than 500; the first is line 1" in err
 
 
 def test_empty_files_have_no_links(align, corpus):
