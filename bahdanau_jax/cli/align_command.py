@@ -148,16 +148,22 @@ def _check(chosen: Align) -> None:
     for name, of in NEEDS.items():
         if getattr(chosen, name) != getattr(Align, name) and getattr(chosen, of) is None:
             raise ValueError(f"{_flag(name)} needs {_flag(of)}, which is missing")
+    if chosen.lexicon_output is not None and chosen.level == "piece":
+        raise ValueError("--lexicon-output needs words as they are written: choose --level token")
     if chosen.threshold is not None and chosen.eos != Align.eos:
         raise ValueError("--eos applies only without --threshold: leave one of them out")
-    if not 0 <= chosen.dice_power < float("inf"):
-        raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
-    if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
-        raise ValueError("--dice needs --dice-power to change links, or --gold to be scored")
+    _check_dice(chosen)
     for name in ("source", "target", "gold"):
         path = getattr(chosen, name)
         if path is not None and not path.exists():
             raise FileNotFoundError(2, f"no such file (--{name})", str(path))
+
+
+def _check_dice(chosen: Align) -> None:
+    if not 0 <= chosen.dice_power < float("inf"):
+        raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
+    if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
+        raise ValueError("--dice needs --dice-power to change links, or --gold to be scored")
 
 
 def _flag(name: str) -> str:

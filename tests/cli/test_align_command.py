@@ -261,6 +261,10 @@ BAD = {
         ("--lexicon-least", "5"),
         "--lexicon-least needs --lexicon-output",
     ),
+    "a lexicon of pieces": (
+        ("--lexicon-output", "lexicon.tsv", "--level", "piece"),
+        "--lexicon-output needs words as they are written: choose --level token",
+    ),
     "a threshold and EOS": (
         ("--threshold", "0.5", "--eos", "none"),
         "--eos applies only without --threshold",
