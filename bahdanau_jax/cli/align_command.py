@@ -171,11 +171,15 @@ def _flag(name: str) -> str:
 
 
 def _gold(chosen: Align):
+    """The gold links. Those of another number of lines are refused at once for a regular file."""
     from bahdanau_jax.alignment import gold
 
     if chosen.gold is None:
         return None
-    return gold.read(lines.read_all(chosen.gold), str(chosen.gold), chosen.gold_transposed)
+    links = gold.read(lines.read_all(chosen.gold), str(chosen.gold), chosen.gold_transposed)
+    if (sentences := lines.total(chosen.source)) is not None:
+        links.check(sentences)
+    return links
 
 
 def _dice(chosen: Align, run, trained) -> "Iterator[np.ndarray | None]":

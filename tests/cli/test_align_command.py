@@ -289,6 +289,14 @@ def test_what_a_user_can_mend_is_one_line(case, align, corpus, trained, monkeypa
     assert re.search(message, err), err
 
 
+def test_gold_links_of_other_sentences_are_refused_before_the_alignment(align, corpus, monkeypatch):
+    (corpus[0] / "few").write_text("0-0\n0-0\n")
+    monkeypatch.setattr(aligned_corpus, "align", None)
+    code, out, err = align("--gold", corpus[0] / "few")
+    assert (code, out) == (2, "")
+    assert "few has links of 2 sentences, but the text has 12" in err
+
+
 def test_links_of_the_posterior_in_both_directions(align, corpus, trained):
     """The links equal those in Python, and are symmetrised as those of attention are."""
     folder, pairs = corpus
