@@ -193,16 +193,18 @@ def test_a_lexicon_of_what_is_linked_serves_translate(align, trained, command_li
     assert code == 0, err
     entries = [line.split("\t") for line in lexicon.read_text().splitlines()]
     assert entries == sorted(entries) and all(len(entry) == 2 for entry in entries)
-    source = tmp_path / "in"
-    source.write_text("Zanzibar sleeps .\n\n")
+    word, translation = next(entry for entry in entries if entry[0] != entry[1])
+    source, prefix = tmp_path / "in", tmp_path / "prefix"
+    source.write_text(f"{word} {word}\n\n")  # the attention of UNK is largest at this word
+    prefix.write_text("<unk>\n\n")
     code, out, err = command_line(
-        "translate", "--run", trained[0], "--input", source, "--replace-unk", True,
-        "--lexicon", lexicon, "--format", "jsonl",
+        "translate", "--run", trained[0], "--input", source, "--prefix", prefix,
+        "--replace-unk", True, "--lexicon", lexicon, "--format", "jsonl",
     )  # fmt: skip
     assert code == 0, err
     best, blank = (json.loads(line) for line in out.splitlines())
-    assert ("original" in best) == ("<unk>" in best["tokens"]) and blank["text"] == ""
-    assert "<unk>" not in best["text"]
+    assert best["tokens"][0] == "<unk>" and best["original"].startswith("<unk>")
+    assert best["text"].startswith(translation) and blank["text"] == ""
 
 
 def test_one_line_out_for_one_line_in(align, corpus):
