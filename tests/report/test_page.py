@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from bahdanau_jax.figures import MissingFont
+from bahdanau_jax.figures import Drawing, MissingFont
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report.document import Section, Table, number
 from bahdanau_jax.report.examples import Example, Line, Part, marked
@@ -196,6 +196,15 @@ def test_an_inline_picture_keeps_its_size_and_text(evaluated):
     svg = inline(picture.figure, "by", 'a "label"')
     assert svg.startswith("<svg viewBox=") and 'aria-label="a &quot;label&quot;"' in svg
     assert "sentence length (words)" in svg and 'id="by-' in svg
+
+
+def test_the_text_of_a_picture_is_shown_as_it_is():
+    texts = ['#000000 id="a" url(#b) xlink:href="#c"', "#0072B2", "a > #d9d9d9"]
+    figure = Drawing()
+    for row, text in enumerate(texts):
+        figure.text(0, row / 3, text, color="#000000")
+    read = Reader(inline(figure, "by", "of #000000"))
+    assert set(texts) <= set(read.words) and read.found[0][1]["aria-label"] == "of #000000"
 
 
 def test_json_has_null_for_what_is_no_number():
