@@ -219,8 +219,11 @@ def test_json_has_null_for_what_is_no_number():
 
 
 def test_markdown_tables():
-    part = Section("Part", "One | two", (Table(("name", "value"), [("a|b", "1")]),))
+    part = Section(
+        "Part", "One | two", (Table(("name", "value"), [("a|b", "1"), ("&lt; & c\r\nd", "2")]),)
+    )
     lines = list(markdown("Title", "what", [part]))
+    assert "| \\&lt; & c d | 2 |" in lines
     assert lines[:3] == ["# Title", "", "what"]
     assert "| name | value |" in lines and "|---|---:|" in lines and "| a\\|b | 1 |" in lines
 
