@@ -12,7 +12,7 @@ import pytest
 from bahdanau_jax.figures import Drawing, MissingFont
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report.document import Section, Table, number
-from bahdanau_jax.report.examples import Example, Line, Part, marked
+from bahdanau_jax.report.examples import Example, Line, Part, marked, most_reordered
 from bahdanau_jax.report.page import inline, page
 from bahdanau_jax.report.publish import as_json, markdown, publish
 from bahdanau_jax.report.run_scores import Baseline, Evaluated
@@ -205,6 +205,21 @@ def test_the_text_of_a_picture_is_shown_as_it_is():
         figure.text(0, row / 3, text, color="#000000")
     read = Reader(inline(figure, "by", "of #000000"))
     assert set(texts) <= set(read.words) and read.found[0][1]["aria-label"] == "of #000000"
+
+
+def test_the_picture_is_of_the_most_reordered_translation():
+    def found(positions, finished=True):
+        tokens = tuple("abcdefghij"[: len(positions) - 1]) + ("</s>",)
+        alpha = np.eye(10, dtype=np.float32)[list(positions)]
+        return Hypothesis("", tokens, (), 0.0, finished, (), alpha)
+
+    one, monotone, turned = found([0]), found([0, 1, 2, 3]), found([2, 1, 0, 3])
+    straight, readable = found(range(10)), found([1, 0, *range(2, 10)])
+    unfinished = found([9, 0, *range(1, 9)], finished=False)
+    assert most_reordered([one, monotone, turned, unfinished]) is unfinished
+    assert most_reordered([one, monotone, turned]) is turned
+    assert most_reordered([turned, unfinished, straight, readable, monotone]) is readable
+    assert most_reordered([]) is None
 
 
 def test_json_has_null_for_what_is_no_number():
