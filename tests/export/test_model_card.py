@@ -22,6 +22,9 @@ from bahdanau_jax.export.model_card import megabytes
         ("builtin:reverse/train?pairs=64000", []),
         ("text:a.txt,b.txt", []),
         ("text:a.en,b.txt", []),
+        ("text:/home/fr/my-en-data/a.de,b.es", []),
+        ("0.5*text:fr/a.txt+b.en,c.txt+d.fr; tsv:x", ["en", "fr"]),
+        ("jsonl:text/all.jsonl?source=en&target=fr", ["en", "fr"]),
     ],
 )
 def test_languages_are_named_where_the_address_names_both(address, codes):
