@@ -3,12 +3,13 @@
 import json
 import shutil
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import bahdanau_jax as bj
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.export import front_matter
+from bahdanau_jax.export import front_matter, model_card
 from bahdanau_jax.export.measured import NOTHING_MEASURED, measured
 from bahdanau_jax.export.model_card import megabytes
 
@@ -38,6 +39,12 @@ def test_the_licence_of_generated_text_is_known_and_others_are_not():
     assert license("builtin:en-fr/train?pairs=9") == "apache-2.0"
     assert license("builtin:en-fr/train?pairs=9;text:a.en,a.fr") == "unknown"
     assert license("text:a.en,a.fr", "cc-by-4.0") == "cc-by-4.0"
+
+
+def test_an_address_with_a_bar_is_one_cell():
+    config = SimpleNamespace(data=DataConfig(train="text:a|b.en,a|b.fr", dev="", test=""))
+    facts: Any = SimpleNamespace(config=config)
+    assert "| train | `text:a\\|b.en,a\\|b.fr` |" in list(model_card._data(facts))
 
 
 def test_yaml_of_hostile_texts():
