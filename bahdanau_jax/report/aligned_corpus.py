@@ -214,12 +214,7 @@ def dice(
         None if any(map(aligner.is_too_long, run.codecs, pair)) else pair
         for pair in zip(*lines, strict=True)
     ]
-    words = [
-        [codec.tokenize(line.text).split() for codec, line in zip(run.codecs, pair, strict=True)]
-        if pair
-        else ([], [])
-        for pair in pairs
-    ]
+    words = [_tokens(run, *(side.text for side in pair)) if pair else ([], []) for pair in pairs]
     counted = alignment.Dice(words, training)
     return [
         alignment.merge_scores(counted.scores(x, y), *map(_members, run.codecs, pair))
@@ -236,4 +231,8 @@ def _members(codec: data.Codec, line: Segmented):
 def tokens(run: Run, address: str) -> Iterator[tuple[list[str], list[str]]]:
     """The token pairs of a corpus of ordinary text in the languages of the run."""
     for pair in data.pairs(address, run.config.data):
-        yield run.codecs[0].tokenize(pair[0]).split(), run.codecs[1].tokenize(pair[1]).split()
+        yield _tokens(run, *pair)
+
+
+def _tokens(run: Run, source: str, target: str) -> tuple[list[str], list[str]]:
+    return run.codecs[0].tokenize(source).split(), run.codecs[1].tokenize(target).split()
