@@ -26,7 +26,7 @@ class Aligned:
 
     source: tuple[str, ...]  # W words as written
     target: tuple[str, ...]  # V words as written
-    alpha: Float[np.ndarray, "V+1 W+1"]  # EOS last on both axes; zeros for a pair not scored
+    alpha: Float[np.ndarray, "V+1 W+1"]  # EOS last on both axes; [0 0] for a pair not scored
     score: float | None  # log-probability of the target; None for a pair not scored
     # Other weights of the model by their names, each [V+1 W+1] as alpha is.
     others: Mapping[str, Float[np.ndarray, "V+1 W+1"]] = field(default_factory=dict)
@@ -41,9 +41,12 @@ class Aligned:
         """Link each target word by its largest weight, or all words by weights >= `threshold`.
 
         `weights` is read by `Weights.of`; `eos` is a key of `linking.EOS_RULES`. `prior` multiplies
-        the weights between words. Raises ValueError for weights that the pair was aligned without.
+        the weights between words. A pair not scored has no links. Raises ValueError for weights
+        that the pair was aligned without.
         """
         plain = self.weights(weights)
+        if self.score is None:
+            return frozenset()
         weighted = np.array(plain)
         if prior is not None:
             weighted[:-1, :-1] *= prior
@@ -56,7 +59,7 @@ class Aligned:
     def weights(self, names: str) -> Float[np.ndarray, "V+1 W+1"]:
         """Return the weights that `Weights.of` reads; ValueError where they were not computed."""
         kind, changes = Weights.of(names)
-        if self.score is None:  # all weights are 0
+        if self.score is None:
             return self.alpha
         known = {Weights().kind: self.alpha, **self.others}
         if kind not in known:
@@ -146,6 +149,11 @@ def segment(
     )
 
 
+def is_too_long(codec: Codec, line: Segmented) -> bool:
+    """Whether a side has more than LONGEST units, without EOS, so that its pair is not scored."""
+    return len(codec.encode(line.text)) - 1 > LONGEST
+
+
 class _Side(NamedTuple):
     line: Segmented
     units: Sequence[tuple[int, int]]
@@ -161,7 +169,7 @@ class _Side(NamedTuple):
 def _aligned(source: _Side, target: _Side, scored: Mapping[str, Hypothesis]) -> Aligned:
     words = source.line.words, target.line.words
     if not scored:
-        return Aligned(*words, np.zeros((len(words[1]) + 1, len(words[0]) + 1)), None)
+        return Aligned(*words, np.zeros((0, 0)), None)
     members = [
         # Units may share characters, such as a space and the next one. As words they stay apart.
         np.eye(len(side.units) + 1, dtype=bool)

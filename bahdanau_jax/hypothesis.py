@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
+from bahdanau_jax.atomic import replaced_file, write_text
 from bahdanau_jax.parsing import json_text
 
 
@@ -104,8 +105,8 @@ def of_line(ranked: list[Hypothesis]) -> list[Hypothesis]:
 
 
 def write_lines(path: Path, hypotheses: Sequence[Hypothesis]) -> None:
-    """Write one JSON object on each line."""
-    with path.open("w", encoding="utf-8") as file:
+    """Write one JSON object on each line of a file, which appears whole."""
+    with replaced_file(path) as draft, draft.open("w", encoding="utf-8") as file:
         for hypothesis in hypotheses:
             file.writelines(hypothesis.json_pieces())
             file.write("\n")
@@ -115,5 +116,5 @@ def write(folder: Path, hypotheses: Sequence[Hypothesis]) -> None:
     """Write translations.txt and translations.jsonl in a folder, one line for each hypothesis."""
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(" ".join(h.text.split()) + "\n" for h in hypotheses)
-    (folder / "translations.txt").write_text(text, encoding="utf-8")
+    write_text(folder / "translations.txt", text)
     write_lines(folder / "translations.jsonl", hypotheses)

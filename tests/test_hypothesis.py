@@ -1,13 +1,15 @@
 """A translation as JSON: as one object, and in pieces."""
 
+import dataclasses
 import json
 import math
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bahdanau_jax.hypothesis import EMPTY, TOO_LONG, Hypothesis, write_lines
+from bahdanau_jax.hypothesis import EMPTY, TOO_LONG, Hypothesis, write, write_lines
 
 
 def made(size: int, **more) -> Hypothesis:
@@ -26,6 +28,16 @@ def test_the_pieces_are_the_json_of_the_whole(tmp_path):
     lines = (tmp_path / "lines").read_text("utf-8").split("\n")
     assert [*map(json.loads, lines[:2])] == [made(2).to_json(), EMPTY.to_json()]
     assert lines[2:] == [""]
+
+
+def test_a_failure_leaves_the_earlier_files(tmp_path):
+    write(tmp_path, [made(2)])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    broken: Any = dataclasses.replace(made(2), alpha=None)
+    with pytest.raises(TypeError):
+        write(tmp_path, [EMPTY, broken])
+    assert (tmp_path / "translations.jsonl").read_bytes() == before["translations.jsonl"]
+    assert {path.name for path in tmp_path.iterdir()} == set(before)
 
 
 def test_numbers_that_json_does_not_have_are_null():

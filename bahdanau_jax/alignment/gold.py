@@ -110,7 +110,8 @@ def _pharaoh(lines: Sequence[str], name: str) -> tuple[dict[int, dict[Link, Mark
     return sentences, len(lines)
 
 
-_WA_LINK = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.]+)?", re.ASCII)
+_NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
+_WA_LINK = re.compile(rf"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+{_NUMBER})?", re.ASCII)
 
 
 def _wa(lines: Sequence[str], name: str) -> tuple[dict[int, dict[Link, Marked]], None]:

@@ -132,6 +132,8 @@ def coverage(alpha: Float[np.ndarray, "T S"]) -> Float[np.ndarray, " S"]:
 def matrix(alpha: np.ndarray) -> Float[np.ndarray, "T S"]:
     """Return `alpha` as an array; raise ValueError where it is not a finite matrix."""
     alpha = np.asarray(alpha)
-    if alpha.ndim != 2 or not np.isfinite(alpha).all():
-        raise ValueError(f"alpha should be a finite matrix [T, S], not one of shape {alpha.shape}")
+    if alpha.ndim != 2:
+        raise ValueError(f"alpha should be a matrix [T, S], not of shape {alpha.shape}")
+    if not np.isfinite(alpha).all():
+        raise ValueError("alpha has NaN or infinity: the model may have diverged")
     return alpha

@@ -148,12 +148,11 @@ def _check(chosen: Align) -> None:
     for name, of in NEEDS.items():
         if getattr(chosen, name) != getattr(Align, name) and getattr(chosen, of) is None:
             raise ValueError(f"{_flag(name)} needs {_flag(of)}, which is missing")
+    if chosen.lexicon_output is not None and chosen.level == "piece":
+        raise ValueError("--lexicon-output needs words as they are written: choose --level token")
     if chosen.threshold is not None and chosen.eos != Align.eos:
         raise ValueError("--eos applies only without --threshold: leave one of them out")
-    if not 0 <= chosen.dice_power < float("inf"):
-        raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
-    if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
-        raise ValueError("--dice needs --dice-power to change links, or --gold to be scored")
+    _check_dice(chosen)
     _check_files(chosen)
 
 
@@ -171,16 +170,27 @@ def _check_files(chosen: Align) -> None:
             )
 
 
+def _check_dice(chosen: Align) -> None:
+    if not 0 <= chosen.dice_power < float("inf"):
+        raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
+    if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
+        raise ValueError("--dice needs --dice-power to change links, or --gold to be scored")
+
+
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
 def _gold(chosen: Align):
+    """The gold links. Those of another number of lines are refused at once for a regular file."""
     from bahdanau_jax.alignment import gold
 
     if chosen.gold is None:
         return None
-    return gold.read(lines.read_all(chosen.gold), str(chosen.gold), chosen.gold_transposed)
+    links = gold.read(lines.read_all(chosen.gold), str(chosen.gold), chosen.gold_transposed)
+    if (sentences := lines.total(chosen.source)) is not None:
+        links.check(sentences)
+    return links
 
 
 def _dice(chosen: Align, run, trained) -> "Iterator[np.ndarray | None]":
@@ -255,8 +265,8 @@ def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> No
 
     if left_out:
         log.warning(
-            f"{len(left_out)} pairs have no links because a side has more than {LONGEST} tokens; "
-            f"the first is line {left_out[0] + 1}"
+            f"{len(left_out)} pairs have no links because a side has no token, or more than "
+            f"{LONGEST}; the first is line {left_out[0] + 1}"
         )
     if unnamed := table.get("without_gold"):
         log.warning(

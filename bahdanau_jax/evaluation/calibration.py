@@ -60,6 +60,10 @@ def reliability(
     """
     into_bins = choose(BINNINGS, binning, "binning")
     confidence, correct = np.asarray(confidence, np.float64), np.asarray(correct, bool)
+    if np.isnan(confidence).any():
+        raise ValueError(
+            "confidences are NaN instead of probabilities: the model may have diverged"
+        )
     if confidence.shape != correct.shape or not ((confidence >= 0) & (confidence <= 1)).all():
         raise ValueError("expected probabilities, from 0 to 1, one for each entry of `correct`")
     order = np.argsort(confidence, kind="stable")

@@ -172,11 +172,17 @@ def table(
 def sequence_table(
     translations: Sequence[str], references: Sequence[str], tokenize: Callable[[str], str]
 ) -> dict[str, float]:
-    """Return exact match, PSA and LCSR; "-seed" counts empty targets as 0."""
+    """Return exact match, PSA and LCSR; "-seed" counts empty targets as 0.
+
+    Exact match compares the lines as they are, except for the amount of white space, such as the
+    carriage return of a file from Windows.
+    """
     words = [[tokenize(line).split() for line in side] for side in (translations, references)]
     corrected, seed = (psa_lcsr(*words, empty=rule) for rule in ("corrected", "seed"))
     return {
-        "exact": accuracy(translations, references),
+        "exact": accuracy(
+            *([line.split() for line in side] for side in (translations, references))
+        ),
         "PSA": corrected.psa,
         "LCSR": corrected.lcsr,
         "GeoMean": corrected.geo_mean,

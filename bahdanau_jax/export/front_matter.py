@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.splits import weighted
 
 TAGS = ("translation", "jax", "rnnsearch", "attention", "recurrent-neural-network")
 BUILT_IN = "builtin:"
@@ -40,12 +41,18 @@ METRICS: Mapping[str, Mapping[str, tuple[str, str]]] = MappingProxyType(
 def languages(config: DataConfig) -> list[str]:
     """Return the codes of source and target, if the address of the training text names both.
 
+    Names of folders do not count.
+
     >>> languages(DataConfig(train="text:train.en,train.fr"))
     ['en', 'fr']
     """
     codes = [config.source_language, config.target_language]
-    words = re.findall(r"[A-Za-z]+", config.train)
-    return codes if set(codes) <= set(words) else []
+    words: set[str] = set()
+    for address, _ in weighted(config.train):
+        if not address.startswith((BUILT_IN, "tfds:")):
+            address = re.sub(r"[^:,+]*/", "", address)  # folders may have any names
+        words.update(re.findall(r"[A-Za-z]+", address))
+    return codes if words.issuperset(codes) else []
 
 
 def license_of(config: DataConfig, chosen: str) -> str:

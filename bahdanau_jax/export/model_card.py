@@ -105,7 +105,7 @@ def _data(facts: Facts) -> Iterator[str]:
     yield from ("## Data", "", "| pairs | address |", "|---|---|")
     for split in ("train", "dev", "test"):
         if address := getattr(data, split):
-            yield f"| {split} | `{address}` |"
+            yield f"| {split} | `{_cell(address)}` |"
     for prefix, words in SOURCES.items():
         if prefix in data.train:
             yield from ("", words)

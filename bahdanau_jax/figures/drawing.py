@@ -21,6 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 
+from bahdanau_jax.atomic import replaced_file
+
 # Fonts in the order in which they are tried; matplotlib's own "font.sans-serif" comes after them.
 FONTS = (
     *("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC"),
@@ -79,16 +81,18 @@ class Drawing(Figure):
 def save(figure: Figure, path: str | os.PathLike) -> None:
     """Write a figure as .png, .svg or .pdf, by the path's suffix, and create missing folders.
 
-    Raises ValueError for another suffix, and OSError where the path cannot be written. Warns
-    `MissingFont` where a .png or .pdf has characters that no installed font has; the file is still
-    written.
+    The file appears whole. Raises ValueError for another suffix, and OSError where the path cannot
+    be written. Warns `MissingFont` where a .png or .pdf has characters that no installed font has;
+    the file is still written.
     """
     path = Path(path)
-    if path.suffix.lower().removeprefix(".") not in FORMATS:
-        suffixes = ", ".join(f".{kind}" for kind in FORMATS)
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in FORMATS:
+        suffixes = ", ".join(f".{known}" for known in FORMATS)
         raise ValueError(f"cannot draw {path}: its name should end in one of {suffixes}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(figure, path)
+    with replaced_file(path) as draft:
+        _write(figure, draft, format=kind)
 
 
 def label(token: str) -> str:

@@ -128,7 +128,8 @@ def ways(
     forward = pair.forward.links(*settings, prior)
     if pair.backward is None:
         return {"forward": forward}
-    turned = None if prior is None else prior.T
+    # A pair that `dice` leaves out may be short enough for the backward model.
+    turned = None if prior is None or not prior.size else prior.T
     backward = alignment.transposed(pair.backward.links(*settings, turned))
     joined = {name: join(forward, backward) for name, join in SYMMETRIZATIONS.items()}
     return {"forward": forward, "backward": backward, **joined}
@@ -140,7 +141,7 @@ class Summary:
 
     gold: GoldFile | None = None
     sentences: int = 0
-    left_out: list[int] = field(default_factory=list)  # indices of too long sentences
+    left_out: list[int] = field(default_factory=list)  # indices of those with words but no score
     target_words: int = 0
     source_words: int = 0
     entropy: float = 0.0  # summed over target words, in nats
@@ -204,16 +205,22 @@ def dice(
     level: str,
     training: Iterable[tuple[list[str], list[str]]],
 ) -> list[Float[np.ndarray, "V W"]]:
-    """Dice coefficients of the words of each pair at `level`, from the tokens of `training`."""
+    """Dice coefficients of the words of each pair at `level`, from the tokens of `training`.
+
+    [0 0] for a pair that `run` does not align because a side is too long.
+    """
     lines = aligner.segment(run.codecs, sources, targets, level)
-    sides = [
-        [codec.tokenize(line.text).split() for line in side]
-        for codec, side in zip(run.codecs, lines, strict=True)
+    pairs = [
+        None if any(map(aligner.is_too_long, run.codecs, pair)) else pair
+        for pair in zip(*lines, strict=True)
     ]
-    counted = alignment.Dice(zip(*sides, strict=True), training)
+    words = [_tokens(run, *(side.text for side in pair)) if pair else ([], []) for pair in pairs]
+    counted = alignment.Dice(words, training)
     return [
-        alignment.merge_scores(counted.scores(x, y), *map(_members, run.codecs, (source, target)))
-        for x, y, source, target in zip(*sides, *lines, strict=True)
+        alignment.merge_scores(counted.scores(x, y), *map(_members, run.codecs, pair))
+        if pair
+        else np.zeros((0, 0))
+        for (x, y), pair in zip(words, pairs, strict=True)
     ]
 
 
@@ -224,4 +231,8 @@ def _members(codec: data.Codec, line: Segmented):
 def tokens(run: Run, address: str) -> Iterator[tuple[list[str], list[str]]]:
     """The token pairs of a corpus of ordinary text in the languages of the run."""
     for pair in data.pairs(address, run.config.data):
-        yield run.codecs[0].tokenize(pair[0]).split(), run.codecs[1].tokenize(pair[1]).split()
+        yield _tokens(run, *pair)
+
+
+def _tokens(run: Run, source: str, target: str) -> tuple[list[str], list[str]]:
+    return run.codecs[0].tokenize(source).split(), run.codecs[1].tokenize(target).split()

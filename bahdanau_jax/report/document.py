@@ -30,9 +30,9 @@ class Section(NamedTuple):
     """A part of a report under a title."""
 
     title: str  # the heading
-    text: str = ""  # paragraphs with an empty line between them
-    tables: tuple[Table, ...] = ()  # shown after the text
-    pictures: tuple[Picture, ...] = ()  # shown after the tables
+    text: str = ""  # one paragraph
+    tables: tuple[Table, ...] = ()  # shown after the pictures
+    pictures: tuple[Picture, ...] = ()  # shown after the text
     examples: tuple[Example, ...] = ()  # shown last
 
 

@@ -82,16 +82,21 @@ def marked(text: str, other: str) -> list[Part]:
 
 
 def most_reordered(hypotheses: Sequence[Hypothesis]) -> Hypothesis | None:
-    """The translation of readable length whose alignment moves backward the furthest."""
+    """The translation whose alignment moves backward the furthest, at most 60 tokens long.
 
-    def steps_back(h: Hypothesis) -> float:
-        if not h.finished or not 8 <= len(h.tokens) <= 20:
-            return -1.0
+    Finished ones of 8 to 20 tokens come before all others.
+    """
+
+    def rank(h: Hypothesis) -> tuple[bool, float]:
+        is_readable = h.finished and 8 <= len(h.tokens) <= 20
+        if len(h.tokens) < 2:
+            return is_readable, 0.0
         positions, sharp = h.alpha[:-1].argmax(1), h.alpha[:-1].max(1).mean()
-        return float(np.maximum(positions[:-1] - positions[1:], 0).sum() * sharp)
+        steps_back = np.maximum(positions[:-1] - positions[1:], 0).sum()
+        return is_readable, float(steps_back * sharp)
 
-    readable = [h for h in hypotheses if h.tokens and max(h.alpha.shape) <= 60]
-    return max(readable, key=steps_back, default=None)
+    short = [h for h in hypotheses if h.tokens and max(h.alpha.shape) <= 60]
+    return max(short, key=rank, default=None)
 
 
 def _cut(text: str) -> str:

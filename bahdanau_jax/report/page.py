@@ -133,11 +133,16 @@ def inline(figure: Figure, name: str, label: str) -> str:
         f'<svg viewBox="{box[0][9:-1] if box else ""}" role="img" '
         f'aria-label="{_text(label)}" style="max-width: {widest}">'
     )
-    svg = re.sub(r"<svg.*?>", lambda _: opening, svg, count=1, flags=re.S)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r"url\(#", f"url(#{name}-", svg)
-    svg = re.sub(r'xlink:href="#', f'href="#{name}-', svg).replace("xlink:href", "href")
-    return re.sub("|".join(COLOURS), lambda match: COLOURS[match[0]], svg)
+    svg = re.sub(r"<[^>]*>", lambda tag: _renamed(tag[0], name), svg)  # text stays as it is
+    return re.sub(r"<svg.*?>", lambda _: opening, svg, count=1, flags=re.S)
+
+
+def _renamed(tag: str, name: str) -> str:
+    """A tag of an SVG file with the ids and colours of the page."""
+    tag = re.sub(r'\bid="', f'id="{name}-', tag)
+    tag = re.sub(r"url\(#", f"url(#{name}-", tag)
+    tag = re.sub(r'xlink:href="#', f'href="#{name}-', tag).replace("xlink:href", "href")
+    return re.sub("|".join(COLOURS), lambda match: COLOURS[match[0]], tag)
 
 
 def _anchor(title: str) -> str:

@@ -80,7 +80,8 @@ def rows(table: Table) -> Iterator[str]:
     yield f"| {' | '.join(map(_plain, table.header))} |"
     yield f"|---|{'---:|' * (len(table.header) - 1)}"
     for row in table.rows:
-        yield f"| {' | '.join(map(_plain, row))} |"
+        cells = [re.sub(r"[\r\n]+", " ", _plain(cell)) for cell in row]
+        yield f"| {' | '.join(cells)} |"
 
 
 def _part(part: Part) -> str:
@@ -88,8 +89,8 @@ def _part(part: Part) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text with the special characters of Markdown escaped."""
-    return re.sub(r"([\\`*_{}\[\]<>|#~$])", r"\\\1", text)
+    """The text with the special characters of Markdown, and the & of HTML entities, escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>|#~$]|&(?=#?\w+;))", r"\\\1", text)
 
 
 def _write(path: Path, text: str) -> None:

@@ -188,15 +188,21 @@ def _alignment_scores(
 ) -> dict[str, float]:
     """AER of the model's alignment of the references, and of the diagonal.
 
-    A model without attention has no alignment. {} where the tokens of the model are not the words
-    that the gold links count.
+    A model without attention has no alignment. Pairs without weights, since a side is empty or very
+    long, are left out and counted. {} where the tokens of the model are not the words that the gold
+    links count.
     """
     matrices = [alpha for alpha in alphas if alpha is not None]
-    if [alpha.shape for alpha in matrices] != [_size(pair) for pair in gold]:
+    left_out = len(alphas) - len(matrices)
+    if left_out and len(alphas) == len(gold):
+        gold = [pair for alpha, pair in zip(alphas, gold, strict=True) if alpha is not None]
+    if not matrices or [alpha.shape for alpha in matrices] != [_size(pair) for pair in gold]:
         return {}
     sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
     diagonal = [alignment.diagonal(len(pair.source), len(pair.target)) for pair in gold]
     of_diagonal = {"AER-diagonal": alignment.aer(diagonal, sure, possible)}
+    if left_out:
+        of_diagonal["alignment-left-out"] = left_out
     if run.config.model.attention == "none":
         return of_diagonal
     ours = alignment.alignment_scores([links(alpha) for alpha in matrices], sure, possible)
@@ -272,6 +278,7 @@ SHOWN = (
     ("AER", 3, "alignment error rate against the gold links"),
     ("AER-share", 3, "the same, each weight divided by the total attention to its source word"),
     ("AER-diagonal", 3, "alignment error rate of the diagonal, which needs no model"),
+    ("alignment-left-out", 0, "pairs with an empty or very long side, which have no error rate"),
     ("BLEU-word-for-word", 1, "BLEU of a dictionary that keeps the order of words"),
     ("mean-source-words", 1, "mean number of source words in a test sentence"),
     ("crossing-share", 2, "share of test sentences with links that cross"),

@@ -214,7 +214,8 @@ def _attention(evaluated: Evaluated) -> Section:
     pictures = ()
     if (best := examples.most_reordered(evaluated.hypotheses)) is not None:
         caption = (
-            "Alignment of the sentence with the most reordering; faint cells have small weights."
+            "Alignment of the sentence with the most reordering, of 8 to 20 tokens if there is "
+            "one; faint cells have small weights."
         )
         pictures = (Picture("alignment", figures.alignment(best), caption),)
     return Section("Attention", text, (Table(header, rows),), pictures)

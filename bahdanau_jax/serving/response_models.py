@@ -72,7 +72,11 @@ class AlignAnswer(Answer):
             float | None, Field(description="of the target; null for a pair with a blank side")
         ]
         weights: Annotated[
-            Matrix, Field(description="a row for each target word, EOS last on both axes")
+            Matrix,
+            Field(
+                description="a row for each target word, EOS last on both axes; "
+                "[] for a pair with a blank side"
+            ),
         ]
 
     run: str

@@ -42,7 +42,7 @@ def test_pharaoh_errors_name_the_line(bad):
 
 
 # Numbers with leading zeros, a confidence, a link without S or P, one of NULL, one twice.
-WA = ["0001 1 1 S 0.9", "", "1 2 3 P", "3 4 1", "3 0 2 P", "3 2 2 P", "3 2 2 S"]
+WA = ["0001 1 1 S 0.9", "", "1 2 3 P 1e-05", "3 4 1", "3 0 2 P", "3 2 2 P", "3 2 2 S"]
 
 
 def test_wa_counts_from_1():

@@ -193,16 +193,18 @@ def test_a_lexicon_of_what_is_linked_serves_translate(align, trained, command_li
     assert code == 0, err
     entries = [line.split("\t") for line in lexicon.read_text().splitlines()]
     assert entries == sorted(entries) and all(len(entry) == 2 for entry in entries)
-    source = tmp_path / "in"
-    source.write_text("Zanzibar sleeps .\n\n")
+    word, translation = next(entry for entry in entries if entry[0] != entry[1])
+    source, prefix = tmp_path / "in", tmp_path / "prefix"
+    source.write_text(f"{word} {word}\n\n")  # the attention of UNK is largest at this word
+    prefix.write_text("<unk>\n\n")
     code, out, err = command_line(
-        "translate", "--run", trained[0], "--input", source, "--replace-unk", True,
-        "--lexicon", lexicon, "--format", "jsonl",
+        "translate", "--run", trained[0], "--input", source, "--prefix", prefix,
+        "--replace-unk", True, "--lexicon", lexicon, "--format", "jsonl",
     )  # fmt: skip
     assert code == 0, err
     best, blank = (json.loads(line) for line in out.splitlines())
-    assert ("original" in best) == ("<unk>" in best["tokens"]) and blank["text"] == ""
-    assert "<unk>" not in best["text"]
+    assert best["tokens"][0] == "<unk>" and best["original"].startswith("<unk>")
+    assert best["text"].startswith(translation) and blank["text"] == ""
 
 
 def test_one_line_out_for_one_line_in(align, corpus):
@@ -215,10 +217,20 @@ def test_one_line_out_for_one_line_in(align, corpus):
     lines = out.split("\n")
     assert len(lines) == 7 and lines[0] and lines[1] == lines[2] == lines[3] == ""
     assert (
-        "1 pairs have no links because a side has more than 500 tokens; the first is line 3" in err
+        "1 pairs have no links because a side has no token, or more than 500; the first is line 3"
+        in err
     )
     code, out, _ = align("--format", "jsonl", source="hostile.en", target="hostile.fr")
     assert len(out.splitlines()) == 6 and json.loads(out.splitlines()[1])["links"] == ""
+
+
+def test_a_word_of_control_characters_has_no_token(trained, command_line, tmp_path):
+    (tmp_path / "a.en").write_text("a\n")
+    (tmp_path / "a.fr").write_text("\x01\n")
+    files = "--source", tmp_path / "a.en", "--target", tmp_path / "a.fr"
+    code, out, err = command_line("align", "--run", trained[0], *files)
+    assert (code, out) == (0, "\n")
+    assert "a side has no token, or more than 500; the first is line 1" in err
 
 
 def test_empty_files_have_no_links(align, corpus):
@@ -255,6 +267,10 @@ BAD = {
         ("--lexicon-least", "5"),
         "--lexicon-least needs --lexicon-output",
     ),
+    "a lexicon of pieces": (
+        ("--lexicon-output", "lexicon.tsv", "--level", "piece"),
+        "--lexicon-output needs words as they are written: choose --level token",
+    ),
     "a threshold and EOS": (
         ("--threshold", "0.5", "--eos", "none"),
         "--eos applies only without --threshold",
@@ -277,6 +293,14 @@ def test_what_a_user_can_mend_is_one_line(case, align, corpus, trained, monkeypa
     assert code == 2
     assert len(err.splitlines()) == 1
     assert re.search(message, err), err
+
+
+def test_gold_links_of_other_sentences_are_refused_before_the_alignment(align, corpus, monkeypatch):
+    (corpus[0] / "few").write_text("0-0\n0-0\n")
+    monkeypatch.setattr(aligned_corpus, "align", None)
+    code, out, err = align("--gold", corpus[0] / "few")
+    assert (code, out) == (2, "")
+    assert "few has links of 2 sentences, but the text has 12" in err
 
 
 def test_links_of_the_posterior_in_both_directions(align, corpus, trained):

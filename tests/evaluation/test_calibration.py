@@ -81,5 +81,7 @@ def test_what_is_no_probability_is_refused():
     for confidence in (np.array([1.1]), np.array([math.nan]), np.array([0.5, 0.5])):
         with pytest.raises(ValueError, match="probabilities"):
             reliability(confidence, np.array([True]))
+    with pytest.raises(ValueError, match="NaN instead of probabilities: the model may have"):
+        reliability(np.array([np.nan]), np.array([True]))
     with pytest.raises(ValueError, match="odd.*equal-mass, equal-width"):
         reliability(np.array([0.5]), np.array([True]), binning="odd")

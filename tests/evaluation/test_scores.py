@@ -14,6 +14,7 @@ from bahdanau_jax.evaluation.scores import (
     bleu,
     longest_common_subsequence,
     psa_lcsr,
+    sequence_table,
 )
 from bahdanau_jax.evaluation.tally import chrf_tally
 
@@ -149,6 +150,12 @@ def test_an_empty_target_by_both_definitions():
     predictions, targets = [[], [7], [2]], [[], [], [2]]
     assert psa_lcsr(predictions, targets, empty="seed") == pytest.approx([1 / 3] * 3)
     assert psa_lcsr(predictions, targets, empty="corrected") == pytest.approx([2 / 3] * 3)
+
+
+@pytest.mark.parametrize("end", ["\r", " ", "\t\r"])
+def test_white_space_at_the_end_of_a_reference_changes_no_exact_match(end):
+    found = sequence_table(["la mer", "le  ciel"], [f"la mer{end}", f"le ciel{end}"], str)
+    assert set(found.values()) == {1}
 
 
 def test_arrays_count_as_sequences():

@@ -3,12 +3,13 @@
 import json
 import shutil
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import bahdanau_jax as bj
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.export import front_matter
+from bahdanau_jax.export import front_matter, model_card
 from bahdanau_jax.export.measured import NOTHING_MEASURED, measured
 from bahdanau_jax.export.model_card import megabytes
 
@@ -22,6 +23,9 @@ from bahdanau_jax.export.model_card import megabytes
         ("builtin:reverse/train?pairs=64000", []),
         ("text:a.txt,b.txt", []),
         ("text:a.en,b.txt", []),
+        ("text:/home/fr/my-en-data/a.de,b.es", []),
+        ("0.5*text:fr/a.txt+b.en,c.txt+d.fr; tsv:x", ["en", "fr"]),
+        ("jsonl:text/all.jsonl?source=en&target=fr", ["en", "fr"]),
     ],
 )
 def test_languages_are_named_where_the_address_names_both(address, codes):
@@ -35,6 +39,12 @@ def test_the_licence_of_generated_text_is_known_and_others_are_not():
     assert license("builtin:en-fr/train?pairs=9") == "apache-2.0"
     assert license("builtin:en-fr/train?pairs=9;text:a.en,a.fr") == "unknown"
     assert license("text:a.en,a.fr", "cc-by-4.0") == "cc-by-4.0"
+
+
+def test_an_address_with_a_bar_is_one_cell():
+    config = SimpleNamespace(data=DataConfig(train="text:a|b.en,a|b.fr", dev="", test=""))
+    facts: Any = SimpleNamespace(config=config)
+    assert "| train | `text:a\\|b.en,a\\|b.fr` |" in list(model_card._data(facts))
 
 
 def test_yaml_of_hostile_texts():

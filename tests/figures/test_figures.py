@@ -443,3 +443,22 @@ def test_script_names_are_unicodes():
     assert drawing._script("我") == "CJK" and drawing._script("ह") == "DEVANAGARI"
     assert drawing._script("😀") == "symbols"
     assert drawing._script("\ue000") == "unnamed"
+
+
+def test_a_failure_leaves_the_earlier_picture(tmp_path, monkeypatch):
+    (tmp_path / "shared").write_text("earlier")
+    (tmp_path / "a.svg").symlink_to("shared")
+    figure = figures.Drawing()
+
+    def full(figure, target, **kwargs):
+        with open(target, "w") as file:
+            file.write("half")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(drawing.Figure, "savefig", full)
+        with pytest.raises(OSError, match="No space left"):
+            figures.save(figure, tmp_path / "a.svg")
+    assert (tmp_path / "shared").read_text() == "earlier" and len([*tmp_path.iterdir()]) == 2
+    figures.save(figure, tmp_path / "a.svg")
+    assert "<svg" in (tmp_path / "shared").read_text()

@@ -1,20 +1,25 @@
 """Statistics of aligned sentences, against sums by hand; tests/cli has the whole command."""
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bahdanau_jax.aligner import Aligned
+from bahdanau_jax import data
+from bahdanau_jax.aligner import LONGEST, Aligned
 from bahdanau_jax.alignment import gold
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.tokens import codec
 from bahdanau_jax.report import aligned_corpus
 from bahdanau_jax.report.aligned_corpus import LinkSettings, Pair, Summary, ways
 
 # Two target over three source words and EOS.
 ALPHA = np.array([[0.5, 0.5, 0.0, 0.0], [0.75, 0.25, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
 SEEN = Aligned(("a", "b", "c"), ("x", "y"), ALPHA, -3.0)
-UNSEEN = Aligned(("a",), ("x",), np.zeros((2, 2)), None)
-BLANK = Aligned((), ("x",), np.zeros((2, 1)), None)
+UNSEEN = Aligned(("a",), ("x",), np.zeros((0, 0)), None)
+BLANK = Aligned((), ("x",), np.zeros((0, 0)), None)
 BACK = Aligned(("x", "y"), ("a", "b", "c"), np.eye(4, 3)[[0, 0, 1, 2]], -3.0)
 
 
@@ -78,6 +83,21 @@ def test_links_of_shares_and_priors():
     assert turned == {(1, 0), (2, 1)}
     above = LinkSettings(threshold=0.5)
     assert ways(Pair(SEEN, None), above)["forward"] == {(0, 0), (1, 0), (0, 1)}
+
+
+def test_a_pair_that_is_left_out_has_no_coefficients_and_no_weights():
+    codecs = codec.learn(DataConfig(tokenizer="none"), [data.Pair("a b", "x y")])
+    run: Any = SimpleNamespace(codecs=codecs)
+    sources, training = ["a b", "a " * (LONGEST + 1), ""], [(["a"], ["x"]), (["b"], ["y"])]
+    found = aligned_corpus.dice(run, sources, ["x y", "x", "x"], "word", training)
+    assert [scores.shape for scores in found] == [(2, 2), (0, 0), (1, 0)]
+    np.testing.assert_array_equal(found[0], np.eye(2))
+    left_out = Aligned(("a", "b", "c"), ("x", "y"), np.zeros((0, 0)), None)
+    assert ways(Pair(left_out, None), prior=found[1])["forward"] == set()
+    assert (
+        ways(Pair(left_out, BACK), prior=found[1])["backward"] == ways(Pair(SEEN, BACK))["backward"]
+    )
+    assert Pair(left_out, None).to_json(left_out.links())["alpha"] == []
 
 
 class Model:

@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from bahdanau_jax.figures import MissingFont
+from bahdanau_jax.figures import Drawing, MissingFont
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report.document import Section, Table, number
-from bahdanau_jax.report.examples import Example, Line, Part, marked
+from bahdanau_jax.report.examples import Example, Line, Part, marked, most_reordered
 from bahdanau_jax.report.page import inline, page
 from bahdanau_jax.report.publish import as_json, markdown, publish
 from bahdanau_jax.report.run_scores import Baseline, Evaluated
@@ -198,6 +198,30 @@ def test_an_inline_picture_keeps_its_size_and_text(evaluated):
     assert "sentence length (words)" in svg and 'id="by-' in svg
 
 
+def test_the_text_of_a_picture_is_shown_as_it_is():
+    texts = ['#000000 id="a" url(#b) xlink:href="#c"', "#0072B2", "a > #d9d9d9"]
+    figure = Drawing()
+    for row, text in enumerate(texts):
+        figure.text(0, row / 3, text, color="#000000")
+    read = Reader(inline(figure, "by", "of #000000"))
+    assert set(texts) <= set(read.words) and read.found[0][1]["aria-label"] == "of #000000"
+
+
+def test_the_picture_is_of_the_most_reordered_translation():
+    def found(positions, finished=True):
+        tokens = tuple("abcdefghij"[: len(positions) - 1]) + ("</s>",)
+        alpha = np.eye(10, dtype=np.float32)[list(positions)]
+        return Hypothesis("", tokens, (), 0.0, finished, (), alpha)
+
+    one, monotone, turned = found([0]), found([0, 1, 2, 3]), found([2, 1, 0, 3])
+    straight, readable = found(range(10)), found([1, 0, *range(2, 10)])
+    unfinished = found([9, 0, *range(1, 9)], finished=False)
+    assert most_reordered([one, monotone, turned, unfinished]) is unfinished
+    assert most_reordered([one, monotone, turned]) is turned
+    assert most_reordered([turned, unfinished, straight, readable, monotone]) is readable
+    assert most_reordered([]) is None
+
+
 def test_json_has_null_for_what_is_no_number():
     scores = {"a": math.nan, "b": [1.0, math.inf], "c": {"d": (math.nan, True)}, "e": "é"}
     assert json.loads(as_json(scores)) == {
@@ -210,8 +234,11 @@ def test_json_has_null_for_what_is_no_number():
 
 
 def test_markdown_tables():
-    part = Section("Part", "One | two", (Table(("name", "value"), [("a|b", "1")]),))
+    part = Section(
+        "Part", "One | two", (Table(("name", "value"), [("a|b", "1"), ("&lt; & c\r\nd", "2")]),)
+    )
     lines = list(markdown("Title", "what", [part]))
+    assert "| \\&lt; & c d | 2 |" in lines
     assert lines[:3] == ["# Title", "", "what"]
     assert "| name | value |" in lines and "|---|---:|" in lines and "| a\\|b | 1 |" in lines
 

@@ -277,4 +277,8 @@ def test_no_error_rate_where_tokens_are_no_words(trained):
     longer = [f"{line} ." for line in sources]
     others = token_predictions.predict(run, longer, targets).alphas
     assert report._alignment_scores(run, others, gold) == {}
-    assert report._alignment_scores(run, [None, *alphas[1:]], gold) == {}
+    assert report._alignment_scores(run, alphas[1:], gold) == {}
+    assert report._alignment_scores(run, [None] * len(gold), gold) == {}
+    some = report._alignment_scores(run, [None, *alphas[1:]], gold)
+    assert some.pop("alignment-left-out") == 1
+    assert some == report._alignment_scores(run, alphas[1:], gold[1:])

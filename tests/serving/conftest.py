@@ -85,7 +85,9 @@ class Stub:
             Aligned(
                 tuple(source.split()),
                 tuple(target.split()),
-                np.eye(len(target.split()) + 1, len(source.split()) + 1),
+                np.eye(len(target.split()) + 1, len(source.split()) + 1)
+                if source.strip()
+                else np.zeros((0, 0)),
                 -1.5 if source.strip() else None,
                 {} if weights == "attention" else {weights: np.ones((1, 1))},
             )
