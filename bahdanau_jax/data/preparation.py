@@ -54,10 +54,11 @@ def prepare(
     damaged ones are reported and written again. Only the main process writes: the other ones pass
     `writes=False`, and open what it wrote from the same text.
 
-    `statistics` of the training pairs: `read` and their source tokens (`read_tokens`), `kept` (and
-    those of each of the `corpora`) and `dropped` by reason; for each side `words` before the
-    vocabulary and `types` (different words), `tokens` after it, `unknown` ones among them,
-    `unk_rate` = unknown / tokens, and `lengths`: [tokens, sentences]; `vocabulary` = entries.
+    `statistics` counts the training pairs: `read` ones, their source tokens (`read_tokens`), `kept`
+    ones (of each corpus in `corpora`), and those `dropped`, by reason. Each side has `words` before
+    the vocabulary, `types` (different words), `tokens` after it, and `unknown` ones among them. It
+    also has `unk_rate` = unknown / tokens, `lengths` as [tokens, sentences], and `vocabulary`, the
+    number of entries.
 
     Raises ValueError or OSError, in one line, for faults of the data and of the folder.
     """
