@@ -119,8 +119,10 @@ def test_scores_and_alignments_are_those_of_the_run(client, run):
     ):
         links = expected.links("posterior,share")
         assert {tuple(link) for link in answer["links"]} == links
-        given = np.array(answer["weights"])
-        np.testing.assert_allclose(given, expected.weights("posterior,share"), atol=1e-4)
+        weights = expected.weights("posterior,share")
+        assert len(answer["weights"]) == len(weights)
+        given = np.reshape(answer["weights"], weights.shape)  # JSON has no columns without a row
+        np.testing.assert_allclose(given, weights, atol=1e-4)
 
 
 @pytest.mark.slow
