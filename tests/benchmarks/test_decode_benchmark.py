@@ -86,7 +86,7 @@ def test_both_sides_translate_in_turn_with_their_best_settings(bench, peer, trai
     assert set(found["below"]) == {"2 than 1"} and 0 <= found["below"]["2 than 1"] <= 6
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_without_a_peer_ours_is_measured_alone(bench):
     code, out, _ = bench("--beams", "1")
     found = json.loads(out)
@@ -97,7 +97,7 @@ def test_without_a_peer_ours_is_measured_alone(bench):
     assert "peer" not in found and "memory" not in found
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_trained_peer_is_used_again_and_never_for_another_run(bench, peer, tmp_path):
     assert bench("--joeynmt", peer())[0] == 0
     assert bench("--joeynmt", peer(train="sys.exit(9)"))[0] == 0
@@ -105,7 +105,7 @@ def test_a_trained_peer_is_used_again_and_never_for_another_run(bench, peer, tmp
     assert code == 2 and f"{tmp_path}/peer holds another JoeyNMT model" in err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_peer_that_fails_to_train_is_no_trained_peer(bench, peer):
     code, _, err = bench("--joeynmt", peer(train="raise OSError('no cake')"))
     assert code == 2 and err.count("\n") == 1

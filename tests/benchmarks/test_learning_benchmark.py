@@ -95,7 +95,7 @@ def test_a_target_that_is_not_reached_leaves_the_whole_curve(learn):
     assert all(point["cpu_seconds"] > 1 for point in found["ours"]["curve"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_peer_that_fails_is_told_and_a_folder_is_used_once(learn):
     code, out, err = learn("raise OSError('no cake')", "--target", "0")
     found, said = json.loads(out), "JoeyNMT ended with code 1; last error: OSError: no cake"

@@ -65,7 +65,7 @@ def test_a_size_is_timed_and_its_memory_planned():
         pytest.param(
             {"--training.parallel": "pmap", "--training.accumulate": 2},
             id="pmap",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.exhaustive,
         ),
     ],
 )

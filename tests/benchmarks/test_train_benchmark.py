@@ -120,7 +120,7 @@ def test_ours_may_round_its_products_and_plain_jax_never_does(quick, capfd):
     assert ours["first_loss"] == pytest.approx(plain["first_loss"], rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_models_of_the_vmapped_program_have_our_updates():
     config = updates.architecture(SIZE)
     params, batch = updates.parameters(config), updates.random_batch(SIZE)

@@ -4,7 +4,6 @@ import os
 import pty
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -73,12 +72,14 @@ def test_a_terminal_that_cannot_draw_gets_lines():
 
 
 def test_elsewhere_a_stage_that_lasts_is_a_line(capfd, monkeypatch):
-    monkeypatch.setattr(progress, "PROMPT", 0.05)
+    lasting, short = 0.0, 600.0
+    monkeypatch.setattr(progress, "PROMPT", short)
     with progress.reporter() as reporter:
         reporter.stage("short")
-        stage = reporter.stage("translating", 40, "lines")
-        stage.advance(10)
-        time.sleep(0.3)
+        monkeypatch.setattr(progress, "PROMPT", lasting)
+        reporter.stage("translating", 40, "lines").advance(10)
+        reporter._timer.join(60)
+        monkeypatch.setattr(progress, "PROMPT", short)
         reporter.stage("drawing")
     assert capfd.readouterr() == ("", "translating ...\n")
 

@@ -148,7 +148,7 @@ def test_a_signal_to_one_process_stops_its_cell_only(tmp_path):
     assert found["b"].scores == found["c"].scores == {1: {"BLEU": 1.0}}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no masks of signals")
 def test_ctrl_c_reaches_the_process_of_the_sweep_alone(tmp_path):
     """A terminal sends SIGINT to all processes, also to one that imports its modules."""
@@ -187,7 +187,7 @@ def test_errors_and_warnings_of_a_cell_reach_the_caller(tmp_path, caplog):
     assert [each.getMessage() for each in caplog.records] == ["take care"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_messages_of_a_cell_begin_with_its_name(tmp_path, capsys):
     cells = {name: Runs(name, tmp_path) for name in "ab"}
     assert len([*cell_processes.outcomes(cells, None, 2, tmp_path, PLAIN)]) == 2

@@ -125,7 +125,8 @@ def test_lines_of_a_pipe_are_translated_as_they_arrive(run, exported):
     assert mark and second
     command = [sys.executable, exported[0] / "translate.py", "--beam-size=1", "--min-ratio=0.9"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        timer = threading.Timer(60, process.kill)
+        timer = threading.Timer(300, process.kill)
+        timer.daemon = True
         timer.start()
         for line, expected in zip(lines, ["", second], strict=True):
             process.stdin.write(f"{line}\n".encode())
@@ -144,10 +145,14 @@ def test_errors_of_the_program_take_one_line(exported, libraries):
     assert missing.stderr.startswith(b"no module jax: python -m pip install -r ")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("max-ratio", "nan"), ("max-ratio", "inf"), ("alpha", "nan"), ("shrink", "maybe")],
+    [
+        pytest.param("max-ratio", "nan", marks=pytest.mark.slow),
+        pytest.param("max-ratio", "inf", marks=pytest.mark.exhaustive),
+        pytest.param("alpha", "nan", marks=pytest.mark.exhaustive),
+        pytest.param("shrink", "maybe", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_settings_that_no_search_has_are_refused(exported, libraries, option, value):
     program = exported[0] / "translate.py"

@@ -97,6 +97,12 @@ FUNCTIONS = {
 DECIDED = {"beam search": 3, "sampling": 3}  # the largest number of sentences with another result
 
 
+def marked(names, *slow: str):
+    """All names as parameters: the slow ones, and others, which are exhaustive."""
+    marks = pytest.mark.slow, pytest.mark.exhaustive
+    return [pytest.param(name, marks=marks[name not in slow]) for name in names]
+
+
 def parts_of(batch: Batch) -> list[Batch]:
     parts = [
         jax.tree.map(lambda leaf, i=i: leaf[i : i + PART], batch) for i in range(0, ROWS, PART)
@@ -104,8 +110,7 @@ def parts_of(batch: Batch) -> list[Batch]:
     return [part._replace(weight=part.weight.astype(np.float64)) for part in parts]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", marked(FUNCTIONS, "forward", "beam search", "posterior"))
 def test_many_rows_are_computed_as_few(name):
     variant, function = FUNCTIONS[name]
     config, batch = CONFIGS[variant], sentences(ROWS)
@@ -127,8 +132,9 @@ def function_of(config, function):
     return compiled(lambda params, batch: function(config, params, batch))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["default", "groundhog", "dot", "tanh"])
+@pytest.mark.parametrize(
+    "name", marked(["default", "groundhog", "dot", "tanh"], "default", "groundhog")
+)
 def test_the_gradient_of_many_rows_is_the_sum_of_few(name):
     config, batch = CONFIGS[name], sentences(ROWS)
 

@@ -81,7 +81,7 @@ def test_every_run_has_the_log_of_compilations_and_the_time_to_the_first_step(un
         assert 0 < first["first_program_seconds"] <= first["first_step_seconds"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
     losses = {seed: lines(unbroken / f"{seed}")[-1]["dev_loss"] for seed in SEEDS}
     assert len(set(losses.values())) == len(SEEDS)
@@ -90,7 +90,7 @@ def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
     assert run.train(config(3), unbroken / "3").folder == unbroken / "3"  # nothing is left to do
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_configurations_of_longer_runs_stay_as_they_are(unbroken, tmp_path):
     folders = [shutil.copytree(unbroken / f"{seed}", tmp_path / f"{seed}") for seed in SEEDS]
     before = [(folder / "config.json").read_bytes() for folder in folders]
