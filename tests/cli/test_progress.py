@@ -76,8 +76,10 @@ def test_elsewhere_a_stage_that_lasts_is_a_line(capfd, monkeypatch):
     monkeypatch.setattr(progress, "PROMPT", short)
     with progress.reporter() as reporter:
         reporter.stage("short")
+        timer = reporter._timer
         monkeypatch.setattr(progress, "PROMPT", lasting)
         reporter.stage("translating", 40, "lines").advance(10)
+        assert timer.finished.is_set()  # cancelled: a short stage is never a line
         reporter._timer.join(60)
         monkeypatch.setattr(progress, "PROMPT", short)
         reporter.stage("drawing")
