@@ -1,7 +1,8 @@
 """Multi30k, English to French: image captions, 29,000 pairs.
 
 BAHDANAU_DATA=... bahdanau train configs/multi30k.py --workdir runs/multi30k
-One CPU core in bfloat16: 49 min. Two: 38 to 40 min by `--dry-run True`, without dev scores.
+One CPU core in bfloat16, beside other programs: 49 to 61 min.
+Two cores: 38 to 40 min by `--dry-run True`, without dev scores.
 test_2016_flickr: BLEU 60.6 to 60.9 (lower-cased, tokenised).
 """
 
