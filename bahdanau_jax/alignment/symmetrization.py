@@ -79,7 +79,7 @@ def _grow_diag(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> _Grow
     a neighbour that was not added is outside the union, or both its words have links already.
     """
     grown, candidates = _Growing(forward & backward), forward | backward
-    next_pass = sorted(grown.links)
+    next_pass = list(grown.links)
     while next_pass:
         this_pass, next_pass = next_pass, []
         heapq.heapify(this_pass)

@@ -77,8 +77,7 @@ def bleu_formula(sums: Float[np.ndarray, "*X D"]) -> Float[np.ndarray, "*X"]:
     precision = np.where(matches > 0, matches, smoothed) / np.maximum(grams, 1)
     brevity = np.minimum(1, np.exp(1 - theirs / np.maximum(ours, 1)))
     score = 100 * brevity * np.exp(np.log(precision).mean(axis=-1))
-    # Without the bound, a perfect match has 100.00000000000004.
-    return np.where(scored, np.minimum(score, 100), 0.0)
+    return np.where(scored, score, 0.0)
 
 
 def chrf_formula(sums: Float[np.ndarray, "*X D"]) -> Float[np.ndarray, "*X"]:
@@ -94,8 +93,7 @@ def chrf_formula(sums: Float[np.ndarray, "*X D"]) -> Float[np.ndarray, "*X"]:
     precision = np.where(counts, matches / np.maximum(ours, 1), 0).sum(axis=-1) / orders
     recall = np.where(counts, matches / np.maximum(theirs, 1), 0).sum(axis=-1) / orders
     weighted = 4 * precision + recall
-    f = 5 * precision * recall / np.where(weighted > 0, weighted, 1)
-    return np.minimum(100 * f, 100)
+    return 100 * 5 * precision * recall / np.where(weighted > 0, weighted, 1)
 
 
 def check_counts(name: str, items: Sequence, other_name: str, others: Sequence) -> None:

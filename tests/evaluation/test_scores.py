@@ -15,6 +15,7 @@ from bahdanau_jax.evaluation.scores import (
     longest_common_subsequence,
     psa_lcsr,
     sequence_table,
+    tallies,
 )
 from bahdanau_jax.evaluation.tally import chrf_tally
 
@@ -66,6 +67,26 @@ def test_bleu_lowercases_only_where_asked():
     assert bleu(cased, plain).score < 50
     assert bleu(cased, plain, lowercase=True).score == 100
     assert "case:lc" in bleu(cased, plain, lowercase=True).signature
+
+
+def test_each_bleu_is_of_its_own_text():
+    translations, references = ["It isn't The Cat, is it?"], ["It isn't the cat, is It?"]
+
+    def tokenize(line):
+        return line.replace("'", " '").replace("?", " ??")
+
+    found = tallies(translations, references, tokenize, "char")
+    assert found["chrF"].score() == chrf_tally(translations, references).score()
+    split = [tokenize(translations[0])], [tokenize(references[0])]
+    for name, text, tokens, lowercase in (
+        ("BLEU", (translations, references), "char", False),
+        ("BLEU-lowercased", (translations, references), "char", True),
+        ("BLEU-tokenized", split, "none", False),
+        ("BLEU-tokenized-lowercased", split, "none", True),
+    ):
+        expected = bleu(*text, tokenize=tokens, lowercase=lowercase)
+        assert (found[name].score(), found[name].signature) == pytest.approx(expected)
+    assert len({tally.score() for tally in found.values()}) == 4  # both in lower case have 100
 
 
 def test_tokenised_text_scores_without_a_message(capfd, caplog):

@@ -67,6 +67,15 @@ def test_a_comparison_adds_up():
     assert one.wins + other.wins <= 1 and one.wins > 0.8
 
 
+def test_wins_are_the_resamples_with_a_higher_score():
+    near = [*GOOD[:-4], *WORSE[-4:]]
+    one = compare(tallies(GOOD), tallies(near))["BLEU"]
+    both = resampled({"ours": tallies(GOOD)["BLEU"], "theirs": tallies(near)["BLEU"]})
+    differences = both["ours"] - both["theirs"]
+    assert one.wins == (differences > 0).mean()
+    assert 0.01 < ((differences > 0) & (differences < 0.5)).mean()  # small differences count too
+
+
 def test_a_system_does_not_beat_itself():
     one = compare(tallies(GOOD), tallies(GOOD))["BLEU"]
     assert (one.difference, one.wins, tuple(one.interval)) == (0, 0, (0, 0))
