@@ -142,11 +142,15 @@ def _inputs(config: ModelConfig, dot: recurrence.Dot, params: Params, y: Array |
     return x, (ids == START)[..., None]
 
 
-def fold(config: ModelConfig, params: Params, memory: Memory) -> Folded:
+def fold(config: ModelConfig, params: Params, memory: Memory) -> Memory | Folded:
     """Fold a memory for `start` and `stepper`: faster where words outnumber source positions.
+
+    The memory of an order that is not linear in its contexts stays as it is.
 
     >>> memory = fold(config, params, encode(config, params, source, source_mask))
     """
+    if not ORDERS[config.order].is_linear:
+        return memory
     weights = [CELLS[config.cell].inputs(_cells(params)[-1], "C")]
     if "C_o" in params["readout"]:
         weights.append(params["readout"]["C_o"])

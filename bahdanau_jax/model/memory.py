@@ -27,7 +27,8 @@ class Folded(NamedTuple):
     """A memory whose annotations are already multiplied by the matrices that contexts need.
 
     A context is a weighted sum of annotations, so C c_i = Σ_j α_ij (C h_j). This takes one product
-    for each source position, not one for each word of each hypothesis. `State.c` is [C c, C_o c].
+    for each source position, not one for each word of each hypothesis. `State.c` is [C c, C_o c],
+    so that only an order that is linear in its contexts can read it.
     """
 
     annotations: Float[Array, "B S G+P"]  # C h_j and C_o h_j side by side

@@ -42,6 +42,7 @@ class Order(NamedTuple):
 
     move: Callable[[Update, ContextOf, State, Array], Moved]  # the last argument: is it START?
     has_second_cell: bool = False  # which has parameters of its own, and reads the context
+    is_linear: bool = False  # whether it only selects and sums contexts, so that a search may fold
 
 
 def _paper(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
@@ -74,9 +75,9 @@ def _conditional(update: Update, context_of: ContextOf, state: State, start: Arr
 # Value of `model.order` -> the order of attention, update and generation in a step.
 ORDERS: Mapping[str, Order] = MappingProxyType(
     {
-        "paper": Order(_paper),
-        "groundhog": Order(_groundhog),
-        "luong": Order(_luong),
-        "conditional": Order(_conditional, has_second_cell=True),
+        "paper": Order(_paper, is_linear=True),
+        "groundhog": Order(_groundhog, is_linear=True),
+        "luong": Order(_luong, is_linear=True),
+        "conditional": Order(_conditional, has_second_cell=True, is_linear=True),
     }
 )

@@ -1,12 +1,15 @@
 """Predictions under teacher forcing, against the step function word by word."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from bahdanau_jax.batch import START
-from bahdanau_jax.model import encode, fold, start, teacher_forced
+from bahdanau_jax.model import decoder, encode, fold, start, teacher_forced
 from bahdanau_jax.model.decoder import stepper
+from bahdanau_jax.model.orders import Order, State
 from tests.model.worlds import CONFIGS, batch, compiled, each, on_device, pairs, parameters
 
 PAIRS = pairs(seed=3, count=31)
@@ -44,3 +47,22 @@ def test_teacher_forced_equals_a_walk(name, folded):
     correct = np.asarray(found.correct)[real]
     assert not correct.all() and (correct.any() or name in ("relu", "local_p"))
     assert (np.log(found.confidence) >= found.log_p - 1e-5)[real].all()
+
+
+def bounded(update, context_of, state, start):
+    """Attend, and update with a context that is no sum of annotations."""
+    c, alpha = context_of(state.s)
+    return State(update(state.s, jnp.tanh(3 * c)), c), alpha
+
+
+def test_the_memory_of_an_order_that_is_not_linear_is_not_folded(monkeypatch):
+    config = dataclasses.replace(CONFIGS["default"], order="bounded")
+    monkeypatch.setattr(decoder, "ORDERS", {"bounded": Order(bounded)})
+    params, b = parameters(config), on_device(batch(PAIRS[:5]))
+    found = compiled(teacher_forced, static_argnums=0)(config, params, b)
+    walked = compiled(walk, static_argnums=(0, 1))(config, True, params, b)
+    real = np.asarray(b.target_mask)
+    for ours, theirs in zip(found, walked, strict=True):
+        np.testing.assert_allclose(
+            np.asarray(ours)[real], np.asarray(theirs)[real], rtol=2e-5, atol=1e-6
+        )
