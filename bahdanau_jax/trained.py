@@ -18,7 +18,7 @@ from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
-from bahdanau_jax.pairing import check_equal_counts
+from bahdanau_jax.pairing import check_equal_counts, check_list
 from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, require
 from bahdanau_jax.variants import SAMPLING, check, refuse_code
@@ -209,8 +209,7 @@ class Run:
         """
         if beam_size is not None:
             settings["beam_size"] = beam_size
-        if isinstance(lines, str):
-            raise TypeError(f"expected a list of lines, but got the text {lines[:40]!r}")
+        check_list("lines", lines)
         if prefixes is not None:
             check_equal_counts("lines", lines, "prefixes", prefixes)
         full = [row for row, line in enumerate(lines) if line.strip()]

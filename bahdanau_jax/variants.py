@@ -16,14 +16,7 @@ from bahdanau_jax.names import choose, is_code
 # Field -> the table of its variants.
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "model.order": model.ORDERS,
-        "model.cell": model.CELLS,
-        "model.encoder_directions": model.DIRECTIONS,
-        "model.initial_state": model.INITIAL_STATES,
-        "model.readout": model.READOUTS,
-        "model.readout_inputs": model.READOUT_INPUTS,
-        "model.init": model.INITS,
-        "model.gradients": model.GRADIENTS,
+        **{f"model.{field}": table for field, table in model.VARIANTS.items()},
         "model.compute_dtype": {**model.COMPUTE_DTYPES, model.AUTO: None},
         "data.unicode": data.UNICODE,
         "data.tokenizer": data.TOKENIZERS,

@@ -1,6 +1,7 @@
 """The Python interface as in the design, line by line, and composition: check, prepare, train."""
 
 import dataclasses
+import functools
 import json
 import logging
 import re
@@ -298,8 +299,14 @@ def test_blank_lines_have_empty_translations(trained):
     first, blank, last = run.translate(["We sleep .", " \t", "I arrive ."], n_best=2)
     assert [h.text for h in blank] == [""] and blank[0].alpha.shape == (0, 0)
     assert [first, last] == run.translate(["We sleep .", "I arrive ."], n_best=2)
-    with pytest.raises(TypeError, match="expected a list of lines, but got the text 'We sleep"):
-        run.translate("We sleep .")
+    for read in (run.translate, run.encode):
+        with pytest.raises(TypeError, match="expected a list of lines, but got the text 'We sleep"):
+            read("We sleep .")
+    for pairs in (run.score, run.align, functools.partial(bj.experiments.as_batch, run)):
+        with pytest.raises(TypeError, match="expected a list of sources, but got the text 'We"):
+            pairs("We sleep .", "No.")
+        with pytest.raises(TypeError, match="expected a list of targets, but got the text 'No"):
+            pairs(["We sleep ."], "No.")
 
 
 def test_what_is_not_measured_is_a_warning_of_the_package(tmp_path, monkeypatch, caplog, capfd):

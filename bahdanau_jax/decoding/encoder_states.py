@@ -17,6 +17,7 @@ from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.search_shapes import grouped, height
 from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.model import Params
+from bahdanau_jax.pairing import check_list
 
 
 class Encoded(NamedTuple):
@@ -41,6 +42,7 @@ def encode(
 
     A blank line has one annotation, that of EOS.
     """
+    check_list("lines", lines)
     (config,), (params,) = members(config, params, decoding.compute_dtype)
     size = decoding.batch_size
     ids = [codec.encode(line) for line in lines]

@@ -18,7 +18,7 @@ from bahdanau_jax.model.decoder import (
     teacher_forced_states,
 )
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
-from bahdanau_jax.model.initialization import count, init, shapes
+from bahdanau_jax.model.initialization import VARIANTS, count, init, shapes
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
 from bahdanau_jax.model.memory import Memory, intervene
 from bahdanau_jax.model.orders import ORDERS, State
@@ -59,6 +59,7 @@ __all__ = [
     "Params",
     "Seq2Seq",
     "State",
+    "VARIANTS",
     "TeacherForced",
     "attention",
     "attribution",

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import jax
 from jaxtyping import Array, Key
@@ -11,7 +12,25 @@ from jaxtyping import Array, Key
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import decoder, encoder, readout
 from bahdanau_jax.model.attention import score_named
+from bahdanau_jax.model.cells import CELLS
+from bahdanau_jax.model.orders import ORDERS
 from bahdanau_jax.model.parameters import INITS, Params, embedding
+from bahdanau_jax.model.recurrence import GRADIENTS
+from bahdanau_jax.names import choose
+
+# Field of ModelConfig -> the table of its variants. `score_named` finds those of `attention`.
+VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "order": ORDERS,
+        "cell": CELLS,
+        "encoder_directions": encoder.DIRECTIONS,
+        "initial_state": encoder.INITIAL_STATES,
+        "readout": readout.READOUTS,
+        "readout_inputs": readout.READOUT_INPUTS,
+        "init": INITS,
+        "gradients": GRADIENTS,
+    }
+)
 
 VOCABULARIES = ("source_vocabulary", "target_vocabulary")
 
@@ -39,20 +58,24 @@ def init(config: ModelConfig, key: Key[Array, ""]) -> Params:
     >>> params = init(config.model, jax.random.key(0))
     >>> ten = jax.vmap(lambda key: init(config.model, key))(jax.random.split(key, 10))
 
-    Raises ValueError where a vocabulary has no size yet, or sizes forbid `tied_embeddings`.
+    Raises ValueError for an unknown variant, where a vocabulary has no size yet, and where sizes
+    forbid `tied_embeddings`.
     """
-    check_sizes(config)
+    check(config)
     return {
         name: draw(_key(key, number), config)
         for number, (name, draw) in enumerate(PARTS.items(), 1)
     }
 
 
-def check_sizes(config: ModelConfig) -> None:
-    """Raise ValueError where the size of a vocabulary is 0, which leaves it to the data.
+def check(config: ModelConfig) -> None:
+    """Raise ValueError where the parameters of this model cannot be drawn.
 
-    It also raises where `tied_embeddings` does not fit the other settings.
+    A variant may be unknown, a vocabulary may have the size 0, which leaves it to the data, or
+    `tied_embeddings` may not fit the other settings.
     """
+    for field, table in VARIANTS.items():
+        choose(table, getattr(config, field), f"model.{field}")
     for side in VOCABULARIES:
         if not getattr(config, side):
             raise ValueError(f"model.{side} is 0: set it to the size of the vocabulary first")

@@ -156,10 +156,10 @@ def check(intervention: Any, sentences: int) -> None:
     if intervention is not None:
         _check_kind(intervention)
     for leaf in jax.tree.leaves(intervention):
-        if len(leaf) != sentences:
+        if np.shape(leaf)[:1] != (sentences,):
             raise ValueError(
-                f"the intervention is for {len(leaf)} sentences, but there are {sentences}: give "
-                "its arrays a row for each sentence"
+                f"the intervention has an array of shape {list(np.shape(leaf))}, but there are "
+                f"{sentences} sentences: give its arrays a row for each sentence"
             )
 
 
@@ -176,6 +176,13 @@ def changed(
     def of_sentence(intervention, alpha, i, mask):
         if alpha.ndim > 1:  # several hypotheses, which share the intervention
             return jax.vmap(lambda alpha, i: of_sentence(intervention, alpha, i, mask))(alpha, i)
-        return jnp.where(mask, intervention(alpha, i.astype(jnp.int32)).astype(alpha.dtype), 0)
+        result = intervention(alpha, i.astype(jnp.int32))
+        if (shape := getattr(result, "shape", None)) != alpha.shape:
+            returned = type(result).__name__ if shape is None else f"array of shape {list(shape)}"
+            raise ValueError(
+                f"the intervention returns the {returned}; expected the weights of all source "
+                f"positions, an array of shape {list(alpha.shape)}"
+            )
+        return jnp.where(mask, result.astype(alpha.dtype), 0)
 
     return jax.vmap(of_sentence)(intervention, alpha, i, mask)

@@ -98,7 +98,7 @@ def embedding(
 
 def embed(params: Params, ids: Int[Array, "*X"]) -> Float[Array, "*X E"]:
     """x̄ = E[x] + b; the zero vector, without the bias, for START (ids below 0)."""
-    x = params["E"][jnp.maximum(ids, 0)]
+    x = jnp.asarray(params["E"])[jnp.maximum(ids, 0)]  # a NumPy array takes no traced ids
     if "b" in params:
         x = add_bias(x, params["b"])
     return jnp.where((ids < 0)[..., None], jnp.zeros((), x.dtype), x)

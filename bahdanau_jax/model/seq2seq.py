@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import decoder, encoder
-from bahdanau_jax.model.initialization import PARTS, check_sizes
+from bahdanau_jax.model.initialization import PARTS, check
 from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.model.memory import Memory
 from bahdanau_jax.model.orders import State
@@ -24,7 +24,7 @@ class Seq2Seq(nn.Module):
 
     def setup(self) -> None:
         """Declare the parameters. Flax calls it."""
-        check_sizes(self.config)
+        check(self.config)
         self.parts = {name: self.param(name, init, self.config) for name, init in PARTS.items()}
 
     def __call__(

@@ -73,7 +73,7 @@ def test_wins_are_the_resamples_with_a_higher_score():
     both = resampled({"ours": tallies(GOOD)["BLEU"], "theirs": tallies(near)["BLEU"]})
     differences = both["ours"] - both["theirs"]
     assert one.wins == (differences > 0).mean()
-    assert 0.01 < ((differences > 0) & (differences < 0.5)).mean()  # small differences count too
+    assert ((differences > 0) & (differences < 0.5)).mean() > 0.01  # small differences count too
 
 
 def test_a_system_does_not_beat_itself():

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 
 from bahdanau_jax.batch import START
 from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.decoding.constraints import Rules
-from bahdanau_jax.model import encode, teacher_forced
+from bahdanau_jax.model import encode, teacher_forced, teacher_forced_states
 from bahdanau_jax.model.interventions import (
     at,
     changed,
@@ -179,10 +180,32 @@ def test_arrays_are_padded_selected_and_checked():
     chosen = select(replace(stacked), [1], 3)
     assert chosen.args[0].shape == (3, 4, 3) and chosen.args[0][0, 3, 0] == 2
     assert select(None, [0], 1) is None
-    with pytest.raises(ValueError, match="for 2 sentences, but there are 3: give"):
+    with pytest.raises(ValueError, match=r"shape \[2, 4, 3\], but there are 3 sentences: give"):
         check(replace(stacked), 3)
+    with pytest.raises(ValueError, match=r"shape \[\], but there are 3 sentences: give"):
+        check(Partial(lambda share, alpha, i: alpha * share, np.float32(2)), 3)
     with pytest.raises(ValueError, match="Partial, but this is a function"):
         check(lambda alpha, i: alpha, 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "returned"),
+    [
+        (lambda alpha, i: alpha[:2], r"array of shape \[2\]"),
+        (lambda alpha, i: alpha.max(), r"array of shape \[\]"),
+        (lambda alpha, i: (alpha, i), "tuple"),
+    ],
+)
+def test_what_an_intervention_returns_is_checked(own, returned):
+    config, params = CONFIGS["default"], parameters(CONFIGS["default"])
+    b = on_device(batch(pairs()))
+
+    def forced(params):
+        memory = intervene(encode(config, params, b.source, b.source_mask), Partial(own))
+        return teacher_forced_states(config, params, memory, b.target)
+
+    with pytest.raises(ValueError, match=f"intervention returns the {returned}; expected the wei"):
+        jax.eval_shape(forced, params)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import PRESETS, ModelConfig
-from bahdanau_jax.model import Seq2Seq, count, encode, score_named, start
+from bahdanau_jax.model import VARIANTS, Seq2Seq, count, encode, score_named, start
 from bahdanau_jax.model.attention import Score
 from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.loss import sums
@@ -68,6 +68,13 @@ def test_the_module_is_its_functions(name):
 def test_a_size_that_waits_for_the_vocabulary_is_an_error(side):
     config = dataclasses.replace(CONFIGS["default"], **{side: 0})
     with pytest.raises(ValueError, match=f"model.{side} is 0: set it to the size"):
+        shapes(config)
+
+
+@pytest.mark.parametrize("field", VARIANTS)
+def test_an_unknown_variant_is_an_error_with_the_known_ones(field):
+    config = dataclasses.replace(CONFIGS["default"], **{field: "papr"})
+    with pytest.raises(ValueError, match=f"no model.{field} 'papr'; known: {min(VARIANTS[field])}"):
         shapes(config)
 
 

@@ -58,7 +58,7 @@ def bounded(update, context_of, state, start):
 def test_the_memory_of_an_order_that_is_not_linear_is_not_folded(monkeypatch):
     config = dataclasses.replace(CONFIGS["default"], order="bounded")
     monkeypatch.setattr(decoder, "ORDERS", {"bounded": Order(bounded)})
-    params, b = parameters(config), on_device(batch(PAIRS[:5]))
+    params, b = parameters(CONFIGS["default"]), on_device(batch(PAIRS[:5]))
     found = compiled(teacher_forced, static_argnums=0)(config, params, b)
     walked = compiled(walk, static_argnums=(0, 1))(config, True, params, b)
     real = np.asarray(b.target_mask)
