@@ -44,6 +44,8 @@ _PUBLIC = {
     "load": "trained",
     "ensemble": "trained",
     "Run": "trained",
+    "import_weights": "exchange",
+    "write_weights": "exchange",
 }
 _MODULES = {
     "attention": "model.attention",
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
     from bahdanau_jax.config import OptimizerConfig as OptimizerConfig
     from bahdanau_jax.config import TrainingConfig as TrainingConfig
     from bahdanau_jax.configurations import configuration as configuration
+    from bahdanau_jax.exchange import import_weights as import_weights
+    from bahdanau_jax.exchange import write_weights as write_weights
     from bahdanau_jax.hypothesis import Hypothesis as Hypothesis
     from bahdanau_jax.model import INITS as INITS
     from bahdanau_jax.model import Seq2Seq as Seq2Seq

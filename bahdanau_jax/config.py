@@ -106,7 +106,7 @@ class DataConfig:
 
     def __post_init__(self):
         for split in ("dev", "test"):
-            if getattr(self, split) == OWN:
+            if getattr(self, split) == OWN and isinstance(self.train, str):
                 object.__setattr__(self, split, own(self.train, split))
 
 

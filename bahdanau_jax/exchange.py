@@ -51,6 +51,8 @@ def write_weights(run: Run, path: Path) -> int:
     """Write the weights of a loaded run as `export_weights` does; return their number.
 
     The same weights give the same bytes. Raises ValueError for an ensemble.
+
+    >>> write_weights(dataclasses.replace(run, params=params), Path("tuned.safetensors"))
     """
     if run.others:
         raise ValueError("an ensemble has several weights: export each of its runs")
@@ -88,6 +90,8 @@ def import_weights(
     `trust_code`.
 
     Raises ValueError for an unsuitable file or folder, OSError where the folder cannot be written.
+
+    >>> import_weights(Path("tuned.safetensors"), Path("runs/tuned"))
     """
     folder, path = Path(folder), Path(path)
     if path.suffix not in READERS:

@@ -33,6 +33,7 @@ def check(config: Config) -> None:
 
     The user's own code is imported, and traced where there is no other fault.
     """
+    variants.check_types(config)
     if faults := [*variants.faults(config), *training.faults(config)]:
         raise ValueError("\n".join(faults))
     model.check_score(config.model)

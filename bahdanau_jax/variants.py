@@ -1,6 +1,8 @@
 """The tables of variants, and checks that settings name known variants and fit each other."""
 
+import dataclasses
 import os
+import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import ModuleSpec, PathFinder
@@ -78,12 +80,32 @@ def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
     return PathFinder.find_spec(name, [os.getcwd()]) if folders is None else None
 
 
+def check_types(config: Config) -> None:
+    """Raise ValueError with all fields whose value has another type than its default.
+
+    >>> check_types(Config(data=DataConfig(train=["a.en", "a.fr"])))
+    Traceback (most recent call last):
+    ValueError: data.train should be str, not ['a.en', 'a.fr']
+    """
+    lines = []
+    for name, section in vars(config).items():
+        for field in dataclasses.fields(section):
+            value, kind = getattr(section, field.name), type(field.default)
+            is_bool = isinstance(value, bool) == (kind is bool)  # for Python, True is an int
+            if not (is_bool and isinstance(value, (int, float) if kind is float else kind)):
+                wanted = f"{name}.{field.name} should be {kind.__name__}"
+                lines.append(f"{wanted}, not {reprlib.repr(value)}")
+    if lines:
+        raise ValueError("\n".join(lines))
+
+
 def check(config: Config) -> None:
     """Raise ValueError with all faults of the settings of a trained model, one in each line.
 
     The user's own score function is imported, and traced where there is no other fault. The
     settings of training are not checked: see `run.check`.
     """
+    check_types(config)
     if lines := list(faults(config)):
         raise ValueError("\n".join(lines))
     model.check_score(config.model)

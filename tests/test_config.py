@@ -3,10 +3,11 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
-from bahdanau_jax import model, variants
-from bahdanau_jax.config import Config, faults
+from bahdanau_jax import model, run, variants
+from bahdanau_jax.config import Config, OptimizerConfig, faults
 from tests.model import worlds
 
 NUMBERS = [
@@ -84,3 +85,29 @@ def test_settings_of_subwords_need_subwords(name, value):
 )
 def test_every_variant_is_one_that_the_oracles_compute(field, table):
     assert {getattr(config, field) for config in worlds.CONFIGS.values()} >= set(table)
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value", "kind"),
+    [
+        ("data", "train", ["a.en", "a.fr"], "str"),
+        ("data", "dev", None, "str"),
+        ("model", "hidden_size", "8", "int"),
+        ("model", "hidden_size", 8.0, "int"),
+        ("model", "hidden_size", np.int64(8), "int"),
+        ("training", "steps", True, "int"),
+        ("data", "lowercase", 1, "bool"),
+        ("optimizer", "learning_rate", False, "float"),
+    ],
+)
+def test_a_value_of_another_type_is_an_error(section, field, value, kind):
+    of_section = dataclasses.replace(getattr(Config(), section), **{field: value})
+    config = dataclasses.replace(Config(), **{section: of_section})
+    for check in (variants.check, run.check):
+        with pytest.raises(ValueError) as error:
+            check(config)
+        assert str(error.value) == f"{section}.{field} should be {kind}, not {value!r}"
+
+
+def test_a_whole_number_is_a_float_too():
+    run.check(dataclasses.replace(Config(), optimizer=OptimizerConfig(learning_rate=1)))
