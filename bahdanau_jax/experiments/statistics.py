@@ -62,7 +62,6 @@ def summarize(scores: Sequence[float]) -> Summary:
     with np.errstate(invalid="ignore"):  # the spread of an infinite score is NaN
         spread = float(values.std(ddof=1)) if count > 1 else math.nan
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * spread / math.sqrt(count)
-    reach = reach if count > 1 else math.nan
     return Summary(mean, spread, mean - reach, mean + reach, count)
 
 

@@ -99,7 +99,7 @@ def test_arguments_that_do_not_fit_are_refused_at_once(targets, resamples, said)
 
 
 @pytest.mark.slow
-def test_the_study_counts_every_target_word(trained):
+def test_the_study_counts_every_target_word(trained, monkeypatch):
     run = bj.load(trained[0])
     with pytest.raises(ValueError, match="translations of 1 lines have no word to measure"):
         masking.masking_study(run, ["No."])
@@ -112,3 +112,8 @@ def test_the_study_counts_every_target_word(trained):
         assert correlations["uniform"].mean == 0
         for value in correlations.values():
             assert -1 <= value.low <= value.mean <= value.high <= 1 and 0 <= value.top <= 1
+    monkeypatch.setattr(masking, "ROWS", 1)  # the sentences are not padded, which rounds otherwise
+    alone = masking.masking_study(run, lines, targets, resamples=20)
+    assert (alone.sentences, alone.target_words) == (found.sentences, found.target_words)
+    for name, drop in alone.mean_drop.items():
+        assert drop == pytest.approx(found.mean_drop[name], rel=1e-4)
