@@ -1,9 +1,9 @@
 """Lists of texts, and sequences that belong to each other, item by item."""
 
-from typing import Any
+from collections.abc import Sized
 
 
-def check_list(name: str, items: Any) -> None:
+def check_list(name: str, items: object) -> None:
     """Raise TypeError for one text in place of a list, whose items would be its characters.
 
     >>> check_list("lines", "The man sleeps .")
@@ -14,7 +14,7 @@ def check_list(name: str, items: Any) -> None:
         raise TypeError(f"expected a list of {name}, but got the text {items[:40]!r}")
 
 
-def check_equal_counts(name: str, items: Any, other_name: str, others: Any) -> None:
+def check_equal_counts(name: str, items: Sized, other_name: str, others: Sized) -> None:
     """Raise ValueError for unequal counts, and TypeError for one text in place of a list.
 
     >>> check_equal_counts("sources", ["a", "b"], "targets", ["x"])
