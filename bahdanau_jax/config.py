@@ -1,6 +1,6 @@
 """Every setting of an experiment, its default and its bounds.
 
-They are frozen and hashable, as static arguments of `jax.jit` are. `variants` checks their names.
+Configurations are hashable, as static arguments of `jax.jit` are. `variants` checks their names.
 """
 
 import dataclasses
