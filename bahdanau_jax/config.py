@@ -1,6 +1,7 @@
 """Every setting of an experiment, its default and its bounds.
 
-Configurations are hashable, as static arguments of `jax.jit` are. `variants` checks their names.
+Configurations are frozen and hashable, so they can be static arguments of `jax.jit`. `variants`
+checks the names of variants (attention, order, optimiser, ...) against their tables.
 """
 
 import dataclasses
@@ -197,9 +198,8 @@ class Config:
         return dataclasses.replace(self, model=dataclasses.replace(self.model, **sizes))
 
     def to_json(self) -> str:
-        """Return the text of a run's config.json; NumPy's numbers become those of Python."""
-        fields = dataclasses.asdict(self)
-        return json.dumps(fields, indent=2, ensure_ascii=False, default=lambda x: x.item()) + "\n"
+        """Return the text of a run's config.json."""
+        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -47,12 +47,12 @@ def export_weights(folder: Path, path: Path, trust_code: bool = False) -> int:
     return write_weights(load(folder, trust_code=trust_code), path)
 
 
-def write_weights(run: Run, path: Path) -> int:
+def write_weights(run: Run, path: str | Path) -> int:
     """Write the weights of a loaded run as `export_weights` does; return their number.
 
     The same weights give the same bytes. Raises ValueError for an ensemble.
 
-    >>> write_weights(dataclasses.replace(run, params=params), Path("tuned.safetensors"))
+    >>> write_weights(dataclasses.replace(run, params=params), "tuned.safetensors")
     """
     if run.others:
         raise ValueError("an ensemble has several weights: export each of its runs")
@@ -64,7 +64,7 @@ def write_weights(run: Run, path: Path) -> int:
         "config": run.config.to_json(),
         VOCABULARY: json.dumps(vocabulary),
     }
-    with replaced_file(path) as draft:
+    with replaced_file(Path(path)) as draft:
         draft.write_bytes(_sorted_metadata(tensors.save(flat, metadata)))
     return sum(array.size for array in flat.values())
 
@@ -80,7 +80,10 @@ def _sorted_metadata(file: bytes) -> bytes:
 
 
 def import_weights(
-    path: Path, folder: Path, words: tuple[Path, Path] | None = None, trust_code: bool = False
+    path: str | Path,
+    folder: str | Path,
+    words: tuple[Path, Path] | None = None,
+    trust_code: bool = False,
 ) -> int:
     """Make a run folder with 0 updates from a file of weights; return their number.
 
@@ -91,7 +94,7 @@ def import_weights(
 
     Raises ValueError for an unsuitable file or folder, OSError where the folder cannot be written.
 
-    >>> import_weights(Path("tuned.safetensors"), Path("runs/tuned"))
+    >>> import_weights("tuned.safetensors", "runs/tuned")
     """
     folder, path = Path(folder), Path(path)
     if path.suffix not in READERS:

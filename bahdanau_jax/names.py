@@ -18,6 +18,8 @@ def choose(table: Mapping[str, Value], name: str, what: str, others: str = "") -
     >>> choose({"moses": 1, "none": 2}, "mose", "data.tokenizer")
     ValueError: no data.tokenizer 'mose'; known: moses, none (did you mean 'moses'?)
     """
+    if not isinstance(name, str):
+        raise ValueError(f"{what} should be a name, not {name!r}")
     if name in table:
         return table[name]
     question = did_you_mean(name, table, quote=True)

@@ -245,7 +245,7 @@ class Run:
         its own tokens; one without tokens, of a blank or too long line, is returned as it is. A
         text is tokenised first, and its tokens may differ from those of the translation that it
         came from. `advance` is called with the number of pairs of each batch. Raises ValueError for
-        other pairs with a side above `decoding.LONGEST` tokens.
+        other pairs with a side above `decoding.LONGEST` tokens, TypeError for one text, not a list.
 
         >>> run.score(["The man sleeps ."], ["L' homme dort ."], coverage=0.2)[0].score
         >>> run.score(lines, run.translate(lines))  # the same scores again; a split line has others
@@ -257,7 +257,8 @@ class Run:
         """The encoder's states of each line: annotations [S, C], s_0 [H] and the S tokens.
 
         S counts EOS; C is `annotation_size`, by default 2H. The states of a line do not depend on
-        the others. Raises ValueError for an ensemble, which has several encoders.
+        the others. Raises ValueError for an ensemble, which has several encoders, and TypeError for
+        one text in place of a list.
 
         >>> run.encode(["The man sleeps ."])[0].annotations.shape
         (5, 256)
@@ -291,6 +292,7 @@ class Run:
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None
     ) -> dict[str, float | int | str]:
         """Translate and score (`scores.table`); write the translations to the folder `output`."""
+        check_equal_counts("sources", sources, "references", references)
         translations = self.translate(sources)
         if output is not None:
             hypothesis.write(Path(output), translations)

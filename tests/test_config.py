@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import model, run, variants
-from bahdanau_jax.config import Config, DecodingConfig, OptimizerConfig, faults
+from bahdanau_jax.config import Config, OptimizerConfig, faults
 from tests.model import worlds
 
 NUMBERS = [
@@ -94,7 +94,7 @@ def test_every_variant_is_one_that_the_oracles_compute(field, table):
         ("data", "dev", None, "str"),
         ("model", "hidden_size", "8", "int"),
         ("model", "hidden_size", 8.0, "int"),
-        ("decoding", "beam_size", np.float64(8), "int"),
+        ("model", "hidden_size", np.int64(8), "int"),
         ("training", "steps", True, "int"),
         ("data", "lowercase", 1, "bool"),
         ("optimizer", "learning_rate", False, "float"),
@@ -103,14 +103,11 @@ def test_every_variant_is_one_that_the_oracles_compute(field, table):
 def test_a_value_of_another_type_is_an_error(section, field, value, kind):
     of_section = dataclasses.replace(getattr(Config(), section), **{field: value})
     config = dataclasses.replace(Config(), **{section: of_section})
-    for check in (variants.check, run.check):
-        with pytest.raises(ValueError) as error:
-            check(config)
-        assert str(error.value) == f"{section}.{field} should be {kind}, not {value!r}"
+    with pytest.raises(ValueError) as error:
+        run.check(config)
+    assert str(error.value) == f"{section}.{field} should be {kind}, not {value!r}"
 
 
-def test_numbers_of_other_types_are_those_of_python():
-    optimizer = OptimizerConfig(learning_rate=1, rho=np.float32(0.5))  # pyright: ignore
-    config = Config(optimizer=optimizer, decoding=DecodingConfig(beam_size=np.int64(3)))  # pyright: ignore
-    run.check(config)
-    assert Config.from_json(config.to_json()) == config and hash(config)
+def test_a_whole_number_is_a_float_too():
+    optimizer = OptimizerConfig(learning_rate=1, rho=np.float64(0.5))
+    run.check(dataclasses.replace(Config(), optimizer=optimizer))

@@ -302,10 +302,15 @@ def test_blank_lines_have_empty_translations(trained):
     for read in (run.translate, run.encode):
         with pytest.raises(TypeError, match="expected a list of lines, but got the text 'We sleep"):
             read("We sleep .")
-    for pairs in (run.score, run.align, functools.partial(bj.experiments.as_batch, run)):
+    harden = bj.experiments.interventions.harden()
+    with pytest.raises(TypeError, match="expected a list of lines, but got the text 'We sleep"):
+        bj.experiments.translate(run, "We sleep .", harden)
+    changed = functools.partial(bj.experiments.score, run, intervention=harden)
+    as_batch = functools.partial(bj.experiments.as_batch, run)
+    for pairs in (run.score, run.align, run.evaluate, as_batch, changed):
         with pytest.raises(TypeError, match="expected a list of sources, but got the text 'We"):
             pairs("We sleep .", "No.")
-        with pytest.raises(TypeError, match="expected a list of targets, but got the text 'No"):
+        with pytest.raises(TypeError, match="expected a list of (targets|references), but got the"):
             pairs(["We sleep ."], "No.")
 
 

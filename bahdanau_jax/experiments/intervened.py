@@ -6,6 +6,7 @@ from typing import Any
 from bahdanau_jax import decoding, hypothesis
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import interventions
+from bahdanau_jax.pairing import check_equal_counts, check_list
 from bahdanau_jax.trained import Run
 
 
@@ -21,6 +22,7 @@ def translate(
 
     >>> translate(run, ["The man sleeps ."], harden(), beam_size=1)[0].text
     """
+    check_list("lines", lines)
     _check(run, intervention, len(lines))
     full = [row for row, line in enumerate(lines) if line.strip()]
     answers = decoding.translate(
@@ -48,6 +50,7 @@ def score(
 
     >>> score(run, lines, run.translate(lines), harden())[0].log_probabilities
     """
+    check_equal_counts("sources", sources, "targets", targets)
     _check(run, intervention, len(sources))
     return decoding.score(
         run.config.model,

@@ -9,7 +9,7 @@ import numpy as np
 from bahdanau_jax import data
 from bahdanau_jax.alignment import Gold, GoldFile
 from bahdanau_jax.data import LEVELS, Codec, Segmented, overlaps, unit_spans
-from bahdanau_jax.pairing import check_equal_counts
+from bahdanau_jax.pairing import check_equal_counts, check_list
 from bahdanau_jax.trained import Run
 
 EXAMPLES = 12  # sentences of a page that was given none
@@ -31,11 +31,13 @@ def given(
 ) -> list[Sentence]:
     """Return the user's own sentences.
 
-    Raises ValueError where there are not as many references, or gold links of another text.
+    Raises ValueError where there are not as many references, or gold links of another text, and
+    TypeError for one text in place of a list.
 
     >>> given(["The man sleeps ."])[0].reference is None
     True
     """
+    check_list("sentences", lines)
     if not references:
         if gold is not None:
             raise ValueError("gold links belong to references, which are missing")

@@ -112,7 +112,7 @@ def test_the_study_counts_every_target_word(trained, monkeypatch):
         assert correlations["uniform"].mean == 0
         for value in correlations.values():
             assert -1 <= value.low <= value.mean <= value.high <= 1 and 0 <= value.top <= 1
-    monkeypatch.setattr(masking, "ROWS", 1)  # the sentences are not padded, which rounds otherwise
+    monkeypatch.setattr(masking, "ROWS", 1)  # without padding, sums are rounded in another order
     alone = masking.masking_study(run, lines, targets, resamples=20)
     assert (alone.sentences, alone.target_words) == (found.sentences, found.target_words)
     for name, drop in alone.mean_drop.items():

@@ -20,7 +20,7 @@ def test_a_summary_by_hand():
     assert (found.mean, found.spread, found.seeds) == (2.0, 1.0, 3)
     reach = 4.302652729911275 / math.sqrt(3)
     assert (found.low, found.high) == pytest.approx((2 - reach, 2 + reach))
-    two = statistics.summarize([1.0, 3.0])  # with one degree of freedom: 12.7062 of the error, 1
+    two = statistics.summarize([1.0, 3.0])  # Student's t is 12.7062, and the standard error 1
     assert two.spread == pytest.approx(math.sqrt(2)) and two.high == pytest.approx(14.7062047364)
 
 

@@ -127,6 +127,8 @@ def test_gold_links_of_a_file_join_words_with_all_their_units(tiny):
     assert (data["sure"], data["possible"]) == ([[0, 0]], [[0, 0], [1, 1]])
     with pytest.raises(ValueError, match="of 1 sentences, but the text has 2"):
         example_sentences.given(["a", "b"], ["c", "d"], links)
+    with pytest.raises(TypeError, match="expected a list of sentences, but got the text 'No way"):
+        example_sentences.given("No way.")
 
 
 def test_what_a_page_cannot_show_is_refused_in_one_line(tiny, tmp_path, monkeypatch):

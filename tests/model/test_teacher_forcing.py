@@ -9,6 +9,7 @@ import pytest
 from bahdanau_jax.batch import START
 from bahdanau_jax.model import decoder, encode, fold, start, teacher_forced
 from bahdanau_jax.model.decoder import stepper
+from bahdanau_jax.model.memory import Folded
 from bahdanau_jax.model.orders import Order, State
 from tests.model.worlds import CONFIGS, batch, compiled, each, on_device, pairs, parameters
 
@@ -20,6 +21,7 @@ def walk(config, folded, params, b):
     memory = encode(config, params, b.source, b.source_mask)
     if folded:
         memory = fold(config, params, memory)
+        assert isinstance(memory, Folded) == (config.order != "bounded")
     step, state = stepper(config, params, memory), start(memory)
     before, columns = jnp.full(len(b.weight), START), []
     for t in range(b.target.shape[1]):
