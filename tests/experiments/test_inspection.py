@@ -62,7 +62,7 @@ def test_a_line_without_a_token_is_empty(run):
 
 
 def test_what_does_not_fit_is_refused(run):
-    with pytest.raises(ValueError, match="for 2 sentences, but there are 4"):
+    with pytest.raises(ValueError, match=r"shape \[2, 3\], but there are 4 sentences"):
         experiments.translate(run, LINES, interventions.mask(np.zeros((2, 3), bool)))
     with pytest.raises(ValueError, match="lines of at most 2 tokens"):
         experiments.translate(run, LINES, interventions.harden(), max_source=2)
