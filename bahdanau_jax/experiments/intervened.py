@@ -6,7 +6,7 @@ from typing import Any
 from bahdanau_jax import decoding, hypothesis
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import interventions
-from bahdanau_jax.pairing import check_equal_counts, check_list
+from bahdanau_jax.pairing import check_list
 from bahdanau_jax.trained import Run
 
 
@@ -23,7 +23,8 @@ def translate(
     >>> translate(run, ["The man sleeps ."], harden(), beam_size=1)[0].text
     """
     check_list("lines", lines)
-    _check(run, intervention, len(lines))
+    interventions.check(intervention, len(lines))
+    _refuse_ensemble(run)
     full = [row for row, line in enumerate(lines) if line.strip()]
     answers = decoding.translate(
         run.config.model,
@@ -50,8 +51,7 @@ def score(
 
     >>> score(run, lines, run.translate(lines), harden())[0].log_probabilities
     """
-    check_equal_counts("sources", sources, "targets", targets)
-    _check(run, intervention, len(sources))
+    _refuse_ensemble(run)
     return decoding.score(
         run.config.model,
         run.params,
@@ -63,7 +63,6 @@ def score(
     )
 
 
-def _check(run: Run, intervention: interventions.Intervention, sentences: int) -> None:
-    interventions.check(intervention, sentences)
+def _refuse_ensemble(run: Run) -> None:
     if run.others:
         raise ValueError("an ensemble has several attentions: intervene in each of its runs")
