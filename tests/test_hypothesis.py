@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bahdanau_jax.hypothesis import EMPTY, TOO_LONG, Hypothesis, write, write_lines
+from bahdanau_jax.hypothesis import (
+    EMPTY,
+    TOO_LONG,
+    Hypothesis,
+    of_line,
+    write,
+    write_lines,
+)
 
 
 def made(size: int, **more) -> Hypothesis:
@@ -38,6 +45,24 @@ def test_a_failure_leaves_the_earlier_files(tmp_path):
         write(tmp_path, [EMPTY, broken])
     assert (tmp_path / "translations.jsonl").read_bytes() == before["translations.jsonl"]
     assert {path.name for path in tmp_path.iterdir()} == set(before)
+
+
+def test_a_folder_of_translations(tmp_path):
+    spaced = dataclasses.replace(made(2), text=" a \u2028 b\n")
+    write(tmp_path / "a" / "b", [spaced, EMPTY])
+    write(tmp_path / "a" / "b", [spaced, EMPTY])  # over those of an earlier call
+    folder = tmp_path / "a" / "b"
+    assert (folder / "translations.txt").read_bytes() == b"a b\n\n"
+    objects = (folder / "translations.jsonl").read_text("utf-8").removesuffix("\n").split("\n")
+    assert [json.loads(line) for line in objects] == [spaced.to_json(), EMPTY.to_json()]
+
+
+def test_a_line_without_a_token_is_not_translated():
+    """Its only source token is EOS, and a search still returns hypotheses."""
+    blank = dataclasses.replace(made(1), source_tokens=("</s>",))
+    assert of_line([blank, blank]) == [EMPTY]
+    for ranked in ([made(2), made(3)], [TOO_LONG]):
+        assert of_line(ranked) == ranked
 
 
 def test_numbers_that_json_does_not_have_are_null():

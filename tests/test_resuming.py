@@ -74,3 +74,21 @@ def test_the_same_names_with_other_text_are_refused(folder):
         resuming.same_data(prepared("y", one), folder)
     (folder / CONFIG).unlink()  # never trained: the folder begins anew
     resuming.same_data(prepared("y", other), folder)
+
+
+def test_the_runs_of_a_sweep_have_the_same_text(tmp_path):
+    """The record is that of the shared data, or of a run that was trained elsewhere."""
+    dev = [Pair("a", "b")]
+    for folder in ("shared", "run"):
+        (tmp_path / folder / "store").mkdir(parents=True)
+    shared, seed = tmp_path / "shared", tmp_path / "run"
+    resuming.same_text("1", dev, shared, [seed])
+    resuming.same_text("1", dev, shared, [seed])
+    for digest, pairs, field in (("2", dev, "train"), ("1", [Pair("a", "c")], "dev")):
+        with pytest.raises(ValueError, match=f"data.{field} is no longer what the sweep began"):
+            resuming.same_text(digest, pairs, shared, [])
+    for record in (shared / "store").iterdir():
+        record.rename(seed / "store" / record.name)
+    with pytest.raises(ValueError, match="the text of data.train is no longer"):
+        resuming.same_text("2", dev, shared, [seed])
+    assert not [*(shared / "store").iterdir()]
