@@ -4,6 +4,7 @@ The config.json of a run folder is one, too.
 """
 
 import ast
+import operator
 import re
 import runpy
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from bahdanau_jax import config as settings
 from bahdanau_jax.config import Config
-from bahdanau_jax.names import did_you_mean, is_code
+from bahdanau_jax.names import CODE, did_you_mean, is_code
 
 # Python's message for ModelConfig(hiden_size=3).
 UNKNOWN_FIELD = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
@@ -69,9 +70,7 @@ def configuration(name: str) -> Config:
     path = locate(name)
     if path.suffix == ".json":
         config = Config.load(path)
-        if code := [
-            name for name in (config.model.attention, config.optimizer.name) if is_code(name)
-        ]:
+        if code := [*filter(is_code, operator.attrgetter(*CODE)(config))]:
             raise ValueError(f"{path} names code, {code[0]!r}: name it in a Python file instead")
         return config
     try:

@@ -57,6 +57,10 @@ def did_you_mean(
     return f"did you mean {' or '.join(map(repr, candidates) if quote else candidates)}?"
 
 
+# Settings that may name code of the user's own, as module:attribute.
+CODE = ("model.attention", "optimizer.name")
+
+
 def is_code(name: str) -> bool:
     """Whether a name has the form `module:attribute`, which refers to the user's own code."""
     return ":" in name

@@ -13,7 +13,7 @@ from typing import Any
 from bahdanau_jax import data, decoding, model
 from bahdanau_jax.config import Config, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.config import faults as config_faults
-from bahdanau_jax.names import choose, is_code
+from bahdanau_jax.names import CODE, choose, is_code
 
 # Field -> the table of its variants.
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -30,9 +30,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "decoding.length_normalization": decoding.NORMALIZATIONS,
     }
 )
-
-# Settings that may name code of the user's own, as module:attribute.
-CODE = ("model.attention", "optimizer.name")
 
 
 def refuse_code(config: Config, origin: Path, trust_code: bool) -> None:

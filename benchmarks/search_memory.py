@@ -74,8 +74,8 @@ def growth(case: Case) -> dict[str, Any]:
     }
 
 
-def planned(case: Case) -> search_program.Memory:
-    return search_program.memory(case.model, case.rows, case.length, case.decoding)
+def planned(case: Case) -> search_program.PlannedMemory:
+    return search_program.planned_memory(case.model, case.rows, case.length, case.decoding)
 
 
 def _resident(case: Case) -> dict[str, int]:

@@ -326,3 +326,18 @@ def test_what_is_not_measured_is_a_warning_of_the_package(tmp_path, monkeypatch,
     assert source.startswith("most sentences on the source side of data.train have no space")
     assert "the target side" in target
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_training_that_cannot_begin_closes_its_logs(tmp_path, monkeypatch):
+    """A later training of the process would write its compilations into them."""
+
+    def fail(*_):
+        raise MemoryError("no room for a batch")
+
+    monkeypatch.setattr(training.trainer, "compiled_ahead", fail)
+    with pytest.raises(MemoryError):
+        bj.train(small.config, tmp_path)
+    log = tmp_path / "compilations.jsonl"
+    before = log.read_bytes()
+    jax.jit(lambda x: x * 3.25 + 1.75)(jnp.arange(7.0)).block_until_ready()
+    assert log.read_bytes() == before

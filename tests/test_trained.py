@@ -180,7 +180,7 @@ def test_a_damaged_best_checkpoint_is_named_by_all_that_load_it(trained, tmp_pat
     run = bj.load(folder)
     told = f"checkpoints/{best.step} is damaged: its metadata cannot be read"
     assert told in caplog.text and f"used instead: {run.chosen.used[0]}" in caplog.text
-    evaluated = SimpleNamespace(sources=[""], scores={"search": {"beam_size": 1}})
+    evaluated = SimpleNamespace(sources=[""], scores={"search": {"method": "beam", "beam_size": 1}})
     assert told in report.summary(run, evaluated)
     caplog.clear()
     exchange.export_weights(folder, tmp_path / "model.safetensors")

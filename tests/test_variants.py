@@ -11,8 +11,9 @@ from safetensors import numpy as tensors
 
 import bahdanau_jax as bj
 from bahdanau_jax import exchange
+from bahdanau_jax.names import CODE
 from bahdanau_jax.run import train
-from bahdanau_jax.variants import CODE, module_file, refuse_code
+from bahdanau_jax.variants import module_file, refuse_code
 
 CODE_OF_OTHERS = """
 from pathlib import Path

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int | None:
                 if is_main:
                     say(f"bahdanau: {interrupted}")
                 return 128 + signal.SIGTERM  # exit code 0 would mean that training is complete
-        if is_distributed or not is_main:
+        if is_distributed:
             summary = None
         else:
             from bahdanau_jax.report import report

@@ -16,7 +16,7 @@ from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.interleaving import side_by_side
 from bahdanau_jax.decoding.long_lines import LONGEST
 from bahdanau_jax.decoding.ranking import Ranking
-from bahdanau_jax.decoding.search_program import Configs, Weights, mean
+from bahdanau_jax.decoding.search_program import Configs, MemberParams, mean
 from bahdanau_jax.decoding.search_shapes import grouped, height
 from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.hypothesis import Hypothesis
@@ -29,7 +29,7 @@ PROGRAMS = {name: jax.jit(kind.compute, static_argnums=0) for name, kind in LINK
 
 def score(
     config: ModelConfig | Configs,
-    params: Params | Weights,
+    params: Params | MemberParams,
     codecs: tuple[Codec, Codec],
     decoding: DecodingConfig,
     sources: Sequence[str],

@@ -5,7 +5,6 @@ B sentences, S source positions, K hypotheses, N of the result, T steps of the s
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.ranking import Ranking, source_words
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import State, Step, beam
+from bahdanau_jax.decoding.search_shapes import search_steps
 from bahdanau_jax.model import (
     Params,
     encode,
@@ -33,7 +33,7 @@ from bahdanau_jax.model import (
 )
 
 Configs = tuple[ModelConfig, ...]  # one for each member of an ensemble; most have one member
-Weights = tuple[Params, ...]  # the parameters of these members
+MemberParams = tuple[Params, ...]  # the parameters of these members
 
 
 class Inputs(NamedTuple):
@@ -117,7 +117,7 @@ OUTSIDE = ("max_ratio", "min_ratio", "max_source", "batch_size", "compute_dtype"
 
 def search(
     configs: Configs,
-    weights: Weights,
+    weights: MemberParams,
     inputs: Inputs,
     steps: int,
     decoding: DecodingConfig,
@@ -151,7 +151,7 @@ def _search(configs, weights, inputs, steps, decoding, n_best) -> NBest:
 
 def combined(
     configs: Configs,
-    weights: Weights,
+    weights: MemberParams,
     source: Int[Array, "B S"],
     mask: Bool[Array, "B S"],
     folded: bool = False,
@@ -188,7 +188,7 @@ def mean(arrays: Sequence[Float[Array, "*X"]]) -> Float[Array, "*X"]:
     return functools.reduce(jnp.add, arrays) / len(arrays)
 
 
-class Memory(NamedTuple):
+class PlannedMemory(NamedTuple):
     """The memory of one compiled search in bytes, as XLA plans it."""
 
     parameters: int  # weights of the model
@@ -201,18 +201,20 @@ class Memory(NamedTuple):
         return sum(self)
 
 
-def memory(config: ModelConfig, rows: int, length: int, decoding: DecodingConfig) -> Memory:
+def planned_memory(
+    config: ModelConfig, rows: int, length: int, decoding: DecodingConfig
+) -> PlannedMemory:
     """Plan the memory of a search of `rows` sentences of `length` source tokens, with N = 1.
 
     The search is compiled from shapes and not run, so the model need not fit into memory.
 
-    >>> memory(ModelConfig(30_000, 30_000), 64, 50, DecodingConfig(beam_size=12)).peak
+    >>> planned_memory(ModelConfig(30_000, 30_000), 64, 50, DecodingConfig(beam_size=12)).peak
     """
     params, inputs = abstract(config, rows, length)
-    steps = math.ceil(decoding.max_ratio * length)
+    steps = search_steps(decoding.max_ratio, length)
     compiled = _search.lower((config,), (params,), inputs, steps, inside(decoding), 1).compile()
     planned: Any = compiled.memory_analysis()
-    return Memory(
+    return PlannedMemory(
         sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)),
         planned.temp_size_in_bytes,
         planned.output_size_in_bytes,

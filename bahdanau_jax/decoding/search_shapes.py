@@ -1,5 +1,6 @@
 """The padded shapes of decoding: few, since each shape compiles a program of its own."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 LENGTHS = tuple(step * 2**i for i in range(20) for step in (8, 12))  # padded lengths
@@ -14,6 +15,11 @@ def padded(length: int) -> int:
 def height(rows: int, batch_size: int) -> int:
     """Return the smallest padded number of rows that holds this many sentences."""
     return next((size for size in ROWS if rows <= size < batch_size), batch_size)
+
+
+def search_steps(max_ratio: float, length: int) -> int:
+    """Return the number of steps of a search whose sources have this padded length."""
+    return math.ceil(max_ratio * length)
 
 
 def grouped(lengths: Sequence[int], batch_size: int) -> Iterator[tuple[list[int], int]]:

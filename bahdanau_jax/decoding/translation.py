@@ -20,8 +20,8 @@ from bahdanau_jax.decoding.constraints import FREE, Rules
 from bahdanau_jax.decoding.interleaving import side_by_side
 from bahdanau_jax.decoding.long_lines import Piece, Prefix, cut, join
 from bahdanau_jax.decoding.ranking import Ranking
-from bahdanau_jax.decoding.search_program import METHODS, Configs, Inputs, Weights, search
-from bahdanau_jax.decoding.search_shapes import grouped, height, padded
+from bahdanau_jax.decoding.search_program import METHODS, Configs, Inputs, MemberParams, search
+from bahdanau_jax.decoding.search_shapes import grouped, height, padded, search_steps
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import Params, interventions
 from bahdanau_jax.pairing import check_equal_counts
@@ -40,8 +40,8 @@ COMPUTE_DTYPES: Mapping[str, Callable[[ModelConfig], ModelConfig]] = MappingProx
 
 
 def members(
-    config: ModelConfig | Configs, params: Params | Weights, compute_dtype: str
-) -> tuple[Configs, Weights]:
+    config: ModelConfig | Configs, params: Params | MemberParams, compute_dtype: str
+) -> tuple[Configs, MemberParams]:
     """Return one model, or the members of an ensemble, as tuples with this compute dtype."""
     if isinstance(config, ModelConfig):
         return members((config,), (params,), compute_dtype)  # pyright: ignore
@@ -50,7 +50,7 @@ def members(
 
 def translate(
     config: ModelConfig | Configs,
-    params: Params | Weights,
+    params: Params | MemberParams,
     codecs: tuple[Codec, Codec],
     decoding: DecodingConfig,
     lines: Sequence[str],
@@ -147,7 +147,7 @@ def distinct(hypotheses: Sequence[Hypothesis], decoding: DecodingConfig) -> list
 
 
 def _search_batches(
-    models: tuple[Configs, Weights],
+    models: tuple[Configs, MemberParams],
     codec: Codec,
     decoding: DecodingConfig,
     pieces: Sequence[Piece],
@@ -200,7 +200,7 @@ def _inputs(decoding: DecodingConfig, pieces: Sequence[Piece], length: int) -> t
     source, mask = pad([piece.ids for piece in pieces], length, rows)
     sizes = mask.sum(1)
     limits = np.ceil(decoding.max_ratio * sizes).astype(np.int32)
-    steps = math.ceil(decoding.max_ratio * length)
+    steps = search_steps(decoding.max_ratio, length)
     prefix, longest = None, max(len(piece.prefix.ids) for piece in pieces)
     if longest:
         prefix = np.full((rows, padded(longest)), FREE, np.int32)

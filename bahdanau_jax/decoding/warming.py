@@ -4,7 +4,6 @@ B sentences, S source positions.
 """
 
 import functools
-import math
 from collections.abc import Callable, Iterator
 
 import jax
@@ -14,15 +13,15 @@ from bahdanau_jax.batch import Batch, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.scoring import PROGRAMS
-from bahdanau_jax.decoding.search_program import Configs, Inputs, Weights, mean, search
-from bahdanau_jax.decoding.search_shapes import LENGTHS, height, padded
+from bahdanau_jax.decoding.search_program import Configs, Inputs, MemberParams, mean, search
+from bahdanau_jax.decoding.search_shapes import LENGTHS, height, padded, search_steps
 from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.model import Params
 
 
 def programs(
     config: ModelConfig | Configs,
-    params: Params | Weights,
+    params: Params | MemberParams,
     decoding: DecodingConfig,
     tokens: int,
 ) -> Iterator[Callable[[], object]]:
@@ -44,16 +43,16 @@ def programs(
 
 
 def _search(
-    configs: Configs, weights: Weights, decoding: DecodingConfig, rows: int, length: int
+    configs: Configs, weights: MemberParams, decoding: DecodingConfig, rows: int, length: int
 ) -> object:
     zeros = np.zeros(rows, np.int32)
     rules = Rules(zeros, zeros if decoding.min_ratio else None, None, np.zeros(rows, bool))
     inputs = Inputs(*pad([], length, rows), rules, np.zeros((rows, 2), np.int32), np.int32(0))
-    steps = math.ceil(decoding.max_ratio * length)
+    steps = search_steps(decoding.max_ratio, length)
     return jax.block_until_ready(search(configs, weights, inputs, steps, decoding, 1))
 
 
-def _score(configs: Configs, weights: Weights, rows: int, length: int) -> object:
+def _score(configs: Configs, weights: MemberParams, rows: int, length: int) -> object:
     side = pad([], length, rows)
     batch = Batch(*side, *side, np.ones(rows, np.float32))
     results = [

@@ -57,7 +57,7 @@ def languages(config: DataConfig) -> list[str]:
 
 def license_of(config: DataConfig, chosen: str) -> str:
     """Return the chosen licence, or the default for this training text."""
-    built_in = all(part.startswith(BUILT_IN) for part in config.train.split(";"))
+    built_in = all(address.startswith(BUILT_IN) for address, _ in weighted(config.train))
     return chosen or (LICENSE_OF_BUILT_IN if built_in else DEFAULT_LICENSE)
 
 

@@ -124,10 +124,12 @@ def summary(run: Run, evaluated: Evaluated) -> str:
     config, chosen = run.config, run.chosen
     steps = [str(checkpoint) for checkpoint in chosen.used] if chosen else []
     warnings = chosen.warnings(Path(CHECKPOINTS)) if chosen else []
+    search = evaluated.scores["search"]
+    method = f"beam {search['beam_size']}" if search["method"] == "beam" else search["method"]
     return (
         f"{len(evaluated.sources):,} sentences, {config.data.source_language} to "
         f"{config.data.target_language}; {config.data.vocabulary}, attention "
-        f"{config.model.attention}, beam {evaluated.scores['search']['beam_size']}"
+        f"{config.model.attention}, {method}"
         f"{''.join(f', {step}' for step in steps)}"
         f"{''.join(f'. Warning: {line}' for line in warnings)}"
     )

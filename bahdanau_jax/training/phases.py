@@ -157,6 +157,7 @@ class OneRun:
         self.config, self.steps, self.max_nonfinite = config, steps, max_nonfinite
         self.telemetry = telemetry
         self.warned = False
+        self.progress = Progress()
         self.saved = -1  # the step of the last checkpoint with the current `progress`
 
     def step(self, state: TrainState) -> int:

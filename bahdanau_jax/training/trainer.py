@@ -150,11 +150,14 @@ def train_and_evaluate(
     plan = data.Plan.of(store, config.data, settings.seed)
     phases = phases_of(trainer, workdir, evaluators, plan.steps(), reporter)
     checkpoints, monitor = phases.checkpointer, phases.monitor
-    monitor.watch_programs()
-    start = max(checkpoints.steps(), default=0)
     began = time.perf_counter() if began is None else began
-    programs = _programs(trainer, store, plan, start, monitor, began, reporter)
-    with contextlib.closing(checkpoints), contextlib.closing(monitor), contextlib.closing(programs):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.closing(checkpoints))
+        stack.enter_context(contextlib.closing(monitor))
+        monitor.watch_programs()
+        start = max(checkpoints.steps(), default=0)
+        programs = _programs(trainer, store, plan, start, monitor, began, reporter)
+        stack.enter_context(contextlib.closing(programs))
         state = backend.place(trainer.begin())
         if backend.devices.size > 1:
             monitor.note(distributed.memory_line(state, backend.devices))

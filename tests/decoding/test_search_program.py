@@ -233,12 +233,12 @@ def test_coverage_is_kept_only_where_it_counts():
 
 @pytest.mark.slow
 def test_memory_is_asked_of_the_compiler_without_any_parameters():
-    small = search_program.memory(MODEL, 2, 8, DecodingConfig(beam_size=3))
+    small = search_program.planned_memory(MODEL, 2, 8, DecodingConfig(beam_size=3))
     params, _ = search_program.abstract(MODEL, 2, 8)
     sizes = [math.prod(leaf.shape) * 4 for leaf in jax.tree.leaves(params)]
     assert small.parameters == sum(sizes)
     assert small.temporary > 0 and small.output > 0 and small.peak == sum(small)
-    larger = search_program.memory(MODEL, 2, 8, DecodingConfig(beam_size=12))
+    larger = search_program.planned_memory(MODEL, 2, 8, DecodingConfig(beam_size=12))
     assert 1 < larger.temporary / small.temporary < 6  # of beam 3 and 12: no square
 
 

@@ -37,6 +37,7 @@ def test_the_licence_of_generated_text_is_known_and_others_are_not():
         return front_matter.license_of(DataConfig(train=train, dev="", test=""), chosen)
 
     assert license("builtin:en-fr/train?pairs=9") == "apache-2.0"
+    assert license("2*builtin:en-fr/train?pairs=9; builtin:reverse/train") == "apache-2.0"
     assert license("builtin:en-fr/train?pairs=9;text:a.en,a.fr") == "unknown"
     assert license("text:a.en,a.fr", "cc-by-4.0") == "cc-by-4.0"
 

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import shutil
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import sacrebleu
 from scipy import stats
 
+import bahdanau_jax as bj
 from bahdanau_jax import run as runs
 from bahdanau_jax.batch import UNK
 from bahdanau_jax.evaluation import quality, scores
@@ -207,6 +210,18 @@ def test_a_report_says_how_the_run_was_made(reported, trained):
         assert shown in text
     assert f"jax {record['versions']['jax']}" in text
     assert record["time"][:10] in text and record["time"][11:16] in text
+
+
+@pytest.mark.parametrize(
+    ("search", "told"),
+    [
+        ({"method": "beam", "beam_size": 3}, ", beam 3, step"),
+        ({"method": "sample", "beam_size": 3}, ", sample, step"),
+    ],
+)
+def test_the_summary_names_the_search(trained, search, told):
+    evaluated: Any = SimpleNamespace(sources=["a"], scores={"search": search})
+    assert told in report.summary(bj.load(trained[0]), evaluated)
 
 
 def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):

@@ -109,7 +109,7 @@ def _memory(outcome: Outcome, cell: str) -> float | None:
     prepared = data.prepare(trained.config.data, folder, trained=True)
     plan = data.Plan.of(prepared.train, trained.config.data, seeds[0])
     steps = range(min(plan.steps(), trained.config.training.steps))
-    batches = list(data.each_shape(prepared.train, plan, steps))
+    batches = list(data.each_shape(prepared.train, plan, steps, trainer.row_multiple))
     largest = max(batches, key=lambda batch: batch.source.size + batch.target.size)
     state = jax.eval_shape(trainer.begin)
     sizes = trainer.update.lower(state, trainer.backend.feed(largest)).compile().memory_analysis()
