@@ -15,6 +15,7 @@ START = -1  # the word before the first; its embedding is the zero vector
 RESERVED = 2  # the first id of an ordinary word
 EOS_SYMBOL = "</s>"  # EOS among the symbols of a vocabulary
 UNK_SYMBOL = "<unk>"
+SIDES = ("source", "target")
 
 
 class Batch(NamedTuple):

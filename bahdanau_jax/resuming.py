@@ -17,7 +17,7 @@ CHOSEN_ON = "chosen_on"  # of data.dev
 _FIELDS = {TRAINED_ON: "data.train", CHOSEN_ON: "data.dev"}
 
 
-def same_data(prepared: Prepared, workdir: Path) -> None:
+def check_or_record_data(prepared: Prepared, workdir: Path) -> None:
     """Raise ValueError where the run in the folder began with other training or dev pairs."""
     for name, digest in _digests(prepared.train.statistics["digest"], prepared.dev).items():
         record = workdir / STORE / name
@@ -28,7 +28,9 @@ def same_data(prepared: Prepared, workdir: Path) -> None:
             raise _changed(name, f"the run in {workdir}")
 
 
-def same_text(digest: str, dev: Sequence[Pair], shared: Path, runs: Sequence[Path]) -> None:
+def check_or_record_text(
+    digest: str, dev: Sequence[Pair], shared: Path, runs: Sequence[Path]
+) -> None:
     """Raise ValueError where a sweep began with training pairs of another digest, or other dev.
 
     They are those of earlier runs that share the prepared data, or of these `runs`.
@@ -57,7 +59,7 @@ def _changed(name: str, what: str) -> ValueError:
     )
 
 
-def same_experiment(config: Config, workdir: Path) -> None:
+def check_experiment(config: Config, workdir: Path) -> None:
     """Raise ValueError where the folder's run has another model, data, optimiser, seed or metric.
 
     Other test pairs are allowed. Where there were no dev pairs, so are these and another metric.

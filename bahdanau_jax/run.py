@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from bahdanau_jax import data, dev_scores, distributed, model, run_folder, training, variants
+from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Plan, Prepared
 from bahdanau_jax.names import is_code
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
-from bahdanau_jax.resuming import same_data, same_experiment
+from bahdanau_jax.resuming import check_experiment, check_or_record_data
 from bahdanau_jax.run_folder import CONFIG
 from bahdanau_jax.trained import Run, ensemble, load
 
@@ -59,13 +60,13 @@ def prepare(
     check(config)
     workdir = Path(workdir)
     with run_folder.lock(workdir):
-        same_experiment(with_named_dtype(config, workdir), workdir)
+        check_experiment(with_named_dtype(config, workdir), workdir)
         _refuse_other_corpora(config, workdir)
         prepared = with_data(config, workdir, stage)[1]
         _remark(config, workdir)
         plan = _plan(config, prepared)
         tokens = (prepared.train.lengths[plan.rows()] - 1).sum(0).tolist()  # without EOS
-        of_sides = dict(zip(("source", "target"), tokens, strict=True))
+        of_sides = dict(zip(SIDES, tokens, strict=True))
         epoch = {"pairs": len(plan.rows()), "tokens": of_sides}
         batches = {"steps": plan.steps(), "shapes": plan.shapes, "padding": plan.padding()}
         return prepared.statistics | {"epoch": epoch} | batches
@@ -102,7 +103,7 @@ def train(
         outcome = training.Outcome.FINISHED
         made = int(distributed.broadcast({"updates": run_folder.updates_made(workdir)})["updates"])
         if made > steps:
-            same_experiment(config, workdir)
+            check_experiment(config, workdir)
             text = f"{workdir} has {made} updates, and training.steps is {steps}: no update is left"
             if distributed.is_main_process():
                 reporter.note(f"{text} to make; its config.json stays as it is")
@@ -189,10 +190,10 @@ def with_named_dtype(config: Config, workdir: Path) -> Config:
 
 def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, Prepared]:
     """Check the folder, prepare the data and save the configuration, unless no update is left."""
-    same_experiment(config, workdir)
+    check_experiment(config, workdir)
     _refuse_other_corpora(config, workdir)
     config, prepared = with_data(config, workdir, reporter.stage)
-    same_data(prepared, workdir)
+    check_or_record_data(prepared, workdir)
     _remark(config, workdir)
     made = run_folder.updates_made(workdir)
     if distributed.is_main_process() and made <= config.training.steps:
@@ -212,7 +213,7 @@ def with_data(
         config.data, workdir, stage, trained=trained, writes=distributed.is_main_process()
     )
     sizes = []
-    for side, codec in zip(("source", "target"), prepared.codecs, strict=True):
+    for side, codec in zip(SIDES, prepared.codecs, strict=True):
         field, entries = f"{side}_vocabulary", len(codec.vocabulary)
         if (rows := getattr(config.model, field)) not in (0, entries):
             raise ValueError(

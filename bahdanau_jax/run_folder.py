@@ -14,6 +14,7 @@ from typing import IO
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
 METRICS = "metrics.jsonl"
+DEV_SCORE = "dev_score"  # in a line of METRICS; the highest one selects the best checkpoint
 COMPILATIONS = "compilations.jsonl"
 RECORD = "record.json"
 VOCABULARY = "vocabulary"
@@ -22,7 +23,7 @@ LOCK = ".lock"
 ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lock briefly
 
 
-def require(folder: Path) -> None:
+def check_run(folder: Path) -> None:
     """Raise FileNotFoundError where a folder holds no run; a fast check before JAX is imported."""
     if not (folder / CONFIG).exists():
         raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")

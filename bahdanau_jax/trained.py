@@ -12,6 +12,7 @@ import jax
 
 from bahdanau_jax import aligner, data, decoding, hypothesis, model
 from bahdanau_jax.aligner import Aligned
+from bahdanau_jax.batch import SIDES
 from bahdanau_jax.checkpoints import Checkpointer, Chosen, Records
 from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
@@ -20,7 +21,7 @@ from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts, check_list
 from bahdanau_jax.reporting import ignore
-from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, require
+from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, check_run
 from bahdanau_jax.variants import SAMPLING, check, refuse_code
 
 
@@ -52,7 +53,7 @@ def load(
     ValueError where the folder has no run, is damaged, or lacks the checkpoints or weights.
     """
     folder = Path(folder)
-    require(folder)
+    check_run(folder)
     config = Config.load(folder / CONFIG)
     refuse_code(config, folder / CONFIG, trust_code)
     check(config)
@@ -74,7 +75,7 @@ def load(
 
 def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:
     codecs = data.load(folder / VOCABULARY, config.data)
-    for side, codec in zip(("source", "target"), codecs, strict=True):
+    for side, codec in zip(SIDES, codecs, strict=True):
         rows, entries = getattr(config.model, f"{side}_vocabulary"), len(codec.vocabulary)
         if rows != entries:
             raise ValueError(
@@ -111,9 +112,7 @@ def ensemble(runs: "Sequence[Run]") -> "Run":
     members = [member for run in runs for member in (run, *run.others)]
     first, *others = (dataclasses.replace(member, others=()) for member in members)
     for other in others:
-        for side, ours, theirs in zip(
-            ("source", "target"), first.codecs, other.codecs, strict=True
-        ):
+        for side, ours, theirs in zip(SIDES, first.codecs, other.codecs, strict=True):
             if ours.identity != theirs.identity:
                 raise ValueError(
                     f"{first.folder} and {other.folder} have different {side} vocabularies, and "

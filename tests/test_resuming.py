@@ -23,26 +23,26 @@ def with_data(**changes) -> Config:
 
 
 def test_test_pairs_may_change_and_dev_pairs_may_come(folder):
-    resuming.same_experiment(with_data(dev="text:c,d", test="text:e,f"), folder)
+    resuming.check_experiment(with_data(dev="text:c,d", test="text:e,f"), folder)
     with_data(dev="text:c,d").save(folder / CONFIG)
     with pytest.raises(ValueError, match="data.dev is 'text:c,d', not ''"):
-        resuming.same_experiment(with_data(), folder)
+        resuming.check_experiment(with_data(), folder)
     with pytest.raises(ValueError, match="data.train is 'text:a,b', not 'text:c,d'"):
-        resuming.same_experiment(Config(data=DataConfig(train="text:c,d")), folder)
+        resuming.check_experiment(Config(data=DataConfig(train="text:c,d")), folder)
 
 
 def test_the_metric_of_the_dev_scores_stays(folder):
     loss = TrainingConfig(dev_metric="loss")
     # Without dev pairs, there is no score yet.
     for now in (with_data(), with_data(dev="text:c,d")):
-        resuming.same_experiment(dataclasses.replace(now, training=loss), folder)
+        resuming.check_experiment(dataclasses.replace(now, training=loss), folder)
     before = with_data(dev="text:c,d")
     before.save(folder / CONFIG)
-    resuming.same_experiment(
+    resuming.check_experiment(
         dataclasses.replace(before, training=TrainingConfig(steps=9, patience=3)), folder
     )
     with pytest.raises(ValueError, match="its training.dev_metric is 'bleu', not 'loss'; choose"):
-        resuming.same_experiment(dataclasses.replace(before, training=loss), folder)
+        resuming.check_experiment(dataclasses.replace(before, training=loss), folder)
 
 
 def test_a_run_of_a_version_with_fewer_settings_goes_on(folder):
@@ -51,11 +51,11 @@ def test_a_run_of_a_version_with_fewer_settings_goes_on(folder):
         del record["model"][name]
     (folder / CONFIG).write_text(json.dumps(record))
     assert Config.load(folder / CONFIG) == with_data()
-    resuming.same_experiment(with_data(), folder)
+    resuming.check_experiment(with_data(), folder)
     for name, value in {"readout_inputs": "s", "feed_previous": False}.items():
         other = dataclasses.replace(with_data(), model=ModelConfig(**{name: value}))
         with pytest.raises(ValueError, match=f"its model.{name} is .*, not {value!r}"):
-            resuming.same_experiment(other, folder)
+            resuming.check_experiment(other, folder)
 
 
 def prepared(digest: str, dev: list[Pair]) -> Prepared:
@@ -65,15 +65,15 @@ def prepared(digest: str, dev: list[Pair]) -> Prepared:
 
 def test_the_same_names_with_other_text_are_refused(folder):
     one, other = [Pair("a", "b")], [Pair("a", "c")]
-    resuming.same_data(prepared("x", []), folder)
-    resuming.same_data(prepared("x", one), folder)  # dev pairs came
-    resuming.same_data(prepared("x", one), folder)
+    resuming.check_or_record_data(prepared("x", []), folder)
+    resuming.check_or_record_data(prepared("x", one), folder)  # dev pairs came
+    resuming.check_or_record_data(prepared("x", one), folder)
     with pytest.raises(ValueError, match="the text of data.dev is no longer what"):
-        resuming.same_data(prepared("x", other), folder)
+        resuming.check_or_record_data(prepared("x", other), folder)
     with pytest.raises(ValueError, match="the text of data.train is no longer what"):
-        resuming.same_data(prepared("y", one), folder)
+        resuming.check_or_record_data(prepared("y", one), folder)
     (folder / CONFIG).unlink()  # never trained: the folder begins anew
-    resuming.same_data(prepared("y", other), folder)
+    resuming.check_or_record_data(prepared("y", other), folder)
 
 
 def test_the_runs_of_a_sweep_have_the_same_text(tmp_path):
@@ -82,13 +82,13 @@ def test_the_runs_of_a_sweep_have_the_same_text(tmp_path):
     for folder in ("shared", "run"):
         (tmp_path / folder / "store").mkdir(parents=True)
     shared, seed = tmp_path / "shared", tmp_path / "run"
-    resuming.same_text("1", dev, shared, [seed])
-    resuming.same_text("1", dev, shared, [seed])
+    resuming.check_or_record_text("1", dev, shared, [seed])
+    resuming.check_or_record_text("1", dev, shared, [seed])
     for digest, pairs, field in (("2", dev, "train"), ("1", [Pair("a", "c")], "dev")):
         with pytest.raises(ValueError, match=f"data.{field} is no longer what the sweep began"):
-            resuming.same_text(digest, pairs, shared, [])
+            resuming.check_or_record_text(digest, pairs, shared, [])
     for record in (shared / "store").iterdir():
         record.rename(seed / "store" / record.name)
     with pytest.raises(ValueError, match="the text of data.train is no longer"):
-        resuming.same_text("2", dev, shared, [seed])
+        resuming.check_or_record_text("2", dev, shared, [seed])
     assert not [*(shared / "store").iterdir()]

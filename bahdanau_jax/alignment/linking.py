@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from jaxtyping import Bool, Float
 
+from bahdanau_jax.batch import SIDES
 from bahdanau_jax.names import choose
 
 Link = tuple[int, int]  # (source word, target word)
@@ -109,7 +110,7 @@ def merge_pieces(
     """
     alpha = matrix(alpha)
     for side, words, pieces in zip(
-        ("source", "target"), (source_words, target_words), alpha.shape[::-1], strict=True
+        SIDES, (source_words, target_words), alpha.shape[::-1], strict=True
     ):
         if words.ndim != 2 or words.shape[1] != pieces:
             raise ValueError(f"{side} words over {words.shape[-1]} pieces, but alpha has {pieces}")

@@ -14,7 +14,7 @@ from typing import Self
 from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import finite, parse_json
-from bahdanau_jax.run_folder import METRICS, is_locked
+from bahdanau_jax.run_folder import DEV_SCORE, METRICS, is_locked
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +77,8 @@ class Records:
         scores, last = {}, -1
         for line in filter(None, map(_line, lines)):
             last = max(last, line["step"])
-            if _is_score(line.get("dev_score")):
-                scores[line["step"]] = line["dev_score"]
+            if _is_score(line.get(DEV_SCORE)):
+                scores[line["step"]] = line[DEV_SCORE]
         return cls(scores, last, training)
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bahdanau_jax.cli import lines, options, progress
-from bahdanau_jax.cli.runs import load, require
+from bahdanau_jax.cli.runs import check_runs, load
 from bahdanau_jax.parsing import json_text
 from bahdanau_jax.reporting import Reporter, say
 
@@ -75,7 +75,7 @@ NEEDS: Mapping[str, str] = MappingProxyType(
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Align, arguments, "bahdanau align")
-    require(_runs(chosen))
+    check_runs(_runs(chosen))
     _check(chosen)
     keep = progress.wanted(None, chosen.output is None and lines.to_terminal())
     with progress.reporter(progress.on_terminal(), keep=keep) as reporter:
@@ -145,9 +145,8 @@ def _check(chosen: Align) -> None:
         raise ValueError(f"--threshold is {chosen.threshold}, but should be above 0 and at most 1")
     if chosen.lexicon_least < 1:
         raise ValueError(f"--lexicon-least is {chosen.lexicon_least}, but should be at least 1")
-    for name, of in NEEDS.items():
-        if getattr(chosen, name) != getattr(Align, name) and getattr(chosen, of) is None:
-            raise ValueError(f"{_flag(name)} needs {_flag(of)}, which is missing")
+    for option, needed in NEEDS.items():
+        options.require(chosen, option, needed)
     if chosen.lexicon_output is not None and chosen.level == "piece":
         raise ValueError("--lexicon-output needs words as they are written: choose --level token")
     if chosen.threshold is not None and chosen.eos != Align.eos:
@@ -175,10 +174,6 @@ def _check_dice(chosen: Align) -> None:
         raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
     if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
         raise ValueError("--dice needs --dice-power to change links, or --gold to be scored")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _gold(chosen: Align):

@@ -45,8 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Checkpoints, arguments, "bahdanau checkpoints")
     if chosen.import_ is not None and (chosen.verify or chosen.prune or chosen.export):
         raise ValueError("--import makes a new run folder: leave out the other options")
-    if chosen.words and chosen.import_ is None:
-        raise ValueError("--words needs --import, which is missing")
+    options.require(chosen, "words", "import_")
     if chosen.prune < 0:
         raise ValueError(f"--prune is {chosen.prune}, but should be at least 0")
     if chosen.trust_code:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
-from bahdanau_jax.cli.runs import load, require
+from bahdanau_jax.cli.runs import check_runs, load
 from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "bahdanau evaluate")
     sources, references, theirs = _read(chosen)
     _check(chosen)
-    require([chosen.run, *([chosen.baseline] if chosen.baseline and theirs is None else [])])
+    check_runs([chosen.run, *([chosen.baseline] if chosen.baseline and theirs is None else [])])
     if chosen.output is not None:
         _make(chosen.output)
     with progress.reporter(progress.on_terminal()) as reporter:

@@ -65,7 +65,7 @@ def require(chosen: object, option: str, *needed: str) -> None:
     """
     is_set = getattr(chosen, option) != getattr(type(chosen), option)
     if is_set and not any(getattr(chosen, name) for name in needed):
-        option, *others = (f"--{name.replace('_', '-')}" for name in (option, *needed))
+        option, *others = (f"--{name.strip('_').replace('_', '-')}" for name in (option, *needed))
         raise ValueError(f"{option} needs {' or '.join(others)}, which is missing")
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bahdanau_jax.cli import lines
-from bahdanau_jax.cli.runs import require
+from bahdanau_jax.cli import lines, options
+from bahdanau_jax.cli.runs import check_runs
 
 if TYPE_CHECKING:
     from bahdanau_jax.alignment import GoldFile
@@ -19,9 +19,6 @@ class Files:
     input: Path | None = None  # sentences of the page, one a line; default: of the test corpus
     reference: Path | None = None  # a file with their translations
     gold: Path | None = None  # gold links between both: Pharaoh with '?' for possible ones, or .wa
-
-
-NEEDED = (("reference", "input"), ("gold", "reference"))  # an option, and the one that it needs
 
 
 class Texts(NamedTuple):
@@ -38,10 +35,9 @@ def check(runs: Sequence[Path], files: Files) -> None:
         raise ValueError("missing: --run")
     if len(runs) > 2:
         raise ValueError(f"--run is given {len(runs)} times, but a page shows one or two runs")
-    require(runs)
-    for option, needed in NEEDED:
-        if getattr(files, option) is not None and getattr(files, needed) is None:
-            raise ValueError(f"--{option} needs --{needed}, which is missing")
+    check_runs(runs)
+    options.require(files, "reference", "input")
+    options.require(files, "gold", "reference")
     for option, path in vars(files).items():
         if path is not None and not path.exists():
             raise FileNotFoundError(2, f"no such file (--{option})", str(path))

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from bahdanau_jax.trained import Run
 
 
-def require(runs: Sequence[Path]) -> None:
+def check_runs(runs: Sequence[Path]) -> None:
     """Raise FileNotFoundError where a folder holds no run; a fast check before JAX is imported."""
     for folder, _ in map(run_folder.split, runs):
-        run_folder.require(folder)
+        run_folder.check_run(folder)
 
 
 def load(runs: Sequence[Path], trust_code: bool) -> list["Run"]:

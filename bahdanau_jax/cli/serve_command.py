@@ -85,7 +85,7 @@ def _checked(chosen: Serve) -> Mapping[str, Path]:
     if not 0 <= chosen.grace_seconds < float("inf"):
         raise ValueError(f"--grace-seconds is {chosen.grace_seconds}, but should be 0 or more")
     for folder in chosen.run:
-        run_folder.require(folder)
+        run_folder.check_run(folder)
     return dict(zip(run_folder.names(chosen.run), chosen.run, strict=True))
 
 

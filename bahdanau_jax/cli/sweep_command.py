@@ -33,7 +33,9 @@ class Sweep(experiment.Experiment):
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     seeds: int = 10  # seeds of each cell, from --training.seed on
     vmapped: Literal["auto", "yes", "no"] = "auto"  # train the seeds of a cell by vmapped updates
-    order: Literal["shared", "own"] = "shared"  # the batches of seeds that train vmapped
+    # the order of the batches: shared by seeds that train vmapped, or each seed's own;
+    # default: shared with --vmapped auto and yes
+    order: Literal["shared", "own"] | None = None
     processes: int = 1  # cells that train at the same time on a CPU, with a share of the cores each
     # scores of the table, separated by commas; default: those that are usual for the corpus
     metrics: str = ""

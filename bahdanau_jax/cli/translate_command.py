@@ -160,7 +160,7 @@ def _differences(settings: DecodingConfig, base: DecodingConfig) -> dict[str, An
 def _check(chosen: Translate) -> None:
     """Check the options before the model is loaded, which takes seconds."""
     for folder in chosen.run:
-        run_folder.require(folder)
+        run_folder.check_run(folder)
     if not 1 <= chosen.n_best <= MOST_TRANSLATIONS:
         raise ValueError(
             f"--n-best is {chosen.n_best}, but should be between 1 and {MOST_TRANSLATIONS}"
@@ -174,8 +174,7 @@ def _check(chosen: Translate) -> None:
             f"--beam-size is {chosen.settings.beam_size}, but should be at least {chosen.n_best}"
             " (the number of translations wanted)"
         )
-    if chosen.lexicon and not chosen.replace_unk:
-        raise ValueError("--lexicon needs --replace-unk True, which is missing")
+    options.require(chosen, "lexicon", "replace_unk")
     for option in ("input", "prefix", "lexicon", "reference"):
         path = getattr(chosen, option)
         if path is not None and not path.exists():

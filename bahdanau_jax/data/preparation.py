@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bahdanau_jax import run_folder
+from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.sources.addresses import Pair
@@ -22,7 +23,7 @@ from bahdanau_jax.data.store import chunks, store
 from bahdanau_jax.data.store.store import Store
 from bahdanau_jax.data.store.workers import mapped
 from bahdanau_jax.data.tokens import codec, text_chunks
-from bahdanau_jax.data.tokens.codec import SIDES, Codec
+from bahdanau_jax.data.tokens.codec import Codec
 from bahdanau_jax.data.tokens.text_chunks import Spool
 from bahdanau_jax.reporting import SILENT
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from bahdanau_jax import splits
+from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import addresses
-from bahdanau_jax.data.tokens.codec import SIDES
 
 SAMPLE = 1_000  # pairs at the beginning of each corpus that are examined
 LEAST = 4  # average characters of a sentence without spaces that is more than a single word

@@ -27,7 +27,7 @@ from bahdanau_jax.report import (
     evaluate_test_pairs,
 )
 from bahdanau_jax.reporting import PLAIN, Reporter
-from bahdanau_jax.resuming import same_text
+from bahdanau_jax.resuming import check_or_record_text
 from bahdanau_jax.training import SHARED, Diverged
 
 log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ class CellRuns:
         statistics = run.prepare(self.config, shared, self.reporter.stage)
         config = self.config.data
         dev = [*data.pairs(config.dev, config)] if config.dev else []
-        same_text(statistics["digest"], dev, shared, [*map(self.folder, self.seeds)])
+        check_or_record_text(statistics["digest"], dev, shared, [*map(self.folder, self.seeds)])
         for seed in seeds:
             own = self.folder(seed)
             if not (own / run_folder.CONFIG).exists():

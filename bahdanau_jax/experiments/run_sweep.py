@@ -29,7 +29,7 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, run_scores
 from bahdanau_jax.reporting import PLAIN, Reporter
-from bahdanau_jax.training import SHARED
+from bahdanau_jax.training import OWN, SHARED
 
 
 def sweep(
@@ -37,7 +37,7 @@ def sweep(
     workdir: Path,
     seeds: Sequence[int],
     vmapped: bool | None = None,
-    order: str = SHARED,
+    order: str | None = None,
     settings: Settings = DEFAULTS,
     tests: Mapping[str, str] = MappingProxyType({}),
     processes: int = 1,
@@ -54,7 +54,8 @@ def sweep(
         seeds: the values of training.seed.
         vmapped: whether the seeds of a cell train vmapped. With None, those of small models without
             `training.patience` do.
-        order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`.
+        order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`. With
+            None, they share one. Each seed that trains in turn has its own.
         settings: those of the scores.
         tests: addresses of further test pairs by name; their scores are under "tests".
         processes: on a CPU, cells that train at the same time, each in a process with a share of
@@ -68,7 +69,8 @@ def sweep(
     >>> results.summary("order=paper", "BLEU").mean
     """
     seeds = checked_seeds(seeds)
-    _check(cells, seeds, vmapped, order, settings, tests)
+    order = _data_order(order, vmapped)
+    _check(cells, seeds, vmapped, settings, tests)
     _check_processes(processes)
     workdir = Path(workdir)
     cells = with_dtypes(cells, workdir)
@@ -125,11 +127,22 @@ def _forget_programs() -> None:
     jax.clear_caches()
 
 
+def _data_order(order: str | None, vmapped: bool | None) -> str:
+    """The order named, or the usual one. Raises ValueError for a shared one of seeds in turn."""
+    if order is None:
+        return OWN if vmapped is False else SHARED
+    choose(training.DATA_ORDERS, order, "data order")
+    if vmapped is False and order != OWN:
+        raise ValueError(
+            f"the data order {order} is for seeds that train vmapped; in turn, each has its own"
+        )
+    return order
+
+
 def _check(
     cells: Cells,
     seeds: Sequence[int],
     vmapped: bool | None,
-    order: str,
     scoring: Settings,
     tests: Mapping[str, str],
 ) -> None:
@@ -137,11 +150,6 @@ def _check(
         raise ValueError("a sweep needs at least one cell and one seed")
     for name in cells:
         check_name(name)
-    choose(training.DATA_ORDERS, order, "data order")
-    if vmapped is False and order != SHARED:
-        raise ValueError(
-            f"the data order {order} is for seeds that train vmapped; in turn, each has its own"
-        )
     if "" in tests.values():
         raise ValueError("the address of further test pairs is empty")
     run_scores.check([""], [""], scoring)

@@ -13,6 +13,7 @@ from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.experiments.sweep_cells import DATA, DEFINITION, REPORT, Cells
 from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.training import OWN
 
 # Fields that change no score, so that a sweep may go on with other values.
 FREE = (
@@ -104,6 +105,8 @@ def _definition(path: Path) -> dict[str, Any]:
         sound = False
     if not sound:
         raise ValueError(f"{path} is damaged: restore it, or choose another folder")
+    if before["vmapped"] is False:  # earlier versions wrote "shared" here
+        before["order"] = OWN
     return before
 
 

@@ -20,7 +20,7 @@ from bahdanau_jax.distribution import Distribution, softmax
 from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import annotation_size, attend, score_named
 from bahdanau_jax.model.cells import CELLS, dropping
-from bahdanau_jax.model.dropout import dropout, kept_units, word_dropout
+from bahdanau_jax.model.dropout import Place, dropout, kept_units, word_dropout
 from bahdanau_jax.model.matrix_products import matmul, on_accelerator, rounded, with_bias, with_ones
 from bahdanau_jax.model.memory import Folded, Memory
 from bahdanau_jax.model.orders import ORDERS, State
@@ -182,9 +182,9 @@ def teacher_forced_states(
     before = jnp.pad(target, ((0, 0), (1, 0)), constant_values=START)[:, :-1].T
     y = _previous(config, params, before)
     if y is not None:
-        y = dropout(keys, 2, config.embedding_dropout, y)
-        y = word_dropout(keys, 5, config.word_dropout, y)
-    kept = kept_units(keys, 7, config.state_dropout, config.hidden_size)
+        y = dropout(keys, Place.TARGET_EMBEDDING, config.embedding_dropout, y)
+        y = word_dropout(keys, Place.TARGET_WORD, config.word_dropout, y)
+    kept = kept_units(keys, Place.DECODER_STATE, config.state_dropout, config.hidden_size)
     weights: dict[str, Any] = _matrices(config, params) | {"annotations": memory.annotations}
     if config.gradients == "deferred" and on_accelerator():  # docs/decisions/0125
         energies = score_named(config.attention).energies
@@ -212,7 +212,7 @@ def read_out(
     """Return the inputs of the output softmax at every step; M is L, or `output_size` if set."""
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     t = readout(config, dot, params, forced.state.s, forced.y, forced.state.c)
-    return project(config, params, dropout(keys, 3, config.readout_dropout, t))
+    return project(config, params, dropout(keys, Place.READOUT, config.readout_dropout, t))
 
 
 def teacher_force(

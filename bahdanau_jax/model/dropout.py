@@ -4,10 +4,25 @@ The key of each row is folded from the step's key and the row's number in the gl
 are therefore the same on any number of devices and processes, and with gradient accumulation.
 """
 
+import enum
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Key
+
+
+class Place(enum.IntEnum):
+    """What is dropped; each draws masks of its own. Other numbers change every training."""
+
+    SOURCE_EMBEDDING = 0
+    ANNOTATION = 1
+    TARGET_EMBEDDING = 2
+    READOUT = 3
+    SOURCE_WORD = 4
+    TARGET_WORD = 5
+    ENCODER_STATE = 6
+    DECODER_STATE = 7
 
 
 def row_keys(key: Key[Array, ""] | Key[Array, " B"] | None, rows: int) -> Key[Array, " B"] | None:
@@ -18,12 +33,11 @@ def row_keys(key: Key[Array, ""] | Key[Array, " B"] | None, rows: int) -> Key[Ar
 
 
 def dropout(
-    keys: Key[Array, " B"] | None, place: int, rate: float, x: Float[Array, "T B F"]
+    keys: Key[Array, " B"] | None, place: Place, rate: float, x: Float[Array, "T B F"]
 ) -> Float[Array, "T B F"]:
     """Set a share `rate` of x's units to 0, and scale the others to keep the mean.
 
-    `place` numbers the dropout layers, so that they draw different masks. Each unit takes sixteen
-    random bits.
+    Each unit takes sixteen random bits.
     """
     if keys is None or rate == 0.0:
         return x
@@ -40,7 +54,7 @@ def dropout(
 
 
 def word_dropout(
-    keys: Key[Array, " B"] | None, place: int, rate: float, x: Float[Array, "T B F"]
+    keys: Key[Array, " B"] | None, place: Place, rate: float, x: Float[Array, "T B F"]
 ) -> Float[Array, "T B F"]:
     """Set a share `rate` of the words to 0, with all their units, and scale the others.
 
@@ -52,7 +66,7 @@ def word_dropout(
 
 
 def kept_units(
-    keys: Key[Array, " B"] | None, place: int, rate: float, size: int, directions: int = 0
+    keys: Key[Array, " B"] | None, place: Place, rate: float, size: int, directions: int = 0
 ) -> Bool[Array, "*D B H"] | None:
     """Draw which units of the state the steps of each sentence read; None without dropout."""
     if keys is None or rate == 0.0:

@@ -17,7 +17,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import recurrence
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS, Cell, dropping
-from bahdanau_jax.model.dropout import dropout, kept_units, word_dropout
+from bahdanau_jax.model.dropout import Place, dropout, kept_units, word_dropout
 from bahdanau_jax.model.matrix_products import matmul
 from bahdanau_jax.model.memory import Memory, first_step
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
@@ -96,7 +96,9 @@ def bidirectional(
         for of in (cell.weights, cell.rest)
     )
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
-    kept = kept_units(keys, 6, config.state_dropout, config.hidden_size, len(cells))
+    kept = kept_units(
+        keys, Place.ENCODER_STATE, config.state_dropout, config.hidden_size, len(cells)
+    )
     h, _ = recurrence.scan(
         _step(cell, config.state_dropout),
         weights,
@@ -138,7 +140,8 @@ def encode_embedded(
     With `word_annotations`, an annotation is [→h_j ; ←h_j ; x̄_j], the source-side bridge of Kuang
     et al. 2018, arXiv 1711.05380.
     """
-    x = word_dropout(keys, 4, config.word_dropout, dropout(keys, 0, config.embedding_dropout, x))
+    x = dropout(keys, Place.SOURCE_EMBEDDING, config.embedding_dropout, x)
+    x = word_dropout(keys, Place.SOURCE_WORD, config.word_dropout, x)
     h, last = bidirectional(config, params["encoder"], x, mask.T, keys)
     if config.word_annotations:
         h = jnp.concatenate([h, x], axis=-1)
@@ -149,7 +152,7 @@ def encode_embedded(
         p = params["initial_state"]
         end = last[DIRECTIONS[config.encoder_directions].index(start)]
         initial = jnp.tanh(add_bias(matmul(config.compute_dtype, end, p["W_s"]), p["b_s"]))
-    annotations = jnp.swapaxes(dropout(keys, 1, config.annotation_dropout, h), 0, 1)
+    annotations = jnp.swapaxes(dropout(keys, Place.ANNOTATION, config.annotation_dropout, h), 0, 1)
     score = score_named(config.attention)
     return Memory(
         annotations=annotations,

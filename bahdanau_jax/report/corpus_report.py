@@ -8,10 +8,10 @@ from typing import Any
 from bahdanau_jax import data, figures
 from bahdanau_jax.alignment import format_pharaoh
 from bahdanau_jax.atomic import replaced_file
+from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.figures import save
 
-SIDES = ("source", "target")
 # Reason in `dropped` -> its description.
 REASONS = {
     "empty": "with an empty side",

@@ -7,6 +7,7 @@ from typing import Any
 
 from bahdanau_jax.report.document import NOTHING, Section, Table
 from bahdanau_jax.reporting import duration
+from bahdanau_jax.run_folder import DEV_SCORE
 from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics, read_record
 
@@ -40,11 +41,11 @@ def _progress(run: Run) -> Iterator[tuple[str, str]]:
         yield "updates", f"{last['step']:,} of {run.config.training.steps:,}{epochs}"
         if isinstance(last.get("seconds"), int | float):
             yield "time of training", duration(last["seconds"])
-    best = [line for line in lines if isinstance(line.get("dev_score"), int | float)]
+    best = [line for line in lines if isinstance(line.get(DEV_SCORE), int | float)]
     if best:
-        top = max(best, key=lambda line: line["dev_score"])
+        top = max(best, key=lambda line: line[DEV_SCORE])
         metric = run.config.training.dev_metric
-        value = abs(top["dev_score"])  # the dev score of the loss is its negative
+        value = abs(top[DEV_SCORE])  # the dev score of the loss is its negative
         yield "best dev score", f"{metric} {value:.4g}, at step {top['step']:,}"
 
 

@@ -20,13 +20,12 @@ from bahdanau_jax.report.publish import publish
 from bahdanau_jax.report.run_scores import DEFAULTS, Evaluated, Settings, evaluate
 from bahdanau_jax.report.sections import headline, sections
 from bahdanau_jax.reporting import SILENT, Reporter
-from bahdanau_jax.run_folder import CHECKPOINTS
+from bahdanau_jax.run_folder import CHECKPOINTS, DEV_SCORE
 from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics
 
 SAMPLES = 10  # the number of translations that are printed
 CURVE = 5  # the least number of evaluations for a curve; fewer are shown as a table
-SCORE = "dev_score"  # a copy of another dev score, with the sign that makes higher better
 # Column of the table of evaluations -> (field of metrics.jsonl, format).
 DEV = MappingProxyType(
     {
@@ -141,7 +140,8 @@ def _training(run: Run) -> Section:
     if not metrics:
         return Section("Training", "This run has no updates: its weights are the initial ones.")
     evaluations = [line for line in metrics if "dev_loss" in line]
-    fields = {name for line in metrics for name in line} - {SCORE}
+    # DEV_SCORE is a copy of another dev score, with the sign that makes higher better.
+    fields = {name for line in metrics for name in line} - {DEV_SCORE}
     is_short = len(evaluations) < CURVE
     if is_short:
         fields &= {"step", "loss", "dev_loss"}

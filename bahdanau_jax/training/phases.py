@@ -17,13 +17,12 @@ import jax
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import TrainingConfig
+from bahdanau_jax.run_folder import DEV_SCORE
 from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.monitor import Monitor
 from bahdanau_jax.training.nonfinite_batch import save_batch
 from bahdanau_jax.training.step import StepSums, TrainState
 from bahdanau_jax.training.telemetry import Telemetry
-
-SCORE = "dev_score"  # the evaluated number that selects the best checkpoint
 
 
 class Outcome(enum.StrEnum):
@@ -132,9 +131,9 @@ class OneRun:
     """The phases of one run.
 
     Args:
-        evaluate: returns numbers and pictures by name. The number SCORE, higher is better, selects
-            the best checkpoint and stops the run after `config.patience` evaluations without
-            improvement.
+        evaluate: returns numbers and pictures by name. The number DEV_SCORE, higher is better,
+            selects the best checkpoint and stops the run after `config.patience` evaluations
+            without improvement.
         checkpointer: saves and restores the state.
         monitor: writes metrics.jsonl and curves.
         config: the intervals.
@@ -239,7 +238,7 @@ class OneRun:
         if scores is None:
             return False
         self.monitor.evaluation(step, scores)
-        self.progress.record(step, scores.get(SCORE))
+        self.progress.record(step, scores.get(DEV_SCORE))
         self.saved = -1
         return True
 

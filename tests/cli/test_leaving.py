@@ -26,7 +26,7 @@ def load(folder, **how):
 run = bahdanau_jax.trained = types.ModuleType("bahdanau_jax.trained")
 run.load = load
 sys.modules["bahdanau_jax.trained"] = run
-run_folder.require = lambda folder: None
+run_folder.check_run = lambda folder: None
 sys.argv = ["bahdanau", "translate", "--run", "x", "--output", {output!r}]
 sys.exit(main.main())
 """

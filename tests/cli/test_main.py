@@ -138,7 +138,7 @@ def test_an_error_about_arrays_keeps_its_traceback():
     code = (
         "import sys, types; import bahdanau_jax; from bahdanau_jax.cli.main import main\n"
         "from bahdanau_jax import run_folder\n"
-        "run_folder.require = print\n"
+        "run_folder.check_run = print\n"
         "def load(folder):\n"
         "    import jax, jax.numpy as jnp\n"
         "    return jax.vmap(jnp.add)(jnp.zeros(2), jnp.zeros(3))\n"

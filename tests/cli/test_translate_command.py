@@ -225,7 +225,7 @@ def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
         ("--beam-size", "0"): "decoding.beam_size is 0, but should be at least 1",
         ("--max-ratio", "1e9"): "decoding.max_ratio is 1000000000.0, but should be above 0 and at "
         "most 100",
-        ("--lexicon", missing): "--lexicon needs --replace-unk True, which is missing",
+        ("--lexicon", missing): "--lexicon needs --replace-unk, which is missing",
         ("--prefix", missing): f"{missing}: no such file (--prefix)",
         ("--n-best", "3", "--beam-size", "2"): "--beam-size is 2, but should be at least 3"
         " (the number of translations wanted)",

@@ -225,9 +225,30 @@ def test_a_file_in_the_place_of_the_report_is_refused_before_any_training(
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
-def test_a_data_order_without_vmapping_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="order own is for seeds that train vmapped"):
-        sweep(CELLS, tmp_path / "s", [1, 2], vmapped=False, order="own")
+def test_a_shared_order_of_seeds_that_train_in_turn_is_refused(without_training, tmp_path):
+    with pytest.raises(ValueError, match="order shared is for seeds that train vmapped; in turn"):
+        sweep(CELLS, tmp_path / "s", [1, 2], vmapped=False, order="shared")
+    assert not without_training and not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    "vmapped, order, kept",
+    [(None, None, "shared"), (True, None, "shared"), (False, None, "own"), (True, "own", "own")],
+)
+def test_a_sweep_records_the_order_that_its_seeds_have(
+    vmapped, order, kept, without_training, tmp_path
+):
+    sweep(CELLS, tmp_path, [1, 2], vmapped=vmapped, order=order)
+    assert json.loads((tmp_path / "sweep.json").read_text())["order"] == kept
+
+
+def test_a_sweep_in_turn_goes_on_where_an_earlier_version_recorded_a_shared_order(
+    without_training, tmp_path
+):
+    sweep(CELLS, tmp_path, [1, 2], vmapped=False)
+    definition = json.loads((tmp_path / "sweep.json").read_text())
+    (tmp_path / "sweep.json").write_text(json.dumps(definition | {"order": "shared"}))
+    sweep(CELLS, tmp_path, [1, 2], vmapped=False, order="own")
 
 
 @pytest.mark.exhaustive

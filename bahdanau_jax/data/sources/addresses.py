@@ -22,6 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import builtin, text_files, tfds
 from bahdanau_jax.data.sources.locations import located
@@ -199,7 +200,7 @@ def _fields(read: Callable, defaults: Callable[[DataConfig], tuple[str, str]], k
 
     def open_files(rest: str, config: DataConfig):
         names, _, query = rest.partition("?")
-        fields: dict[str, str] = dict(zip(("source", "target"), defaults(config), strict=True))
+        fields: dict[str, str] = dict(zip(SIDES, defaults(config), strict=True))
         for item in filter(None, query.split("&")):
             key, _, value = item.partition("=")
             choose(fields, key, f"option of {kind}:")

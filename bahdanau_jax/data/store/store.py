@@ -14,13 +14,13 @@ from jaxtyping import Bool, Int, UInt64
 from numpy.lib import format as npy
 
 from bahdanau_jax.atomic import replaced_folder
-from bahdanau_jax.batch import UNK
+from bahdanau_jax.batch import SIDES, UNK
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.store import file_digests
 from bahdanau_jax.data.store.chunks import Encoded
 from bahdanau_jax.data.tokens import text_chunks
 from bahdanau_jax.data.tokens.cleaning import DUPLICATE, REASONS
-from bahdanau_jax.data.tokens.codec import SIDES, Codec
+from bahdanau_jax.data.tokens.codec import Codec
 from bahdanau_jax.parsing import parse_json
 
 PARTS = ("ids", "offsets")

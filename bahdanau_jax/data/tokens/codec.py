@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bahdanau_jax.atomic import replaced_folder
-from bahdanau_jax.batch import EOS, EOS_SYMBOL
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, SIDES
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources.addresses import Pair
 from bahdanau_jax.data.tokens.cleaning import clean
@@ -18,7 +18,6 @@ from bahdanau_jax.data.tokens.vocabulary import UNK_SYMBOL, VOCABULARIES, Vocabu
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 
-SIDES = ("source", "target")
 # Settings of the conversion between text and tokens.
 TEXT = (
     "source_language",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bahdanau_jax.batch import EOS, UNK
+from bahdanau_jax.batch import EOS, SIDES, UNK
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.batches.plan import Corpora
 from bahdanau_jax.data.sources import addresses
@@ -176,7 +176,7 @@ def test_a_failure_keeps_the_old_store(tmp_path):
 @pytest.mark.parametrize(
     "file",
     [
-        *(f"{side}_{part}.npy" for side in codec.SIDES for part in store.PARTS),
+        *(f"{side}_{part}.npy" for side in SIDES for part in store.PARTS),
         *("statistics.json", file_digests.SEAL),
     ],
 )
