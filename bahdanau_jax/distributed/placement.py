@@ -119,12 +119,17 @@ def shard(batch: Tree, devices: Mesh) -> Tree:
 
 
 def gathered(tree: Tree) -> Tree:
-    """Gather every array on the first device of this process. All processes must call it."""
+    """Gather every array on the first device of this process. All processes must call it.
+
+    The arrays are bound to that device, as those of a loaded checkpoint are, so that a program
+    compiled for the dev scores serves a trained run, too.
+    """
 
     def whole(leaf):
         if not leaf.is_fully_replicated:
             leaf = jax.jit(lambda x: x, out_shardings=replicated(leaf.sharding.mesh))(leaf)
-        return leaf.addressable_shards[0].data
+        first = leaf.addressable_shards[0]
+        return jax.device_put(first.data, first.device)
 
     return jax.tree.map(whole, tree)
 

@@ -53,6 +53,11 @@ def test_what_is_gathered_has_its_values():
     assert jnp.array_equal(jax.random.key_data(state.key), jax.random.key_data(jax.random.key(3)))
 
 
+def test_what_is_gathered_is_bound_to_one_device():
+    arrays = distributed.gathered([jnp.ones(3), placement.put(np.ones(3), placement.replicated(distributed.mesh()))])
+    assert all(array.committed and len(array.devices()) == 1 for array in arrays)
+
+
 def test_what_is_owned_is_no_view():
     array = jax.block_until_ready(jnp.ones((64, 64)))
     (copy,) = placement.owned([array])

@@ -12,9 +12,10 @@ import jax
 import numpy as np
 import pytest
 
-from bahdanau_jax import run, training
+from bahdanau_jax import data, run, training
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import TrainingConfig
+from bahdanau_jax.decoding import search_program
 from bahdanau_jax.run_folder import COMPILATIONS, updates_made
 from bahdanau_jax.training import many_runs, monitor
 from tests import small
@@ -302,3 +303,22 @@ def test_what_a_kill_leaves_of_a_removed_checkpoint_is_removed(tmp_path):
     (tmp_path / "0" / "pruned-3").mkdir(parents=True)
     with saved(tmp_path, ()):
         assert not [*(tmp_path / "0").iterdir()]
+
+
+@pytest.mark.parametrize("vmapped", [False, True])
+def test_the_programs_of_the_dev_scores_translate_with_the_trained_run(vmapped, tmp_path):
+    greedy = dataclasses.replace(small.config.decoding, beam_size=1)
+    configs = [
+        dataclasses.replace(config(seed, steps=2, evaluate_every=2), decoding=greedy)
+        for seed in SEEDS[:2]
+    ]
+    search_program._search.clear_cache()
+    if vmapped:
+        assert run.train_vmapped(configs, [tmp_path / "1", tmp_path / "2"]) == {}
+    else:
+        run.train(configs[0], tmp_path / "1")
+    programs = search_program._search._cache_size()
+    trained = run.load(tmp_path / "1")
+    settings = trained.config.data
+    trained.translate([pair.source for pair in data.pairs(settings.dev, settings)])
+    assert programs and search_program._search._cache_size() == programs
