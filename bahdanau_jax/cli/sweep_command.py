@@ -33,9 +33,9 @@ class Sweep(experiment.Experiment):
     vary: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     seeds: int = 10  # seeds of each cell, from --training.seed on
     vmapped: Literal["auto", "yes", "no"] = "auto"  # train the seeds of a cell by vmapped updates
-    # the order of the batches: shared by seeds that train vmapped, or each seed's own;
-    # default: shared with --vmapped auto and yes
-    order: Literal["shared", "own"] | None = None
+    # the order of the batches: shared by the seeds of a cell, or each seed's own; auto: shared by
+    # seeds that train vmapped
+    order: Literal["auto", "shared", "own"] = "auto"
     processes: int = 1  # cells that train at the same time on a CPU, with a share of the cores each
     # scores of the table, separated by commas; default: those that are usual for the corpus
     metrics: str = ""
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int | None:
             chosen.workdir,
             seeds,
             vmapped,
-            chosen.order,
+            None if chosen.order == "auto" else chosen.order,
             processes=chosen.processes,
             reporter=reporter,
         )

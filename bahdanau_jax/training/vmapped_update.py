@@ -56,7 +56,7 @@ class VmappedUpdate:
         devices, threads = jax.local_devices(), jax.local_device_count()
         if threads == 1 and devices[0].platform == "cpu":
             threads = data.cores()
-            devices = devices * (threads * math.ceil(runs / (threads * RUNS_OF_A_CORE)))
+            devices = devices * groups_of_cores(runs, threads)
         count = min(len(devices), runs)
         self.groups = [part.tolist() for part in np.array_split(np.arange(runs), count)]
         self._devices = devices[:count]
@@ -104,6 +104,20 @@ class VmappedUpdate:
     def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown()
+
+
+def groups_of_cores(runs: int, cores: int) -> int:
+    """The number of groups on a CPU, a multiple of its cores: the fewest of at most RUNS_OF_A_CORE.
+
+    Less than twice as many are taken where all of these have one size, so that one program serves
+    them. Compiling a second one takes as long as hundreds of updates.
+
+    >>> groups_of_cores(10, 1), groups_of_cores(10, 2)  # 2 runs each; 3, 3, 2 and 2 runs
+    (5, 4)
+    """
+    fewest = cores * math.ceil(runs / (cores * RUNS_OF_A_CORE))
+    equal = (count for count in range(fewest, 2 * fewest, cores) if runs % count == 0)
+    return next(equal, fewest)
 
 
 def _finished(program: Any, *arguments: Any) -> Any:

@@ -54,7 +54,9 @@ def test_what_is_gathered_has_its_values():
 
 
 def test_what_is_gathered_is_bound_to_one_device():
-    arrays = distributed.gathered([jnp.ones(3), placement.put(np.ones(3), placement.replicated(distributed.mesh()))])
+    arrays = distributed.gathered(
+        [jnp.ones(3), placement.put(np.ones(3), placement.replicated(distributed.mesh()))]
+    )
     assert all(array.committed and len(array.devices()) == 1 for array in arrays)
 
 

@@ -275,6 +275,24 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
     )
 
 
+def test_the_texts_of_the_paper_are_beside_ours(tmp_path, monkeypatch):
+    cells = paper.cells(Request(**CORPUS))
+    tests = {"tests": {"test": {"pairs": "text:a.en,a.fr"}, "older": {}}}
+    outcome = Outcome(tmp_path, cells, Results({cell: {1: tests} for cell in cells}, {}))
+    monkeypatch.setattr(paper_training, "_text", lambda outcome, cell: "ours")
+    rows = paper_training.differences(outcome, [*cells]).tables[0].rows
+    texts = [row for row in rows if "text" in row[0]]
+    assert texts[-2:] == [
+        (
+            "dev text, which chose the checkpoints",
+            "newstest2012 and newstest2013",
+            CORPUS["dev"],
+        ),
+        ("test text", "newstest2014", "text:a.en,a.fr"),
+    ]
+    assert [row[2] for row in texts[:-2]] == len(cells) * ["ours"]
+
+
 def test_a_run_without_metrics_has_no_learning_statistics():
     assert {*paper_training._learned([], 20.0, 25.0)} == {"–"}
 

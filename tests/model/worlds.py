@@ -75,6 +75,10 @@ CONFIGS = {
         feed_previous=False,
         readout_inputs="s",
     ),
+    "context_alone": ModelConfig(**SIZES, readout_inputs="c"),
+    "unfed": ModelConfig(  # as in the suite of ablations
+        **SIZES, cell="mlp", feed_previous=False, readout_inputs="sc", initial_state="forward"
+    ),
     "conditional_unfed": ModelConfig(
         **SIZES, cell="mlp", order="conditional", attention="dot", feed_previous=False
     ),

@@ -17,7 +17,7 @@ from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import TrainingConfig
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.run_folder import COMPILATIONS, updates_made
-from bahdanau_jax.training import many_runs, monitor
+from bahdanau_jax.training import many_runs, monitor, vmapped_update
 from tests import small
 
 SEEDS = (1, 2, 3, 4)  # two groups of two on two cores, so that one program serves both
@@ -303,6 +303,14 @@ def test_what_a_kill_leaves_of_a_removed_checkpoint_is_removed(tmp_path):
     (tmp_path / "0" / "pruned-3").mkdir(parents=True)
     with saved(tmp_path, ()):
         assert not [*(tmp_path / "0").iterdir()]
+
+
+@pytest.mark.parametrize(
+    "runs, cores, groups",
+    [(10, 1, 5), (10, 2, 4), (12, 2, 4), (3, 1, 1), (4, 1, 2), (7, 1, 3), (8, 1, 4), (2, 8, 8)],
+)
+def test_the_groups_of_a_cpu_are_few_and_equal_where_few_more_make_them_so(runs, cores, groups):
+    assert vmapped_update.groups_of_cores(runs, cores) == groups
 
 
 @pytest.mark.parametrize("vmapped", [False, True])

@@ -24,7 +24,7 @@ from bahdanau_jax.experiments.suites.suite import (
     with_model,
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
-from bahdanau_jax.report import Picture, Section, Table
+from bahdanau_jax.report import Picture, Section, Settings, Table
 
 # Cell -> the settings of its model that differ from the first cell's.
 CELLS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -176,4 +176,5 @@ SUITE = Suite(
         {"PSA": 3, "LCSR": 3, "GeoMean": 3, "PSA-seed": 3, "LCSR-seed": 3, "GeoMean-seed": 3}
     ),
     seeds=10,
+    settings=Settings(resamples=200),
 )

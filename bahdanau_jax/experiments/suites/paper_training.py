@@ -21,7 +21,7 @@ NOT_COMPARED = (
     *("data.train", "data.dev", "data.test", "data.root", "data.limit_words", "data.max_tokens"),
     *("data.processes", "data.shapes", "model.gradients"),
 )
-DEV = "newstest2012 and newstest2013"
+DEV, TEST = "newstest2012 and newstest2013", "newstest2014"
 
 
 def learning(outcome: Outcome) -> Section:
@@ -90,6 +90,9 @@ def differences(outcome: Outcome, done: Sequence[str]) -> Section:
     theirs = "348 million words of WMT14, selected by domain"
     rows = [(f"training text of {name}", theirs, _text(outcome, name)) for name in done]
     rows.append(("dev text, which chose the checkpoints", DEV, abbreviated(config.data.dev)))
+    scores = next(iter(outcome.results.scores[cell].values()))
+    addresses = [each["pairs"] for each in scores.get("tests", {}).values() if "pairs" in each]
+    rows += [("test text", TEST, abbreviated(address)) for address in addresses]
     rows += differing(config)
     text = (
         f"The settings are those of {cell} and, for the paper, of the configuration {RECIPE}. The "
