@@ -57,7 +57,7 @@ def measure(arguments: Sequence[str], numbers: Callable[[str, str], list[int]]) 
         options.require(chosen, name, "joeynmt", "torch_python")
     if not 0 < chosen.seconds < math.inf:
         raise ValueError(f"--seconds is {chosen.seconds}, but should be a number above 0")
-    run_folder.require(chosen.run)
+    run_folder.check_run(chosen.run)
     beams = _beams(chosen, numbers)
     from benchmarks import sentence_latency, serve_benchmark
 
