@@ -67,7 +67,7 @@ def run(monkeypatch):
     report.corpus_report.write = lambda statistics, workdir: f"pairs read {statistics['read']}"
     monkeypatch.setitem(sys.modules, "bahdanau_jax.trained", stub)
     monkeypatch.setattr(bahdanau_jax, "trained", stub, raising=False)
-    monkeypatch.setattr(run_folder, "require", lambda folder: None)
+    monkeypatch.setattr(run_folder, "check_run", lambda folder: None)
     for module in (stub, report, report.report, report.corpus_report):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(bahdanau_jax, "run", stub, raising=False)

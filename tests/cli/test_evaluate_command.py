@@ -216,7 +216,7 @@ def test_empty_and_missing_files(call, files, tmp_path):
 def test_wrong_settings_are_said_before_the_model_is_loaded(
     call, files, option, value, what, monkeypatch
 ):
-    monkeypatch.setattr(run_folder, "require", lambda folder: None)  # nor looked for
+    monkeypatch.setattr(run_folder, "check_run", lambda folder: None)  # nor looked for
     source, reference = files
     arguments = ("evaluate", "--run", "x", "--source", source, "--reference", reference)
     code, out, err = call(*arguments, option, value)
@@ -226,7 +226,7 @@ def test_wrong_settings_are_said_before_the_model_is_loaded(
 def test_an_output_that_cannot_be_written_is_said_before_the_model_is_loaded(
     call, files, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(evaluate_command, "require", lambda runs: None)
+    monkeypatch.setattr(evaluate_command, "check_runs", lambda runs: None)
     source, reference = files
     arguments = ("evaluate", "--run", "x", "--source", source, "--reference", reference)
     code, _, err = call(*arguments, "--output", source)

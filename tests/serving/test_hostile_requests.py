@@ -73,7 +73,7 @@ def test_the_commands_answer_only_to_names_of_this_machine(monkeypatch, command_
         asked.append(hosts)
         raise ValueError("enough")
 
-    monkeypatch.setattr(run_folder, "require", lambda folder: None)
+    monkeypatch.setattr(run_folder, "check_run", lambda folder: None)
     monkeypatch.setattr(trained, "load", lambda folder, **how: stub)
     monkeypatch.setattr(serving, "application", application, raising=False)
     further = ("--allow-host", "a.example", "--allow-host", "b.example")

@@ -192,7 +192,7 @@ def test_a_port_in_use_is_one_line(call):
 @pytest.fixture
 def call(command_line, monkeypatch):
     """Runs `bahdanau` in this process; a folder needs no run to be found."""
-    monkeypatch.setattr(run_folder, "require", lambda folder: None)
+    monkeypatch.setattr(run_folder, "check_run", lambda folder: None)
     return command_line
 
 
