@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.batch import EOS
-from bahdanau_jax.model.dropout import dropout, kept_units, row_keys, word_dropout
+from bahdanau_jax.model.dropout import Place, dropout, kept_units, row_keys, word_dropout
 from bahdanau_jax.model.loss import sums
 from tests import oracles
 from tests.model.worlds import (
@@ -33,22 +33,22 @@ def ones(rows, time=TIME, dtype=np.float32):
     return np.ones((time, rows, FEATURES), dtype)
 
 
-def kept(rows=11, key=KEY, place=0, rate=0.5, time=TIME):
+def kept(rows=11, key=KEY, place=Place.SOURCE_EMBEDDING, rate=0.5, time=TIME):
     return np.asarray(run(keys_of(key, rows), place, rate, ones(rows, time))) != 0
 
 
 def test_rate_0_and_no_key_are_the_identity():
     x = jnp.asarray(np.random.default_rng(0).normal(size=(TIME, 3, FEATURES)), jnp.float32)
     assert row_keys(None, 3) is None
-    assert dropout(None, 0, 0.5, x) is x
-    assert dropout(row_keys(KEY, 3), 0, 0.0, x) is x
+    assert dropout(None, Place.SOURCE_EMBEDDING, 0.5, x) is x
+    assert dropout(row_keys(KEY, 3), Place.SOURCE_EMBEDDING, 0.0, x) is x
 
 
 def test_a_mask_belongs_to_its_row():
     many = kept(11)
     assert np.array_equal(kept(2), many[:, :2])
     keys = keys_of(KEY, 11)
-    alone = np.asarray(run(keys[4:5], 0, 0.5, ones(1))) != 0
+    alone = np.asarray(run(keys[4:5], Place.SOURCE_EMBEDDING, 0.5, ones(1))) != 0
     assert np.array_equal(alone, many[:, 4:5])
     rows = {many[:, row].tobytes() for row in range(11)}
     assert len(rows) == 11
@@ -59,7 +59,12 @@ def test_padding_in_time_leaves_the_mask_of_a_row():
 
 
 def test_places_and_keys_differ():
-    masks = [kept(), kept(place=1), kept(place=2), kept(key=jax.random.key(4))]
+    masks = [
+        kept(),
+        kept(place=Place.ANNOTATION),
+        kept(place=Place.READOUT),
+        kept(key=jax.random.key(4)),
+    ]
     for i, a in enumerate(masks):
         for b in masks[:i]:
             assert 0.3 < np.mean(a == b) < 0.7
@@ -86,13 +91,15 @@ def test_the_dropouts_of_a_model_have_places_of_their_own(monkeypatch):
 def test_word_dropout_drops_all_units_of_a_word():
     x = jnp.asarray(np.random.default_rng(1).normal(size=(97, 101, FEATURES)), jnp.float32)
     keys = keys_of(KEY, 101)
-    dropped = np.asarray(compiled(word_dropout, static_argnums=(1, 2))(keys, 4, 0.3, x))
+    dropped = np.asarray(
+        compiled(word_dropout, static_argnums=(1, 2))(keys, Place.SOURCE_WORD, 0.3, x)
+    )
     words = (dropped != 0).all(-1)
     assert np.array_equal(words, (dropped != 0).any(-1))
     assert np.allclose(dropped, np.where(words[..., None], x / 0.7, 0), rtol=1e-6)
     assert abs(np.mean(~words) - 0.3) < 4 * (0.3 * 0.7 / words.size) ** 0.5
-    assert word_dropout(keys, 4, 0.0, x) is x
-    assert word_dropout(None, 4, 0.3, x) is x
+    assert word_dropout(keys, Place.SOURCE_WORD, 0.0, x) is x
+    assert word_dropout(None, Place.SOURCE_WORD, 0.3, x) is x
 
 
 @pytest.mark.parametrize("name", ["default", "words"])
@@ -113,14 +120,14 @@ def test_a_rate_next_to_1_drops_next_to_all():
 
 
 def test_eager_and_compiled_draw_the_same_mask():
-    eager = dropout(row_keys(KEY, 3), 0, 0.3, jnp.asarray(ones(3)))
-    both = compiled(lambda key, x: dropout(row_keys(key, 3), 0, 0.3, x))
+    eager = dropout(row_keys(KEY, 3), Place.SOURCE_EMBEDDING, 0.3, jnp.asarray(ones(3)))
+    both = compiled(lambda key, x: dropout(row_keys(key, 3), Place.SOURCE_EMBEDDING, 0.3, x))
     assert np.array_equal(eager, both(KEY, ones(3)))
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_rate_and_mean(rate):
-    x = np.asarray(run(keys_of(KEY, 101), 0, rate, ones(101, 97)))
+    x = np.asarray(run(keys_of(KEY, 101), Place.SOURCE_EMBEDDING, rate, ones(101, 97)))
     sigma = (rate * (1 - rate) / x.size) ** 0.5
     assert abs(np.mean(x == 0) - rate) < 4 * sigma
     assert abs(x.mean() - 1) < 4 * sigma / (1 - rate)
@@ -135,7 +142,7 @@ def test_rate_and_mean(rate):
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
 def test_dtype_and_gradient_are_those_of_the_mask(dtype):
     keys, x = keys_of(KEY, 3), jnp.asarray(ones(3), dtype)
-    out, pullback = jax.vjp(lambda x: dropout(keys, 0, 0.5, x), x)
+    out, pullback = jax.vjp(lambda x: dropout(keys, Place.SOURCE_EMBEDDING, 0.5, x), x)
     (gradient,) = pullback(out)
     assert out.dtype == gradient.dtype == dtype
     assert np.array_equal(gradient, out * 2)
@@ -162,9 +169,9 @@ STATE_RATE = 0.4
 def with_dropped_rows(config, params, key):
     """The parameters whose recurrent matrices have the rows of dropped units at 0."""
     keys, size = keys_of(key, 1), config.hidden_size
-    encoder = kept_units(keys, 6, STATE_RATE, size, len(params["encoder"]))
+    encoder = kept_units(keys, Place.ENCODER_STATE, STATE_RATE, size, len(params["encoder"]))
     masks = dict(zip(params["encoder"], encoder[:, 0], strict=True))
-    masks["decoder"] = kept_units(keys, 7, STATE_RATE, size)[0]
+    masks["decoder"] = kept_units(keys, Place.DECODER_STATE, STATE_RATE, size)[0]
 
     def scaled(part, mask):
         rows = np.where(mask, 1 / (1 - STATE_RATE), 0)[:, None]
