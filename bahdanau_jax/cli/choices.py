@@ -209,6 +209,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "no": "never: each seed trains in turn, on all devices",
         },
         "sweep.order": {
+            "auto": "shared by seeds that train vmapped, and own for those that train in turn",
             "own": "each seed gets the batches of an ordinary run, padded to the largest",
             "shared": "all seeds have the batches of the first seed, which is faster",
         },

@@ -123,7 +123,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
                 old = was.get(section, {}).get(field, defaults[section][field])
                 if old != value and f"{section}.{field}" not in FREE:
                     return f"{section}.{field} of its cell {name} is {old!r}, not {value!r}"
-    for field in ("order", "vmapped"):
+    for field in ("vmapped", "order"):
         if before[field] != now[field]:
             return f"its {field} is {before[field]!r}, not {now[field]!r}"
     missing = {seed for group in before["seeds"] for seed in group} - set(now["seeds"][0])
