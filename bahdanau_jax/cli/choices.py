@@ -33,6 +33,12 @@ WEIGHTS = {
     "params": "the weights without averaging",
 }
 
+NORMALIZATIONS = {
+    "none": "the sum of log-probabilities, the paper's",
+    "average": "that sum divided by the length",
+    "wu": "that sum divided by ((5 + length) / 6)^alpha (arXiv 1609.08144)",
+}
+
 # SECTION.FIELD or COMMAND.FIELD -> its values -> explanation. A name in capitals stands for the
 # user's own values.
 CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -155,11 +161,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "beam": "beam search; with beam_size 1, greedy search",
             "sample": "words sampled from their distribution",
         },
-        "decoding.length_normalization": {
-            "none": "the sum of log-probabilities, the paper's",
-            "average": "that sum divided by the length",
-            "wu": "that sum divided by ((5 + length) / 6)^alpha (arXiv 1609.08144)",
-        },
+        "decoding.length_normalization": NORMALIZATIONS,
         "decoding.compute_dtype": {"model": "as model.compute_dtype", **COMPUTE_DTYPES},
         "translate.format": {
             "text": "a line for each translation",
@@ -239,6 +241,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "alignment-recall": "recall of the links, likewise",
         },
         "reproduce.compute_dtype": COMPUTE_DTYPES | AUTO,
+        "evaluate.length_normalization": NORMALIZATIONS,
         "evaluate.tokenize": {
             "13a": "sacreBLEU's default",
             "none": "only at spaces, for text that is tokenised",

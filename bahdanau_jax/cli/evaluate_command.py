@@ -12,6 +12,7 @@ from bahdanau_jax import run_folder
 from bahdanau_jax.cli import lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.runs import check_runs, load
+from bahdanau_jax.config import Config, DecodingConfig
 from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class Evaluate:
     tokenize: str = "13a"  # the words of BLEU
     beam_size: int | None = None  # hypotheses in the beam; default: the run's setting
     max_ratio: float | None = None  # steps for each source token; default: the run's setting
+    length_normalization: str | None = None  # of the score; default: the run's setting
+    alpha: float | None = None  # exponent of wu's length normalisation; default: the run's setting
+    coverage: float | None = None  # weight of coverage in the score; default: the run's setting
     length_bins: str = "10,20,30,40,50,60"  # the last length of each bin of source words
     resamples: int = 1000  # bootstrap resamples for the intervals
     seed: int = 12345  # the seed of the resamples
@@ -93,6 +97,7 @@ def _evaluated(
 ) -> tuple["Run", "run_scores.Evaluated"]:
     """The run and its scores."""
     reporter.stage("loading the model")
+    from bahdanau_jax import variants
     from bahdanau_jax.report import run_scores
 
     settings = run_scores.Settings(
@@ -100,14 +105,12 @@ def _evaluated(
         resamples=chosen.resamples,
         seed=chosen.seed,
         length_bins=_edges(chosen.length_bins),
-        beam_size=chosen.beam_size,
-        max_ratio=chosen.max_ratio,
+        **{name: getattr(chosen, name) for name in run_scores.SEARCH},
     )
     run_scores.check(sources, references, settings)
+    variants.check(Config(decoding=DecodingConfig(**settings.search())))
     (model,), baseline = load([chosen.run], chosen.trust_code), None
-    method = model.config.decoding.method
-    if chosen.beam_size is not None and method != "beam":
-        log.warning(f"--beam-size has no effect: the search of {chosen.run} is {method}, not beam")
+    _warn_about_unused(chosen.run, settings.search(), model)
     if chosen.baseline is not None:
         if theirs is None:
             (other,) = load([chosen.baseline], chosen.trust_code)
@@ -116,6 +119,18 @@ def _evaluated(
             theirs = [hypothesis.text for hypothesis in best]
         baseline = run_scores.Baseline(chosen.baseline.resolve().name, theirs)
     return model, run_scores.evaluate(model, sources, references, settings, baseline, reporter)
+
+
+def _warn_about_unused(folder: Path, search: Mapping[str, Any], model: "Run") -> None:
+    """Warn about each option of the search that has no effect with the other settings."""
+    from bahdanau_jax.variants import ONLY_WITH
+
+    settings = model.searching(**search)
+    for name in search:
+        other, needed = ONLY_WITH.get(name, (name, search[name]))
+        if (value := getattr(settings, other)) != needed:
+            option, what = f"--{name.replace('_', '-')}", other.replace("_", " ")
+            log.warning(f"{option} has no effect: the {what} of {folder} is {value}, not {needed}")
 
 
 def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
@@ -133,8 +148,6 @@ def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
 
 def _check(chosen: Evaluate) -> None:
     """Check the options before the model is loaded, which takes seconds."""
-    if chosen.beam_size is not None and chosen.beam_size < 1:
-        raise ValueError(f"--beam-size is {chosen.beam_size}, but should be at least 1")
     if chosen.seed < 0:
         raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
     _edges(chosen.length_bins)

@@ -25,6 +25,7 @@ from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.trained import Run
 
 WORDS = "words"  # the kind of vocabulary that has unknown words
+SEARCH = ("beam_size", "max_ratio", "length_normalization", "alpha", "coverage")  # in Settings
 LARGEST_EXPONENT = math.log(sys.float_info.max)
 
 
@@ -37,12 +38,16 @@ class Settings:
     shuffles: int = significance.SHUFFLES  # of approximate randomisation
     seed: int = significance.SEED  # of the resamples and shuffles
     length_bins: tuple[int, ...] = EDGES  # source words of the longest sentence of each bin
-    beam_size: int | None = None  # None: that of the run's configuration
-    max_ratio: float | None = None  # None: that of the run's configuration
+    # Of the search; None: that of the run's configuration.
+    beam_size: int | None = None
+    max_ratio: float | None = None
+    length_normalization: str | None = None
+    alpha: float | None = None
+    coverage: float | None = None
 
     def search(self) -> dict[str, Any]:
         """The settings of the search that replace those of the run."""
-        settings = {name: getattr(self, name) for name in ("beam_size", "max_ratio")}
+        settings = {name: getattr(self, name) for name in SEARCH}
         return {name: value for name, value in settings.items() if value is not None}
 
 
@@ -117,7 +122,7 @@ def evaluate(
         "calibration": _calibration(predicted),
         "quality": quality.table(hypotheses, ours["chrF"], settings.resamples, settings.seed),
         "settings": dataclasses.asdict(settings),
-        "search": dataclasses.asdict(_decoding(run, settings)),
+        "search": dataclasses.asdict(run.searching(**settings.search())),
         "checkpoint": run.chosen.to_json() if run.chosen else None,
     }
     table = {
@@ -213,7 +218,7 @@ def _no_unk(
         known = [[UNK not in codec.encode(line) for line in side] for codec, side in sides]
         rows = [row for row in rows if known[0][row] and known[1][row]]
     allowed = [hypotheses[row].text for row in rows]
-    decoding = dataclasses.replace(_decoding(run, settings), ban_unk=True)
+    decoding = run.searching(**settings.search(), ban_unk=True)
     greedy = (decoding.method, decoding.beam_size) == ("beam", 1)
     unknown = run.codecs[1].tokens([UNK])[0]
     again = [row for row in rows if not greedy or unknown in hypotheses[row].tokens]
@@ -288,10 +293,6 @@ def _calibration(predicted: token_predictions.Predictions) -> dict[str, Any]:
         "ECE-equal-mass": errors["equal-mass"],
         "bins": {name: [each._asdict() for each in binned] for name, binned in bins.items()},
     }
-
-
-def _decoding(run: Run, settings: Settings):
-    return dataclasses.replace(run.config.decoding, **settings.search())
 
 
 def _exp(x: float) -> float:

@@ -76,23 +76,37 @@ def test_scores(arguments, evaluated):
     assert printed.startswith(f"BLEU-difference {difference:+.1f} (p 0.00")
 
 
-def test_a_beam_size_for_a_run_that_samples_has_a_warning(
-    call, arguments, files, tmp_path, monkeypatch
+@pytest.mark.parametrize(
+    ("setting", "options", "warning"),
+    [
+        (
+            {"method": "sample"},
+            ("--beam-size", 3),
+            "--beam-size has no effect: the method of {run} is sample, not beam",
+        ),
+        (
+            {"length_normalization": "none"},
+            ("--alpha", 2),
+            "--alpha has no effect: the length normalization of {run} is none, not wu",
+        ),
+    ],
+)
+def test_an_option_that_has_no_effect_on_the_search_has_a_warning(
+    call, arguments, files, tmp_path, monkeypatch, setting, options, warning
 ):
     run = shutil.copytree(arguments[2], tmp_path / "run")
-    config = (run / "config.json").read_text()
-    (run / "config.json").write_text(config.replace('"method": "beam"', '"method": "sample"'))
+    config = json.loads((run / "config.json").read_text())
+    config["decoding"] |= setting
+    (run / "config.json").write_text(json.dumps(config))
 
     def end(*arguments):
         raise ValueError("end")
 
     monkeypatch.setattr(run_scores, "evaluate", end)
     sides = ("--source", files[0], "--reference", files[1])
-    _, _, err = call("evaluate", "--run", run, *sides, "--beam-size", 3)
-    assert err.splitlines() == [
-        f"bahdanau: warning: --beam-size has no effect: the search of {run} is sample, not beam",
-        "bahdanau: end",
-    ]
+    _, _, err = call("evaluate", "--run", run, *sides, *options)
+    warning = f"bahdanau: warning: {warning.format(run=run)}"
+    assert err.splitlines() == [warning, "bahdanau: end"]
     assert call("evaluate", "--run", run, *sides)[2] == "bahdanau: end\n"
 
 
@@ -109,10 +123,12 @@ def test_translations_that_did_not_end_are_counted(call, arguments, tmp_path, mo
     sources.write_text("We sleep .\nWe sleep .\n")
     references.write_text("Nous dormons .\nNous dormons .\n")
     sides = ("--source", sources, "--reference", references, "--resamples", 2)
-    code, out, err = call(*arguments[:3], *sides, "--max-ratio", 9)
+    wu = ("--length-normalization", "wu", "--alpha", 1.5)
+    code, out, err = call(*arguments[:3], *sides, *wu, "--coverage", 0.25, "--max-ratio", 9)
     scores = json.loads(out)
-    assert (code, scores["unfinished"], scores["search"]["max_ratio"]) == (0, 0.5, 9)
-    assert asked[0]["max_ratio"] == 9
+    chosen = {"max_ratio": 9, "length_normalization": "wu", "alpha": 1.5, "coverage": 0.25}
+    assert (code, scores["unfinished"]) == (0, 0.5)
+    assert scores["search"].items() >= chosen.items() and asked[0].items() >= chosen.items()
     assert err.splitlines()[-1] == (
         "bahdanau: warning: 1 of 2 translations are cut off at 9 tokens for each source token, "
         "the first in line 1: give a larger --max-ratio"
@@ -208,7 +224,9 @@ def test_empty_and_missing_files(call, files, tmp_path):
         ("--tokenize", "flores200", "no BLEU tokeniser 'flores200'; known: 13a, char"),
         ("--resamples", 0, "0 resamples: there should be at least one"),
         ("--seed", -1, "--seed is -1, but should be at least 0"),
-        ("--beam-size", 0, "--beam-size is 0, but should be at least 1"),
+        ("--beam-size", 0, "decoding.beam_size is 0, but should be at least 1"),
+        ("--alpha", "inf", "decoding.alpha is inf, but should be finite"),
+        ("--length-normalization", "w", "no decoding.length_normalization 'w'; known: average"),
         ("--length-bins", "10,x", "--length-bins is '10,x', but should be increasing numbers"),
         ("--length-bins", "10,5", "should be positive and grow, as 10,20,30, not 10,5"),
     ],
