@@ -8,7 +8,7 @@ import jax
 import pytest
 
 from bahdanau_jax.checkpoints import Checkpointer
-from bahdanau_jax.checkpoints.selection import Records, candidates
+from bahdanau_jax.checkpoints.selection import Records, best, candidates, ordered
 from bahdanau_jax.run_folder import is_locked, lock
 from tests.training import toy
 
@@ -153,6 +153,40 @@ def test_a_damaged_one_without_a_score_is_not_called_newer(run, caplog):
     checkpoints.choose({"params": toy.init()}, "newest", 1)
     checkpoints.close()
     assert "checkpoints/2 is damaged" in caplog.text and "it has no dev score" in caplog.text
+
+
+def test_orders_of_steps():
+    scores = {2: 5.0, 4: 9.0, 6: 5.0}  # step 8 has none
+    assert best(scores) == 4 and best({2: 5.0, 6: 5.0}) == 6 and best({}) is None
+    assert ordered([2, 4, 6, 8], scores, "best", 2) == [4, 6, 2, 8]
+    assert ordered([2, 8, 4, 6], scores, "newest", 2) == [8, 6, 4, 2]
+    assert ordered([2, 4], scores, "2", 1) == [2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "choice", "count", "said"),
+    [
+        ([4, 2], "3", 1, "there is no checkpoint of step 3; there are those of 2, 4"),
+        ([], "3", 1, "there is no checkpoint of step 3; there are those of no step"),
+        ([2, 4], "2", 2, "2 checkpoints cannot be averaged: step 2 is one"),
+        ([2, 4], "best", 0, "0 checkpoints cannot be averaged: at least 1"),
+        ([2, 4], "oldest", 1, "no checkpoint 'oldest'; known: best, newest (did you mean 'best'?)"),
+    ],
+)
+def test_choices_that_no_checkpoint_fits(steps, choice, count, said):
+    with pytest.raises(ValueError) as fault:
+        ordered(steps, {}, choice, count)
+    assert str(fault.value) == said
+
+
+def test_what_may_be_the_best_of_a_run_that_trains():
+    scores = {2: 5.0, 4: 9.0, 6: 7.0, 8: 99.0}  # 8 is not saved yet, and 4 is missing
+    training = Records(scores, last=8, training=True)
+    for here, expected in (({2: 5.0, 6: 7.0}, [4, 6, 2]), ({2: 5.0, 4: 9.0, 6: 7.0}, [4, 6, 2])):
+        assert [c.step for c in candidates(here, {}, training, "best", 1)] == expected
+    stopped = Records(scores, last=8)
+    assert [c.step for c in candidates({6: 7.0}, {}, stopped, "best", 1)] == [8, 6]
+    assert [c.step for c in candidates({6: 7.0}, {}, stopped, "newest", 1)] == [6]
 
 
 def test_the_order_of_what_is_known():

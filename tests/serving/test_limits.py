@@ -63,6 +63,43 @@ def test_a_body_that_does_not_arrive_is_refused():
     assert "did not arrive within 0.01 seconds" in json.loads(answers[1]["body"])["error"]
 
 
+def answered(headers, parts):
+    """What a server with bodies of at most 100 bytes answers, and how many parts it has read."""
+    bodies, answers, left = [], [], list(parts)
+
+    async def receive():
+        return left.pop(0)
+
+    async def send(message):
+        answers.append(message)
+
+    async def app(scope, receive, send):
+        bodies.append((await receive())["body"])
+
+    limits = Limits(app, rate=0.0, max_body=100)
+    scope = {"type": "http", "method": "POST", "headers": headers}
+    asyncio.run(limits(scope, receive, send))
+    return answers[0]["status"] if answers else bodies[0], len(parts) - len(left)
+
+
+def test_a_body_as_long_as_the_limit_is_read_and_a_longer_one_is_refused():
+    halves = [
+        {"type": "http.request", "body": b"a" * 50, "more_body": True},
+        {"type": "http.request", "body": b"b" * 50},
+    ]
+    assert answered([], halves) == (b"a" * 50 + b"b" * 50, 2)
+    assert answered([], [*halves[:1], {"type": "http.request", "body": b"b" * 51}]) == (413, 2)
+
+
+def test_a_client_that_asks_first_is_refused_before_it_sends_a_large_body():
+    parts = [{"type": "http.request", "body": b"a" * 101}]
+    asks, size = (b"expect", b"100-Continue"), (b"content-length", b"101")
+    assert answered([asks, size], parts) == (413, 0)
+    assert answered([size], parts) == (413, 1)
+    fits = [{"type": "http.request", "body": b"a" * 100}]
+    assert answered([asks, (b"content-length", b"100")], fits) == (b"a" * 100, 1)
+
+
 def until(holds):
     deadline = time.monotonic() + 300
     while not holds():
