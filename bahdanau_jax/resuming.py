@@ -25,7 +25,7 @@ def check_or_record_data(prepared: Prepared, workdir: Path) -> None:
         if not (workdir / CONFIG).exists() or not before:
             write_text(record, digest)
         elif before != digest:
-            raise _changed(name, f"the run in {workdir}")
+            raise ValueError(changed(_FIELDS[name], f"the run in {workdir}"))
 
 
 def check_or_record_text(
@@ -39,7 +39,7 @@ def check_or_record_text(
     for name, now in digests.items():
         records = [folder / STORE / name for folder in (shared, *runs)]
         if any(record.exists() and record.read_text() != now for record in records):
-            raise _changed(name, "the sweep")
+            raise ValueError(changed(_FIELDS[name], "the sweep"))
     for name, now in digests.items():
         write_text(shared / STORE / name, now)
 
@@ -52,10 +52,11 @@ def _digests(of_train: str, dev: Sequence[Pair]) -> dict[str, str]:
     return digests
 
 
-def _changed(name: str, what: str) -> ValueError:
-    return ValueError(
-        f"the text of {_FIELDS[name]} is no longer what {what} began with: restore it, or choose "
-        "another folder"
+def changed(field: str, what: str) -> str:
+    """The message where the text of a setting has changed since a run or a sweep began."""
+    return (
+        f"the text of {field} is no longer what {what} began with: restore it, or choose another "
+        "folder"
     )
 
 

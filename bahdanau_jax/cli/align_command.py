@@ -1,7 +1,8 @@
 """bahdanau align --run DIR --source F --target F"""
 
+import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -108,7 +109,7 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
     aligning = reporter.stage(
         "aligning", lines.total(chosen.source) if reporter.live else None, "lines"
     )
-    with lines.writer(chosen.output) as write:
+    with lines.writer(chosen.output) as write, _lexicon_writer(chosen) as write_lexicon:
         for sources, targets in _windows(chosen.source, chosen.target):
             output = []
             for pair in aligned_corpus.align(
@@ -131,8 +132,8 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
             with reporter.aside():
                 write(f"{line}\n" for line in output)
         table = summary.table(way)
-    if chosen.lexicon_output is not None:
-        _write_lexicon(chosen.lexicon_output, lexicon.lexicon(chosen.lexicon_least))
+        counted = sorted(lexicon.lexicon(chosen.lexicon_least).items())
+        write_lexicon(f"{word}\t{link}\n" for word, link in counted)
     return table, summary.left_out
 
 
@@ -172,7 +173,8 @@ def _check_files(chosen: Align) -> None:
 def _check_dice(chosen: Align) -> None:
     if not 0 <= chosen.dice_power < float("inf"):
         raise ValueError(f"--dice-power is {chosen.dice_power}, but should be 0 or more")
-    if bool(chosen.dice) != bool(chosen.dice_power) and (chosen.dice_power or not chosen.gold):
+    options.require(chosen, "dice_power", "dice")
+    if chosen.dice and not chosen.dice_power and not chosen.gold:
         raise ValueError("--dice needs --dice-power to change links, or --gold to be scored")
 
 
@@ -249,9 +251,12 @@ FORMATS: Mapping[str, Callable[[int, "aligned_corpus.Pair", "Links"], str]] = Ma
 )
 
 
-def _write_lexicon(path: Path, lexicon: Mapping[str, str]) -> None:
-    with lines.writer(path) as write:
-        write(f"{word}\t{link}\n" for word, link in sorted(lexicon.items()))
+def _lexicon_writer(
+    chosen: Align,
+) -> contextlib.AbstractContextManager[Callable[[Iterable[str]], object]]:
+    """A writer of the lexicon's file, which writes nothing where there is none."""
+    path = chosen.lexicon_output
+    return contextlib.nullcontext(lambda lines: None) if path is None else lines.writer(path)
 
 
 def _report(chosen: Align, table: dict[str, Any], left_out: Sequence[int]) -> None:

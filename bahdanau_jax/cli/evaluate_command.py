@@ -56,9 +56,9 @@ class Evaluate:
 # Score -> its decimals; scores from 0 to 100 have one.
 DECIMALS: Mapping[str, int] = MappingProxyType(
     {
-        **dict.fromkeys(("AER", "length-ratio", "perplexity", "confidence-chrF"), 2),
+        **dict.fromkeys(("length-ratio", "perplexity", "confidence-chrF"), 2),
         **dict.fromkeys(("PSA", "LCSR", "GeoMean", "PSA-seed", "LCSR-seed", "GeoMean-seed"), 3),
-        **dict.fromkeys(("accuracy", "exact", "loss", "ECE", "unfinished", "UNK"), 3),
+        **dict.fromkeys(("exact", "ECE", "unfinished", "UNK"), 3),
     }
 )
 
@@ -114,6 +114,7 @@ def _evaluated(
     if chosen.baseline is not None:
         if theirs is None:
             (other,) = load([chosen.baseline], chosen.trust_code)
+            _warn_about_unused(chosen.baseline, settings.search(), other)
             stage = reporter.stage("translating with the baseline", len(sources), "lines")
             best = other.translate(sources, advance=stage.advance, **settings.search())
             theirs = [hypothesis.text for hypothesis in best]

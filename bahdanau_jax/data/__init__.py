@@ -16,6 +16,7 @@ from bahdanau_jax.data.sources.addresses import (
     aligned_pairs,
     are_apart,
     corpora,
+    file_digests,
     is_aligned,
     pairs,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "dev_plan",
     "each_shape",
     "ends_with_parent",
+    "file_digests",
     "grammar",
     "is_aligned",
     "lay_out",

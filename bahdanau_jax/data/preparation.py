@@ -103,7 +103,8 @@ def prepare(
                     shutil.rmtree(folder, ignore_errors=True)
                 raise
             if addresses.identity(corpora) != identity:
-                shutil.rmtree(stored, ignore_errors=True)
+                for made in (stored, *([] if is_known else [folder])):
+                    shutil.rmtree(made, ignore_errors=True)
                 raise ValueError(
                     f"the files of {config.train} changed while they were read: run it again"
                 )

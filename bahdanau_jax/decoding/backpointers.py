@@ -14,9 +14,10 @@ from bahdanau_jax.batch import PAD
 
 
 class NBest(NamedTuple):
-    """The n-best list of each sentence, best first. A filler has score -inf and length 0.
+    """The n-best list of each sentence. A filler has score -inf and length 0.
 
-    Either all hypotheses are finished or, where none finished within the limit, none is.
+    Those of a beam have the best first, and either all are finished or, where none finished within
+    the limit, none is. Samples are in the order of drawing.
     """
 
     tokens: Int[Array, "B N T"]  # int32 word ids, EOS included, then PAD

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from bahdanau_jax.batch import EOS, Batch, pad
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, Batch, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.interleaving import side_by_side
@@ -110,7 +110,7 @@ def target_ids(codec: Codec, target: str | Hypothesis) -> list[int]:
     if isinstance(target, str):
         return codec.encode(target)
     ids = codec.ids(target.tokens)
-    return [*ids[:-1], EOS] if target.finished else ids
+    return [*ids[:-1], EOS] if target.tokens[-1:] == (EOS_SYMBOL,) else ids
 
 
 def _hypothesis(

@@ -70,7 +70,8 @@ def beam(
     A step extends the K live hypotheses by every word and sorts all by Σ log p. Those of the best K
     that end in EOS are finished; the best K of the others stay live. Ties go to the earlier
     hypothesis of the beam, then to the lower word id. A sentence stops after `limits[b]` steps, or
-    when no live hypothesis can still beat the worst of N finished ones.
+    when no live hypothesis can still beat the worst of N finished ones. A beam of one stops at its
+    first EOS, whatever the ranking.
 
     Call it inside `jax.jit`; `step` may close over parameters and memory. Raises ValueError where
     `n_best` is below 1 or above the beam size, and for a coverage penalty without `words`.
@@ -233,7 +234,7 @@ def _extend(
     live = pick(going, lax.top_k(going.total, K)[1])
     finished = pick(both, lax.top_k(_score(both, ranking), N)[1])
     width = search.width
-    if settings.shrink:
+    if settings.shrink or K == 1:  # greedy search ends where EOS is the likeliest word
         width = width - (ended.total > -jnp.inf).sum(1, dtype=jnp.int32)
         total = jnp.where(place[:, :K] < width[:, None], live.total, -jnp.inf)
         live = live._replace(total=total)

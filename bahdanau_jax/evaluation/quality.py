@@ -127,7 +127,7 @@ def table(
 ) -> dict[str, Any]:
     """Correlate the score of the search and MEASURES with the chrF of each sentence.
 
-    Empty translations are left out.
+    Hypotheses without tokens, those of blank and of too long lines, are left out.
 
     >>> table(run.translate(lines), chrf_tally(texts, references))["measures"]["score"]
     """

@@ -19,6 +19,7 @@ RESAMPLES = 1000  # resamples of the bootstrap, as in Koehn 2004
 SHUFFLES = 10_000  # resamples of approximate randomisation
 ROUNDING = 1e-9  # sums of the same numbers in another order may differ in their last bits
 BLOCK = 1 << 22  # entries of the matrix of a block of resamples
+WORD = 32  # random bits of one word
 
 
 class Interval(NamedTuple):
@@ -158,10 +159,14 @@ def _sentences(tallies: Mapping[str, Tally]) -> int:
 
 
 def _blocks(resamples: int, sentences: int) -> Iterator[int]:
-    """Yield the number of resamples of each block, whose matrix has at most BLOCK entries."""
+    """Yield the number of resamples of each block, whose matrix has about BLOCK entries at most.
+
+    NumPy takes 32 random bits from each word and drops the rest at the end of a call. With a
+    multiple of 32 rows nothing is dropped, so the blocks have the bits of one call for all rows.
+    """
     if resamples < 1:
         raise ValueError(f"{resamples} resamples: there should be at least one")
-    most = max(1, BLOCK // sentences)
+    most = max(1, BLOCK // sentences // WORD) * WORD
     while resamples > 0:
         yield min(most, resamples)
         resamples -= most

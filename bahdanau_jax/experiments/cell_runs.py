@@ -17,6 +17,7 @@ from bahdanau_jax import data, model, run, run_folder
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.sweep_cells import DATA, seed_folder
+from bahdanau_jax.experiments.sweep_texts import digest_of_pairs
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import (
     DEFAULTS,
@@ -93,9 +94,8 @@ class CellRuns:
         """Train the runs that have not ended. `vmapped`: see `sweep`."""
         for group, missing in self._missing().items():
             try:
-                vocabulary = self._vocabulary or self._share_data(group)
-                in_one = self._is_small(vocabulary) if vmapped is None else vmapped
-                in_one = in_one and len(self.seeds) > 1
+                self._vocabulary = self._vocabulary or self._share_data(group)
+                in_one = self.trains_vmapped(vmapped)
                 self._forget_scores(group if in_one else missing)
             except Exception as error:
                 for seed in missing:
@@ -157,9 +157,15 @@ class CellRuns:
             if seed in missing or not self._has_ended(seed):
                 self._end(seed, failed.get(index), group)
 
-    def _is_small(self, vocabulary: Mapping[str, int]) -> bool:
-        size = model.count(model.shapes(self.config.with_vocabularies(**vocabulary).model))
-        return size <= MOST_VMAPPED and not self.config.training.patience
+    def trains_vmapped(self, vmapped: bool | None) -> bool | None:
+        """Whether the seeds train vmapped (see `sweep`); None where none is left to train."""
+        if self._vocabulary is None:
+            return None
+        if vmapped is None:
+            sized = self.config.with_vocabularies(**self._vocabulary).model
+            size = model.count(model.shapes(sized))
+            vmapped = size <= MOST_VMAPPED and not self.config.training.patience
+        return vmapped and len(self.seeds) > 1
 
     def _share_data(self, seeds: Sequence[int]) -> Mapping[str, int]:
         """Prepare the data once for all cells that use it, and link its files into new run folders.
@@ -195,7 +201,7 @@ class CellRuns:
     def _texts(self) -> dict[str, str]:
         """The digest of the test pairs of each address."""
         addresses = self.config.data.test, *self.tests.values()
-        return {address: _digest(address, self.config.data) for address in addresses}
+        return {address: digest_of_pairs(address, self.config.data) for address in addresses}
 
     def stored_scores(self) -> dict[int, dict[str, Any]]:
         """The scores of the runs whose folders have them; no run is scored now."""
@@ -282,14 +288,6 @@ def group_of(folder: Path, seed: int) -> tuple[int, ...]:
 def was_vmapped(folder: Path) -> bool:
     """Whether the run was one of a vmapped program, if only of one model."""
     return bool((_ended(folder) or {}).get("group"))
-
-
-def _digest(address: str, config: DataConfig) -> str:
-    """SHA-256 of all pairs of an address."""
-    hashed = hashlib.sha256()
-    for pair in data.pairs(address, config):
-        hashed.update(f"{pair.source}\n{pair.target}\n".encode())
-    return hashed.hexdigest()
 
 
 def _link(source: str, target: str) -> None:

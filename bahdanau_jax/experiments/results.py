@@ -83,8 +83,10 @@ def sections(
         text = (
             "The mean of the first cell's scores minus those of the second with the same seeds "
             "(95% interval, by Student's t), and the p-value of the permutation test of signs, "
-            "without a correction for several comparisons. The test is exact whether or not runs "
-            f"with the same seed have anything in common. {_smallest_p(results, pairs)}"
+            "without a correction for several comparisons. The test is exact for independent "
+            "seeds, whether or not runs with the same seed have anything in common. Where the "
+            "seeds of a cell share one order of the data, the test is about this order alone. "
+            f"{_smallest_p(results, pairs)}"
         )
         compared = comparisons(results, pairs, metrics)
         parts.append(Section("Differences", text.strip(), (compared,)))

@@ -25,11 +25,14 @@ from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.sweep_cells import RESULTS, Cells, check_name, checked_seeds
 from bahdanau_jax.experiments.sweep_definition import define, stored_text, undo, with_dtypes
+from bahdanau_jax.experiments.sweep_texts import checked_texts, record_texts
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import DEFAULTS, Settings, as_json, run_scores
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.training import OWN, SHARED
+
+NOT_SHARED = "the data order shared is for seeds that train vmapped; in turn, each has its own"
 
 
 def sweep(
@@ -55,7 +58,7 @@ def sweep(
         vmapped: whether the seeds of a cell train vmapped. With None, those of small models without
             `training.patience` do.
         order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`. With
-            None, they share one. Each seed that trains in turn has its own.
+            None, they share one. Seeds that train in turn have their own, and refuse "shared".
         settings: those of the scores.
         tests: addresses of further test pairs by name; their scores are under "tests".
         processes: on a CPU, cells that train at the same time, each in a process with a share of
@@ -69,7 +72,7 @@ def sweep(
     >>> results.summary("order=paper", "BLEU").mean
     """
     seeds = checked_seeds(seeds)
-    order = _data_order(order, vmapped)
+    is_wanted, order = order == SHARED, _data_order(order, vmapped)
     _check(cells, seeds, vmapped, settings, tests)
     _check_processes(processes)
     workdir = Path(workdir)
@@ -84,9 +87,13 @@ def sweep(
             for name, config in cells.items()
         }
         try:
-            for runs in all_runs.values():
+            texts = checked_texts(workdir, cells)
+            for name, runs in all_runs.items():
                 runs.prepare()
-        except (ValueError, OSError):
+                if is_wanted and len(seeds) > 1 and runs.trains_vmapped(vmapped) is False:
+                    raise ValueError(f"cell {name}: {NOT_SHARED}")
+            record_texts(workdir, texts)
+        except BaseException:  # also Ctrl-C
             undo(workdir, cells, before)
             raise
         if processes == 1:
@@ -133,9 +140,7 @@ def _data_order(order: str | None, vmapped: bool | None) -> str:
         return OWN if vmapped is False else SHARED
     choose(training.DATA_ORDERS, order, "data order")
     if vmapped is False and order != OWN:
-        raise ValueError(
-            f"the data order {order} is for seeds that train vmapped; in turn, each has its own"
-        )
+        raise ValueError(NOT_SHARED)
     return order
 
 

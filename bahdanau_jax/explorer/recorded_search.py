@@ -167,7 +167,7 @@ def _search(
         nodes += candidates
         ended = [node for node in candidates[:width] if node.token == EOS]
         going = [node for node in candidates if node.token != EOS]
-        width -= len(ended) if config.shrink else 0
+        width -= len(ended) if config.shrink or K == 1 else 0
         live = going[:width]
         for kind, chosen in (("ended", ended), ("kept", live)):
             for node in chosen:

@@ -123,11 +123,14 @@ def ways(
 ) -> dict[str, Links]:
     """All sets of links of the models: `forward`, `backward` and their symmetrisations.
 
-    `prior` multiplies the weights between V target and W source words.
+    `prior` multiplies the weights between V target and W source words. A pair that either model
+    left out has no links.
     """
     forward = pair.forward.links(*settings, prior)
     if pair.backward is None:
         return {"forward": forward}
+    if pair.forward.score is None or pair.backward.score is None:
+        return dict.fromkeys(("forward", "backward", *SYMMETRIZATIONS), frozenset())
     # A pair that `dice` leaves out may be short enough for the backward model.
     turned = None if prior is None or not prior.size else prior.T
     backward = alignment.transposed(pair.backward.links(*settings, turned))

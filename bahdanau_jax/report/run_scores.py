@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bahdanau_jax.batch import UNK
+from bahdanau_jax.batch import EOS_SYMBOL, UNK
 from bahdanau_jax.evaluation import (
     EDGES,
     Tally,
@@ -227,7 +227,8 @@ def _no_unk(
         config = dataclasses.replace(run.config, decoding=decoding)
         searcher = dataclasses.replace(run, config=config)
         translating = reporter.stage("translating without UNK", len(again), "lines")
-        best = searcher.translate([sources[row] for row in again], advance=translating.advance)
+        lines, advance = [sources[row] for row in again], translating.advance
+        best = searcher.translate(lines, first=again, advance=advance)
         texts |= zip(again, (each.text for each in best), strict=True)
     before = counted = {name: tally.take(rows) for name, tally in ours.items()}
     if list(texts.values()) != allowed:
@@ -257,9 +258,7 @@ def _lengths(words: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
 def _faults(run: Run, hypotheses: Sequence[Hypothesis]) -> dict[str, float]:
     """The shares of translations that reached the length limit, and of output tokens UNK."""
     unknown = run.codecs[1].tokens([UNK])[0]
-    tokens = [
-        token for best in hypotheses for token in best.tokens[: len(best.tokens) - best.finished]
-    ]
+    tokens = [token for best in hypotheses for token in best.tokens if token != EOS_SYMBOL]
     return {
         "unfinished": sum(not best.finished for best in hypotheses) / len(hypotheses),
         "UNK": tokens.count(unknown) / len(tokens) if tokens else math.nan,

@@ -35,8 +35,8 @@ def predict(
     """The predictions of the model at each word of the references, by teacher forcing.
 
     Sentences above decoding.max_source tokens are left out, because one of them would pad a whole
-    batch. `advance` is called with the number of pairs of each batch. Raises ValueError for an
-    ensemble.
+    batch. `advance` is called with the number of pairs left out, and with that of each batch.
+    Raises ValueError for an ensemble.
     """
     if run.others:
         raise ValueError("an ensemble has several attentions: evaluate each of its runs")
@@ -47,6 +47,7 @@ def predict(
         if all(1 < len(side) <= most for side in pair):
             encoded.append(pair)
             numbers.append(number)
+    advance(len(sources) - len(encoded))
     pairs, batches = data.Pairs.of(encoded), []
     alphas: list[np.ndarray | None] = [None] * len(sources)
     for planned in data.dev_plan(pairs, run.config.data):

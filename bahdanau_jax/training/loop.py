@@ -46,7 +46,8 @@ def run(
             phases.save_when_due(step, state, outcome)
             if outcome is not None:
                 phases.wait()
-                return state, outcome
+                # A signal during the last phases ends the caller's work too.
+                return state, Outcome.INTERRUPTED if signals.received else outcome
             if profile is not None:
                 profile.at(step, state)
             batch = _next(next_batches, step, phases.steps)

@@ -105,6 +105,7 @@ class ManyRuns:
         """Save every run where one is due, also runs that diverged: all resume from one step."""
         if not any(each.save_due(step, outcome) for each in self.runs):
             return
+        self.wait()  # else a kill could leave runs whose newest checkpoints have no common step
         for i, each in enumerate(self.runs):
             if each.saved != step:
                 with self._others_paused(each):

@@ -68,7 +68,7 @@ def schedule(config: OptimizerConfig, steps: int) -> Callable:
     """A function count -> learning rate, where `count` updates precede this one.
 
     Update n of w warm-up updates has n / w of the peak rate, so the first rate is above 0. Then
-    cosine and linear fall to 0 at update `steps`, and inverse_sqrt falls as sqrt(w / n).
+    cosine and linear fall to 0 after update `steps`, and inverse_sqrt falls as sqrt(w / n).
     """
     shape = choose(SCHEDULES, config.schedule, "optimizer.schedule")
     warmup = config.warmup_steps

@@ -1,8 +1,9 @@
 """What a run does between its updates: write lines, evaluate, save, and end.
 
 The sums of step n are fetched while step n + 1 runs, so the devices never wait for the host. The
-progress of these phases is saved with the state. A resumed run therefore writes the same lines,
-keeps the same checkpoints and stops at the same step as an uninterrupted one.
+progress of these phases is saved with the state. A resumed run therefore writes the same lines and
+stops at the same step as an uninterrupted one, and keeps the same checkpoints, but for those of
+interruptions.
 """
 
 import dataclasses

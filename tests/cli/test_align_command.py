@@ -252,7 +252,11 @@ BAD = {
         ("--dice", "builtin:en-fr/train"),
         "--dice needs --dice-power .* or --gold",
     ),
-    "a power of nothing": (("--dice-power", "1"), "--dice needs"),
+    "a power of nothing": (("--dice-power", "1"), "--dice-power needs --dice, which is missing"),
+    "a lexicon in no folder": (
+        ("--lexicon-output", "nowhere/lexicon.tsv"),
+        "nowhere/lexicon.tsv: No such file or directory",
+    ),
     "power": (("--dice-power", "nan", "--dice", "x"), "--dice-power is nan"),
     "dice of text that cannot be read twice": (
         ("--source", "/dev/null", "--target", "/dev/null", "--dice", "x", "--dice-power", "1"),

@@ -269,15 +269,26 @@ def test_a_list_has_from_one_hypothesis_to_the_beam_size(n_best):
         counted(lattice, [50], 50, 2, n_best=n_best)
 
 
+# A word a with probability .1 is followed by 23 sure words and EOS; EOS at once has .9.
+A_LONG_WAY = by_hand(
+    [[0.9, 0, 0.1, 0]] + [[0, 0, 1, 0]] * 23 + [[1, 0, 0, 0]],
+    [[n + 1] * 4 for n in range(24)] + [[0] * 4],
+)
+
+
 def test_a_long_way_up_is_waited_for():
     # EOS = .9: average -.105. a, 23 sure words and EOS = .1: average log(.1) / 25 = -.092, though
     # log(.1) / 2 after the first step is far below.
-    nodes = [[0.9, 0, 0.1, 0]] + [[0, 0, 1, 0]] * 23 + [[1, 0, 0, 0]]
-    found = run(
-        by_hand(nodes, [[n + 1] * 4 for n in range(24)] + [[0] * 4]), [30], 30, 1, "average"
-    )
+    found = run(A_LONG_WAY, [30], 30, 2, "average")
     assert found.length[0, 0] == 25
     assert found.score[0, 0] == pytest.approx(math.log(0.1) / 25)
+
+
+@pytest.mark.parametrize("name", ["none", "average", "wu"])
+def test_a_beam_of_one_ends_with_its_first_eos_whatever_the_ranking(name):
+    found, steps = counted(A_LONG_WAY, [30], 30, 1, name)
+    assert (steps, found.length[0, 0]) == (1, 1) and found.finished[0, 0]
+    assert found.score[0, 0] == pytest.approx(math.log(0.9))
 
 
 def test_the_batch_stops_when_all_its_sentences_have():

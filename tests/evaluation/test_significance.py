@@ -44,8 +44,10 @@ def test_intervals_equal_sacrebleus():
         assert drawn.mean() == pytest.approx(expected._mean, rel=1e-6)
 
 
+@pytest.mark.parametrize("block", [significance.BLOCK, 1])
 @pytest.mark.parametrize(("test", "field"), [("bs", "p_bootstrap"), ("ar", "p_randomization")])
-def test_probabilities_equal_sacrebleus(test, field, monkeypatch):
+def test_probabilities_equal_sacrebleus(test, field, block, monkeypatch):
+    monkeypatch.setattr(significance, "BLOCK", block)
     monkeypatch.setenv("SACREBLEU_SEED", "12345")
     metrics = {"BLEU": BLEU(force=True), "chrF": CHRF()}
     systems = [("worse", WORSE), ("good", GOOD)]
@@ -96,9 +98,9 @@ def test_a_clear_difference_is_significant():
 
 
 def test_blocks_change_no_interval(monkeypatch):
-    whole = intervals(tallies(GOOD), resamples=30)
-    monkeypatch.setattr(significance, "BLOCK", 41)  # a resample of 40 sentences at a time
-    for name, interval in intervals(tallies(GOOD), resamples=30).items():
+    whole = intervals(tallies(GOOD), resamples=70)
+    monkeypatch.setattr(significance, "BLOCK", 1)  # the fewest resamples at a time, 32
+    for name, interval in intervals(tallies(GOOD), resamples=70).items():
         assert interval == pytest.approx(whole[name])
 
 

@@ -231,6 +231,15 @@ def test_a_shared_order_of_seeds_that_train_in_turn_is_refused(without_training,
     assert not without_training and not (tmp_path / "s").exists()
 
 
+def test_a_shared_order_is_refused_where_a_cell_turns_out_to_train_in_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr(cell_runs, "MOST_VMAPPED", 10)
+    monkeypatch.setattr(run, "train", lambda *_, **__: pytest.fail("it trains"))
+    cells = {"a": CELLS["order=paper"]}
+    with pytest.raises(ValueError, match="^cell a: the data order shared is for seeds that train"):
+        sweep(cells, tmp_path / "s", [1, 2], order="shared")
+    assert not [path for path in (tmp_path / "s").iterdir() if path.is_dir()]
+
+
 @pytest.mark.parametrize(
     "vmapped, order, kept",
     [(None, None, "shared"), (True, None, "shared"), (False, None, "own"), (True, "own", "own")],
@@ -373,6 +382,40 @@ def test_other_text_at_the_address_of_the_training_pairs_is_refused(tmp_path):
             runs.prepare()
     (tmp_path / "t.fr").write_text("a b\nc\n")
     cell_runs.CellRuns(folder, "b", own, [[1], [2]]).prepare()
+
+
+@pytest.mark.parametrize("edited", ["t.fr", "d.fr"])
+def test_text_edited_since_an_earlier_call_is_refused_for_cells_with_other_batches_too(
+    edited, without_training, tmp_path
+):
+    for name in ("t.en", "t.fr", "d.fr"):
+        (tmp_path / name).write_text("a b\nc\n")
+    text = {"train": "text:t.en,t.fr", "dev": "text:t.en,d.fr", "test": "text:t.en,t.fr"}
+    own = config(data=dataclasses.replace(small.config.data, **text, root=str(tmp_path)))
+    cells = product(own, {"data.batch_size": [20, 21]})
+    first = dict([*cells.items()][:1])
+    sweep(first, tmp_path / "s", [1], vmapped=False)
+    sweep(first, tmp_path / "s", [1], vmapped=False)
+    before = (tmp_path / "s/sweep.json").read_bytes()
+    (tmp_path / edited).write_text("a b\na\n")
+    field = {"t": "train", "d": "dev"}[edited[0]]
+    for given in (first, cells):  # also where the cell has ended
+        with pytest.raises(ValueError, match=f"the text of data.{field} is no longer what the sw"):
+            sweep(given, tmp_path / "s", [1], vmapped=False)
+    assert (tmp_path / "s/sweep.json").read_bytes() == before
+    (tmp_path / edited).write_text("a b\nc\n")
+    sweep(cells, tmp_path / "s", [1], vmapped=False)
+
+
+def test_ctrl_c_during_the_preparation_leaves_the_folder_for_other_settings(tmp_path, monkeypatch):
+    def leave(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cell_runs.CellRuns, "prepare", leave)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(CELLS, tmp_path / "s", [1], vmapped=False)
+    assert not (tmp_path / "s/sweep.json").exists()
 
 
 def test_other_text_at_the_address_of_the_dev_pairs_is_refused(tmp_path):

@@ -3,10 +3,10 @@ r"""Files that hold text: plain, compressed, WMT's .sgm, tables and JSON lines. 
 Errors name file and line.
 """
 
-import codecs
 import html
 import itertools
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,17 +56,17 @@ def lines(path: Path) -> Iterator[str]:
 
     A \r before the \n is removed, and so is a byte-order mark at the beginning of the file.
     """
-    number = 0
+    number = mark = 0
     with OPENERS.get(path.suffix, open)(path, "rb") as file:
         try:
             for line in file:
                 number += 1
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+                mark = len(BOM_UTF8) * (number == 1 and line.startswith(BOM_UTF8))
+                yield line[mark:].removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as error:
+            place = mark + error.start + 1
             raise ValueError(
-                f"{path}, line {number}: not valid UTF-8 (byte {error.start + 1} of the line)"
+                f"{path}, line {number}: not valid UTF-8 (byte {place} of the line)"
             ) from error
         except UNPACKING_ERRORS as error:
             raise ValueError(f"{path} is damaged after line {number}: {error}") from error

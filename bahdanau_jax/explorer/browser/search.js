@@ -91,6 +91,7 @@ export class Search {
 
   keep(candidates, K) {
     const inside = this.width, live = [];
+    const shrinks = this.options.shrink || K === 1; // greedy search ends at its first EOS
     candidates.forEach((node, rank) => {
       node.rank = rank;
       node.parent.children.push(node);
@@ -98,10 +99,10 @@ export class Search {
         if (rank >= inside) return;
         node.ended = true;
         this.finished.push(node);
-        if (this.options.shrink) this.width--;
+        if (shrinks) this.width--;
       } else if (live.length < K) live.push(node);
     });
-    this.live = live.slice(0, this.options.shrink ? Math.max(this.width, 0) : K);
+    this.live = live.slice(0, shrinks ? Math.max(this.width, 0) : K);
     for (const node of this.live) node.kept = true;
     this.finished.sort((a, b) => this.score(b) - this.score(a));
     this.finished.length = Math.min(this.finished.length, K);

@@ -39,7 +39,8 @@ class Search:
         """The ids of the translation of highest score: with EOS last, unless a limit comes first.
 
         A step extends K hypotheses by every word. Those of the best K that end in EOS are finished;
-        the best K of the others go on, until none of them can beat the best finished one.
+        the best K of the others go on, until none of them can beat the best finished one. With
+        `shrink`, or with a K of one, each finished hypothesis leaves a place fewer for the others.
         """
         s, K, source, sizes = self.settings, self.settings.beam_size, *self._padded(sources)
         limits = np.ceil(s.max_ratio * sizes).astype(int)
@@ -59,7 +60,7 @@ class Search:
             longer = np.concatenate([history[row, parent], word[:, :, None]], 2)
             for b in np.flatnonzero(live & (ended.max(1) > best)):
                 best[b], results[b] = ended[b].max(), longer[b, ended[b].argmax()]
-            width -= (ended > -np.inf).sum(1) * s.shrink
+            width -= (ended > -np.inf).sum(1) * (s.shrink or K == 1)
             going = np.argsort(ends, 1, kind="stable")[:, :K]  # the best that do not end
             total = np.where(np.arange(K) < width[:, None], totals[row, going], np.float32(-np.inf))
             history, parents = longer[row, going], parent[row, going]

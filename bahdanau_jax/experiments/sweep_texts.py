@@ -1,0 +1,48 @@
+"""The text of a sweep: all its cells, also those of later calls, have to read the same."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from bahdanau_jax import data
+from bahdanau_jax.atomic import write_text
+from bahdanau_jax.config import DataConfig
+from bahdanau_jax.experiments.sweep_cells import DATA, Cells
+from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.resuming import changed
+
+TEXTS = "texts.json"  # in DATA: address -> names and SHA-256 of its files
+
+
+def checked_texts(workdir: Path, cells: Cells) -> dict[str, Any]:
+    """The files of the training and dev text by address, with those of earlier calls.
+
+    Raises ValueError where the sweep in the folder, or an earlier cell, read other files.
+    """
+    try:
+        texts = dict(parse_json((workdir / DATA / TEXTS).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        texts = {}
+    for name, config in cells.items():
+        for field in ("train", "dev"):
+            if not (address := getattr(config.data, field)):
+                continue
+            now = data.file_digests(address, config.data)
+            if texts.setdefault(address, now) != now:
+                raise ValueError(f"cell {name}: {changed(f'data.{field}', 'the sweep')}")
+    return texts
+
+
+def record_texts(workdir: Path, texts: dict[str, Any]) -> None:
+    """Record the files of `checked_texts` for later calls."""
+    (workdir / DATA).mkdir(exist_ok=True)
+    write_text(workdir / DATA / TEXTS, json.dumps(texts, indent=2, ensure_ascii=False) + "\n")
+
+
+def digest_of_pairs(address: str, config: DataConfig) -> str:
+    """SHA-256 of all pairs of an address."""
+    hashed = hashlib.sha256()
+    for pair in data.pairs(address, config):
+        hashed.update(f"{pair.source}\n{pair.target}\n".encode())
+    return hashed.hexdigest()
