@@ -206,6 +206,16 @@ def test_an_ensemble_is_not_exported_as_its_first_member(run, tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_end_of_a_joined_translation_is_scored_where_an_earlier_piece_was_cut_off(run, ends):
+    (whole,) = run.score(["We sleep ."], ["Nous dormons ."])
+    assert whole.finished and whole.tokens[-1] == "</s>"
+    tokens = whole.tokens if ends else whole.tokens[:-1]
+    cut = dataclasses.replace(whole, tokens=tokens, finished=False)  # as `long_lines.join` has it
+    (found,) = run.score(["We sleep ."], [cut])
+    assert found.log_probabilities == pytest.approx(whole.log_probabilities[: len(tokens)])
+
+
 def test_translations_of_lines_that_were_not_searched_are_scored_as_they_are(run):
     long, advances = "a " * (LONGEST + 1), []
     lines = ["", "We sleep .", long]

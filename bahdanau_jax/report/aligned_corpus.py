@@ -131,8 +131,7 @@ def ways(
         return {"forward": forward}
     if pair.forward.score is None or pair.backward.score is None:
         return dict.fromkeys(("forward", "backward", *SYMMETRIZATIONS), frozenset())
-    # A pair that `dice` leaves out may be short enough for the backward model.
-    turned = None if prior is None or not prior.size else prior.T
+    turned = None if prior is None else prior.T
     backward = alignment.transposed(pair.backward.links(*settings, turned))
     joined = {name: join(forward, backward) for name, join in SYMMETRIZATIONS.items()}
     return {"forward": forward, "backward": backward, **joined}

@@ -327,3 +327,18 @@ def test_a_file_that_changes_while_it_is_read(config, tmp_path):
         prepare(config, tmp_path / "work", change)
     again = prepare(config, tmp_path / "work")
     assert again.train.source(0).tolist() == again.codecs[0].encode(f"{ENGLISH[0]} more")
+
+
+def test_a_vocabulary_of_text_that_changed_is_not_kept_for_the_text_before(config, tmp_path):
+    """Once the file is restored, the vocabulary is learned from it again."""
+    before = (tmp_path / "a.en").read_bytes()
+    words = prepare(config, tmp_path / "first").codecs[0].vocabulary
+
+    def change(stage):
+        if stage == "tokenise":
+            (tmp_path / "a.en").write_text("other\n" * len(ENGLISH), "utf-8")
+
+    with pytest.raises(ValueError, match="changed while they were read: run it again"):
+        prepare(config, tmp_path / "work", change)
+    (tmp_path / "a.en").write_bytes(before)
+    assert prepare(config, tmp_path / "work").codecs[0].vocabulary == words

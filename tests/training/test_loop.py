@@ -155,6 +155,23 @@ def test_a_signal_ends_the_wait_for_a_program(step, unbroken, tmp_path):
     assert_same(tmp_path, state, unbroken)
 
 
+def test_a_signal_during_the_last_save_ends_what_would_come_after_it(step, unbroken, tmp_path):
+    save, last = Checkpointer.save, toy.CONFIG.steps
+
+    def signalled(self, at, *rest):
+        if at == last:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return save(self, at, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpointer, "save", signalled)
+        state, outcome = toy.train(tmp_path, step)
+    assert (outcome, int(state.step)) == (training.Outcome.INTERRUPTED, last)
+    state, outcome = toy.train(tmp_path, lambda *_: pytest.fail("a step was made"))
+    assert outcome is training.Outcome.FINISHED
+    assert_same(tmp_path, state, unbroken)
+
+
 def test_a_finished_run_makes_no_step(step, unbroken):
     before = lines(unbroken[0])
     state, outcome = toy.train(unbroken[0], lambda *_: pytest.fail("a step was made"))

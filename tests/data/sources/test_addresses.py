@@ -157,6 +157,10 @@ def test_invalid_utf8_names_file_and_line(corpus):
     config = corpus(a_en=b"fine\nna\xefve\n", a_fr=b"1\n2\n")
     with pytest.raises(ValueError, match=r"a\.en, line 2: not valid UTF-8 \(byte 3 of the line\)"):
         list(pairs("text:a.en,a.fr", config))
+    for text, place in ((b"\xef\xbb\xbfab\xff\n1\n", (1, 6)), (b"\xef\xbb\xbfab\n\xff\n", (2, 1))):
+        config = corpus(a_en=text, a_fr=b"1\n2\n")
+        with pytest.raises(ValueError, match=r"line {}: not .* \(byte {} of".format(*place)):
+            list(pairs("text:a.en,a.fr", config))
 
 
 def test_damaged_archives(corpus):
