@@ -255,7 +255,7 @@ BAD = {
     "a power of nothing": (("--dice-power", "1"), "--dice-power needs --dice, which is missing"),
     "a lexicon in no folder": (
         ("--lexicon-output", "nowhere/lexicon.tsv"),
-        "nowhere/lexicon.tsv: No such file or directory",
+        "nowhere/lexicon.tsv: the folder does not exist",
     ),
     "power": (("--dice-power", "nan", "--dice", "x"), "--dice-power is nan"),
     "dice of text that cannot be read twice": (
