@@ -170,13 +170,17 @@ class Folder:
     workdir = Path("2")
 
     def __init__(self, progress: dict):
-        self.loop, self.saved = progress, []
+        self.loop, self.saved, self.unfinished = progress, [], False
 
     def progress(self, step):
         return {"loop": self.loop} if self.loop else {}
 
     def save(self, step, state, score, progress):
         self.saved.append((step, progress["loop"]["diverged"]))
+        self.unfinished = True
+
+    def wait(self):
+        self.unfinished = False
 
     def start(self, step, state):
         pass
@@ -217,6 +221,25 @@ def test_a_run_that_diverged_saves_with_the_others_and_stays_left_out():
         many.save_when_due(step, None, many.outcome(step, False))
     assert runs[0].checkpointer.saved == [(8, None), (12, None)]
     assert runs[1].checkpointer.saved == [(8, "not finite"), (12, "not finite")]
+
+
+def test_no_run_saves_before_the_last_checkpoints_of_all_are_on_disk():
+    """A kill between two saves thus leaves the runs a common step."""
+    runs = [phases({}, checkpoint_every=4), phases({}, checkpoint_every=4)]
+    many = many_runs.ManyRuns(runs, [[0, 1]])
+    many._member = lambda states, index: None
+    folders = [each.checkpointer for each in runs]
+    save, unfinished = Folder.save, []
+
+    def recorded(self, step, *rest):
+        unfinished.append([each.unfinished for each in folders])
+        save(self, step, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Folder, "save", recorded)
+        for step in (4, 8):
+            many.save_when_due(step, None, None)
+    assert unfinished == [[False, False], [True, False]] * 2
 
 
 class Begun:
