@@ -31,7 +31,7 @@ LINES = [
 ]
 # The settings that bahdanau translate and translate.py share, each with an effect.
 SEARCHES = [
-    {"beam_size": 1},
+    {"beam_size": 1, "length_normalization": "average"},
     {"beam_size": 5},
     {"beam_size": 5, "min_ratio": 0.5, "coverage": 0.3, "length_normalization": "wu"},
     {"beam_size": 4, "min_ratio": 0.7, "shrink": True, "length_normalization": "average"},
