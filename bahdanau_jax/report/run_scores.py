@@ -38,12 +38,11 @@ class Settings:
     shuffles: int = significance.SHUFFLES  # of approximate randomisation
     seed: int = significance.SEED  # of the resamples and shuffles
     length_bins: tuple[int, ...] = EDGES  # source words of the longest sentence of each bin
-    # Of the search; None: that of the run's configuration.
-    beam_size: int | None = None
-    max_ratio: float | None = None
-    length_normalization: str | None = None
-    alpha: float | None = None
-    coverage: float | None = None
+    beam_size: int | None = None  # None, here and below: that of the run's configuration
+    max_ratio: float | None = None  # steps for each source token
+    length_normalization: str | None = None  # a key of `decoding.NORMALIZATIONS`
+    alpha: float | None = None  # the exponent of `wu`
+    coverage: float | None = None  # the weight of coverage in the score
 
     def search(self) -> dict[str, Any]:
         """The settings of the search that replace those of the run."""
