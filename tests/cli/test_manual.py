@@ -66,6 +66,7 @@ TABLES = {
     "serve.weights": {"ema", "params"},
     "serve.checkpoint": {"best", "newest", "STEP"},
     "reproduce.compute_dtype": set(variants.VARIANTS["model.compute_dtype"]),
+    "evaluate.length_normalization": set(variants.VARIANTS["decoding.length_normalization"]),
     "evaluate.tokenize": set(tally.TOKENIZERS),
     "export.format": set(export_command.FORMATS),
     "align.level": set(data.LEVELS),
