@@ -72,7 +72,7 @@ def sweep(
     >>> results.summary("order=paper", "BLEU").mean
     """
     seeds = checked_seeds(seeds)
-    is_wanted, order = order == SHARED, _data_order(order, vmapped)
+    shared_only, order = order == SHARED, _data_order(order, vmapped)
     _check(cells, seeds, vmapped, settings, tests)
     _check_processes(processes)
     workdir = Path(workdir)
@@ -88,10 +88,7 @@ def sweep(
         }
         try:
             texts = checked_texts(workdir, cells)
-            for name, runs in all_runs.items():
-                runs.prepare()
-                if is_wanted and len(seeds) > 1 and runs.trains_vmapped(vmapped) is False:
-                    raise ValueError(f"cell {name}: {NOT_SHARED}")
+            _prepare(all_runs, vmapped, shared_only and len(seeds) > 1)
             record_texts(workdir, texts)
         except BaseException:  # also Ctrl-C
             undo(workdir, cells, before)
@@ -107,6 +104,14 @@ def sweep(
                 results = _results([(cell, done[cell]) for cell in cells if cell in done])
                 _write(workdir / RESULTS, results)
     return results
+
+
+def _prepare(cells: Mapping[str, CellRuns], vmapped: bool | None, shared_only: bool) -> None:
+    """Prepare the data of all cells. Where only a shared order is wanted, all train vmapped."""
+    for name, runs in cells.items():
+        runs.prepare()
+        if shared_only and runs.trains_vmapped(vmapped) is False:
+            raise ValueError(f"cell {name}: {NOT_SHARED}")
 
 
 def _results(outcomes: Sequence[tuple[str, cell_processes.Outcome]]) -> Results:
