@@ -70,10 +70,14 @@ def summed_in_loops(config: ModelConfig, params: Any) -> Program:
 
 
 def vmapped(config: ModelConfig, params: Any) -> Program:
-    """Our update of many models with weights and accumulators of their own, and one data order."""
+    """Our update of many models with weights and accumulators of their own, and one data order.
+
+    The first model has these parameters.
+    """
     trainer = Trainer(Config(model=config))
     update = VmappedUpdate(trainer, SEEDS, SHARED)
-    states = update.place([trainer.begin(params) for _ in range(SEEDS)])
+    others = (_drawn(config, seed) for seed in range(2, SEEDS + 1))
+    states = update.place([trainer.begin(each) for each in (params, *others)])
     return Program(states, update, lambda sums: sums.loss[0], SEEDS)
 
 
@@ -91,11 +95,15 @@ PROGRAMS: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType
 def parameters(config: ModelConfig, weights: str = "") -> Any:
     """Read the parameters from `weights`, an .npz with their paths as names; "": draw them."""
     if not weights:
-        return jax.jit(model.init, static_argnums=0)(config, jax.random.key(1))
+        return _drawn(config, 1)
     with np.load(weights) as file:
         return jax.tree.map_with_path(
             lambda path, _: jnp.asarray(file[_name(path)]), model.shapes(config)
         )
+
+
+def _drawn(config: ModelConfig, seed: int) -> Any:
+    return jax.jit(model.init, static_argnums=0)(config, jax.random.key(seed))
 
 
 def save_parameters(file: Path, params: Any) -> None:

@@ -57,7 +57,7 @@ def product(config: Config, vary: Mapping[str, Iterable[Any]]) -> dict[str, Conf
             cell = with_field(cell, field, value)
         folder = name(settings)
         if folder in cells:  # values that differ only in characters that no folder's name has
-            folder = f"{folder}~{len(cells) + 1}"
+            folder = f"{folder}~{_digest(_written(settings))}"
         cells[folder] = cell
     return cells
 
@@ -98,13 +98,19 @@ def name(settings: Mapping[str, Any]) -> str:
     >>> name({"decoding.coverage": 0.2})
     'decoding.coverage=0.2'
     """
-    parts = (f"{_short(field)}={value}" for field, value in settings.items())
-    whole = re.sub(r"[^\w=.,+-]", "_", ",".join(parts)) or "all"
+    whole = re.sub(r"[^\w=.,+-]", "_", _written(settings)) or "all"
     encoded = whole.encode()
     if len(encoded) <= LONGEST_NAME:
         return whole
-    digest = hashlib.sha256(encoded).hexdigest()[:8]
-    return f"{encoded[: LONGEST_NAME - 9].decode(errors='ignore')}-{digest}"
+    return f"{encoded[: LONGEST_NAME - 9].decode(errors='ignore')}-{_digest(whole)}"
+
+
+def _written(settings: Mapping[str, Any]) -> str:
+    return ",".join(f"{_short(field)}={value}" for field, value in settings.items())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def check_name(name: str) -> None:

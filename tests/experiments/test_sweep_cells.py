@@ -71,6 +71,8 @@ def test_folders_of_cells_are_different():
     values = ["text:a/b.en,a/b.fr", "text:a_b.en,a_b.fr"]
     found = sweep_cells.product(Config(), {"data.train": values})
     assert len(found) == 2 and not any("/" in name or ":" in name for name in found)
+    more = sweep_cells.product(Config(), {"data.train": ["text:x.en,x.fr", *values]})
+    assert found.items() <= more.items()  # so that a sweep continues with another value in front
 
 
 def test_a_long_name_is_cut_and_stays_its_own():
