@@ -44,7 +44,7 @@ def _totals(cost: Cost) -> Iterator[tuple[str, str]]:
     words = sum(each.updates * each.positions for each in cost.shapes) * (1 - cost.padding)
     yield "memory of an update", f"{cost.memory / 2**30:.2f} GiB"
     if cost.peak is not None:
-        yield "memory of the training at its peak", f"{cost.peak / 2**30:.2f} GiB"
+        yield "memory of the updates at their peak", f"{cost.peak / 2**30:.2f} GiB"
     yield "padding", f"{cost.padding:.1%} of all positions"
     yield "an epoch", f"{updates:,} updates, {duration(cost.epoch_seconds)}"
     yield "speed", f"{words / cost.epoch_seconds:,.0f} words of both sides a second"
