@@ -343,7 +343,11 @@ def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
     ("name", "steps", "patterns"),
     [
         ("notebook", 40, ["*/seed-2/checkpoints/20", "dot/seed-1/sweep_scores.json"]),
-        *((name, 3, ["*/seed-*/sweep_scores.json"]) for name in SUITES if name != "notebook"),
+        *(
+            (name, 3, ["*/seed-*/checkpoints/1", "*/seed-*/sweep_scores.json"])
+            for name in SUITES
+            if name != "notebook"
+        ),
     ],
 )
 def test_a_suite_that_is_killed_ends_with_the_table_of_one_that_is_not(
