@@ -78,5 +78,5 @@ for source, target, *pharaoh in zip(*text, *written, strict=True):
     )
 scores = summary.table("forward")
 names = ("sentences", "without_gold", "AER", "precision", "recall", "ways")
-found = {"corpus": address, "pairs": count, "seconds": seconds}
-print(json.dumps(found | {name: scores[name] for name in names if name in scores}, indent=1))
+report = {"corpus": address, "pairs": count, "seconds": seconds}
+print(json.dumps(report | {name: scores[name] for name in names if name in scores}, indent=1))
