@@ -50,20 +50,6 @@ class Correlation(NamedTuple):
     interval: tuple[float, float]  # of Spearman's, 95 %, by bootstrap over the sentences
 
 
-def correlation(
-    measure: Float[np.ndarray, " N"],
-    quality: Float[np.ndarray, " N"],
-    resamples: int = significance.RESAMPLES,
-    seed: int = significance.SEED,
-) -> Correlation:
-    """Correlate a measure with the quality of N sentences.
-
-    >>> correlation(np.array([1.0, 2.0, 4.0]), np.array([10.0, 30.0, 31.0])).spearman
-    1.0
-    """
-    return correlations({"measure": measure}, quality, resamples, seed)["measure"]
-
-
 def correlations(
     measures: Mapping[str, Float[np.ndarray, " N"]],
     quality: Float[np.ndarray, " N"],

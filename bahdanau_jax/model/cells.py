@@ -25,7 +25,7 @@ class Cell(NamedTuple):
     init: Callable[..., dict[str, Array]]  # (key, init, inputs {name: I}, H, gate_bias) -> params
     inputs: Callable[[Params, str], Array]  # (params, name) -> the input matrix [I, G]
     bias: Callable[[Params], Array]  # params -> [G]
-    weights: Callable[[Params], Weights]  # params -> recurrent matrices, by their names in `step`
+    recurrent: Callable[[Params], Weights]  # params -> matrices of the state, by names in `step`
     # (dot, h [... B H], x [... B G], `rest` of the parameters) -> h [... B H]
     step: Callable[[Dot, Array, Array, Params], Array]
     rest: Callable[[Params], Params] = lambda params: {}  # other parameters that `step` reads
@@ -58,7 +58,7 @@ def gru_bias(params: Params) -> Float[Array, " G"]:
     return jnp.concatenate([params.get("b_z", jnp.zeros_like(b)), params.get("b_r", b * 0), b])
 
 
-def gru_weights(params: Params) -> Weights:
+def gru_recurrent(params: Params) -> Weights:
     """Return the matrices that multiply the state, those of both gates side by side."""
     return {"U_zr": jnp.concatenate([params["U_z"], params["U_r"]], axis=-1), "U": params["U"]}
 
@@ -137,19 +137,21 @@ def dropping(dot: Dot, cell: Cell, rate: float, kept: Bool[Array, "*D B H"] | No
 # Value of `model.cell` -> the recurrent unit.
 CELLS: Mapping[str, Cell] = MappingProxyType(
     {
-        "gru": Cell(init_gru, gru_inputs, gru_bias, gru_weights, gru_step, of_state=("U_zr", "U")),
+        "gru": Cell(
+            init_gru, gru_inputs, gru_bias, gru_recurrent, gru_step, of_state=("U_zr", "U")
+        ),
         "tanh": Cell(
             init=init_tanh,
             inputs=lambda params, name: params[name],
             bias=lambda params: params["b"],
-            weights=lambda params: {"U": params["U"]},
+            recurrent=lambda params: {"U": params["U"]},
             step=tanh_step,
         ),
         "mlp": Cell(
             init=init_mlp,
             inputs=lambda params, name: params[name],
             bias=lambda params: params["b"],
-            weights=lambda params: {name: params[name] for name in ("W_2", "U", "U_2")},
+            recurrent=lambda params: {name: params[name] for name in ("W_2", "U", "U_2")},
             step=mlp_step,
             rest=lambda params: {name: params[name] for name in ("b_2", "b_u", "b_u2")},
         ),

@@ -70,7 +70,7 @@ def _matrices(config: ModelConfig, params: Params) -> dict[str, Array]:
     cell, cells = CELLS[config.cell], _cells(params)
     weights: dict[str, Any] = {"C": cell.inputs(cells[-1], "C")}
     for second, p in enumerate(cells):
-        weights |= {_name(name, second): weight for name, weight in cell.weights(p).items()}
+        weights |= {_name(name, second): weight for name, weight in cell.recurrent(p).items()}
     if (query := score_named(config.attention).query(params["attention"])) is not None:
         weights["W_a"] = query
     return weights

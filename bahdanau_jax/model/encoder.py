@@ -93,7 +93,7 @@ def bidirectional(
     real = jnp.stack([turn(mask) for turn in turns], axis=1)[..., None]
     weights, rest = (
         jax.tree.map(lambda *w: jnp.stack(w), *[of(p) for p in cells])
-        for of in (cell.weights, cell.rest)
+        for of in (cell.recurrent, cell.rest)
     )
     start = jnp.zeros((len(cells), x.shape[1], config.hidden_size), x.dtype)
     kept = kept_units(

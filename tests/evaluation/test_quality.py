@@ -10,13 +10,18 @@ from scipy import stats
 
 from bahdanau_jax.evaluation import quality
 
+
+def correlation(measure, quality_of, **settings):
+    return quality.correlations({"measure": measure}, quality_of, **settings)["measure"]
+
+
 VALUES = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=3, max_size=12)
 
 
 @given(VALUES)
 def test_correlations_are_those_of_scipy(pairs):
     a, b = np.array(pairs, np.float64).T
-    found = quality.correlation(a, b, resamples=5)
+    found = correlation(a, b, resamples=5)
     if len(set(a)) == 1 or len(set(b)) == 1:
         assert math.isnan(found.pearson) and math.isnan(found.spearman)
         return
@@ -34,13 +39,13 @@ def test_the_interval_is_that_of_resamples_ranked_one_by_one(pairs):
         if len({*a[row]}) > 1 < len({*b[row]})
     ]
     expected = np.percentile(each, [2.5, 97.5]) if each else [np.nan, np.nan]
-    found = quality.correlation(a, b, resamples=7, seed=5).interval
+    found = correlation(a, b, resamples=7, seed=5).interval
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("values", [[], [0.1], [0.1, 0.1, 0.1]])
 def test_no_sentence_and_equal_ones_have_no_correlation(values):
-    found = quality.correlation(np.array(values), np.arange(len(values)), resamples=3)
+    found = correlation(np.array(values), np.arange(len(values)), resamples=3)
     assert np.isnan([found.pearson, found.spearman, *found.interval]).all()
 
 
@@ -49,7 +54,7 @@ def test_a_measure_with_nan_has_no_correlation_and_the_others_have():
     measures = {"nan": np.array([1.0, np.nan, 2.0]), "all": np.array([1.0, 2.0, 4.0])}
     found = quality.correlations(measures, quality_of, resamples=3)
     assert np.isnan([found["nan"].pearson, found["nan"].spearman, *found["nan"].interval]).all()
-    assert found["all"] == quality.correlation(measures["all"], quality_of, resamples=3)
+    assert found["all"] == correlation(measures["all"], quality_of, resamples=3)
 
 
 @pytest.mark.parametrize(
@@ -58,15 +63,15 @@ def test_a_measure_with_nan_has_no_correlation_and_the_others_have():
 )
 def test_faults_of_arguments_are_clear(measure, resamples, said):
     with pytest.raises(ValueError, match=said):
-        quality.correlation(np.array(measure), np.array([1.0, 2.0]), resamples)
+        correlation(np.array(measure), np.array([1.0, 2.0]), resamples=resamples)
 
 
 def test_the_interval_is_a_bootstrap_over_sentences_and_always_the_same():
     rng = np.random.default_rng(0)
     a = rng.normal(size=300)
     b = a + rng.normal(size=300)
-    found = quality.correlation(a, b)
-    assert found == quality.correlation(a, b)
+    found = correlation(a, b)
+    assert found == correlation(a, b)
     # By Fisher's transformation, with the standard error of Spearman's (Bonett and Wright 2000).
     reach = 1.96 * math.sqrt((1 + found.spearman**2 / 2) / 297)
     expected = np.tanh(np.arctanh(found.spearman) + np.array([-reach, reach]))
