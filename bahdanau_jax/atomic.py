@@ -23,8 +23,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """A draft that replaces `path` when the block ends without an error.
 
     If `path` is a link, its target is replaced. If it is a stream (`is_stream`), it is the draft
-    itself, which is written to at once. Raises FileNotFoundError that names `path` where
-    its folder is missing.
+    itself, which is written to at once. Raises FileNotFoundError or NotADirectoryError that names
+    `path` where its folder is missing or a file.
 
     >>> with replaced_file(Path("config.json")) as draft:
     ...     draft.write_text("{}")
@@ -37,12 +37,14 @@ def replaced_file(path: Path) -> Iterator[Path]:
     try:
         yield draft
         os.replace(draft, target)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         if target.parent.is_dir():
             raise
-        raise FileNotFoundError(error.errno, "the folder does not exist", str(path)) from error
+        fault = "the folder is a file" if target.parent.exists() else "the folder does not exist"
+        raise type(error)(error.errno, fault, str(path)) from error
     finally:
-        draft.unlink(missing_ok=True)
+        if target.parent.is_dir():
+            draft.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -58,11 +60,14 @@ def replaced_folder(folder: Path, is_alone: bool = False) -> Iterator[Path]:
     Its name contains UNFINISHED. Other such folders beside it are removed, since killed
     processes may have left them: only one process may write at a time. A folder that such a process
     was replacing is put back first. `is_alone`: other processes may write other folders beside it,
-    and only what was left of `folder` is removed or put back.
+    and only what was left of `folder` is removed or put back. If `folder` is a link, its target is
+    replaced, and counts as alone.
 
     >>> with replaced_folder(Path("store")) as new:
     ...     (new / "source.npy").write_bytes(data)
     """
+    is_alone = is_alone or folder.is_symlink()
+    folder = Path(os.path.realpath(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}{UNFINISHED}" if is_alone else UNFINISHED
     replaced = f"{prefix}replaced-"  # the prefix of the name of a folder while it is replaced

@@ -48,7 +48,7 @@ class Cost(NamedTuple):
     config: Config  # with the sizes of the vocabularies
     parameters: Mapping[str, int]  # of each part of the model
     shapes: Sequence[ShapeCost]  # by their number of positions
-    padding: float  # the share of padded positions of the first epoch
+    tokens: int  # of both sides of the first epoch, without padding
     compile_seconds: float  # of all shapes, as many at once as in a training
     peak: int | None  # bytes of the process, or of the accelerator; None where unknown
     made: int = 0  # updates that the run folder has already
@@ -56,6 +56,11 @@ class Cost(NamedTuple):
     @property
     def epoch_updates(self) -> int:
         return sum(each.updates for each in self.shapes)
+
+    @property
+    def padding(self) -> float:
+        """The share of padding, and of fillers, in all positions of the first epoch."""
+        return 1 - self.tokens / sum(each.updates * each.positions for each in self.shapes)
 
     @property
     def epoch_seconds(self) -> float:
@@ -114,7 +119,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
         config,
         {part: model.count(leaves) for part, leaves in model.shapes(config.model).items()},
         sorted(shapes, key=lambda each: each.positions),
-        plan.padding(),
+        plan.tokens(),
         measured.compile_seconds,
         peak_memory(),
         max(0, run_folder.updates_made(Path(workdir))),

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 from bahdanau_jax import compiler_faults
 
 PACKAGE = "bahdanau-jax"
-# Flags of /proc/cpuinfo -> products that the processor computes in bfloat16.
+# Flags of /proc/cpuinfo: the processor computes products in bfloat16.
 BFLOAT16 = ("amx_bf16", "avx512_bf16", "avx10_bf16")
 
 
@@ -98,7 +98,8 @@ def devices() -> Iterator[Finding]:
         yield Finding("devices", f"none: {line}", "set JAX_PLATFORMS=cpu, or install its plugin")
         return
     yield Finding("devices", f"{len(found)} x {found[0].device_kind} ({found[0].platform})")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    usable = getattr(os, "sched_getaffinity", None)
+    cores = len(usable(0)) if usable else os.cpu_count() or 1  # importing `data` could fail here
     flags = _cpu_flags()
     fast = [flag for flag in BFLOAT16 if flag in flags]
     text = f"bfloat16 products by {fast[0]}" if fast else "no bfloat16 products known"

@@ -2,18 +2,3 @@
 
 A module is imported only when its benchmark runs, so that no other imports change its measurements.
 """
-
-# pyright: reportUnsupportedDunderAll=false
-__all__ = [
-    "accelerator",
-    "data",
-    "decode",
-    "epoch",
-    "learning",
-    "machine",
-    "memory",
-    "overhead",
-    "scaling",
-    "serve",
-    "train",
-]

@@ -94,6 +94,27 @@ def test_a_folder_with_a_long_name_is_replaced_and_put_back(tmp_path):
 
 
 @pytest.mark.parametrize("is_alone", [False, True])
+def test_the_target_of_a_link_is_replaced_again_and_again(tmp_path, is_alone):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / ".unfinished-of-another-run").mkdir()  # it is being written
+    link = tmp_path / "store"
+    link.symlink_to(tmp_path / "disk" / "store")
+    for text in ("one", "two", "three"):
+        replace(link, text, is_alone=is_alone)
+        assert (tmp_path / "disk" / "store" / "file").read_text() == text
+    assert link.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"disk", "store"}
+    assert len([*(tmp_path / "disk").iterdir()]) == 2
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(NotADirectoryError, match=f"the folder is a file: '{tmp_path}/notes/out'"):
+        write_text(tmp_path / "notes" / "out", "text")
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
 def test_a_name_that_is_too_long_hides_no_other_fault(tmp_path, is_alone):
     folder = tmp_path / ("n" * (234 if is_alone else 235))
     with pytest.raises(ZeroDivisionError), replaced_folder(folder, is_alone=is_alone):

@@ -29,6 +29,7 @@ def test_the_parts_add_up(estimated, tmp_path):
     assert sum(each.updates * each.positions for each in found.shapes) == positions
     assert {each.shape for each in found.shapes} == {tuple(each.shape) for each in planned}
     assert found.padding == plan.padding()
+    assert found.tokens == plan.tokens()
 
 
 def test_some_shapes_are_measured_and_the_smallest_and_the_largest_are_among_them(estimated):
@@ -97,8 +98,9 @@ def test_the_time_of_training_follows_from_that_of_an_epoch():
     ]
     length = dataclasses.replace(small.config.training, steps=100)
     config = dataclasses.replace(small.config, training=length)
-    found = cost.Cost(config, {"all": 3}, shapes, 0.0, 1.0, None)
+    found = cost.Cost(config, {"all": 3}, shapes, 245, 1.0, None)
     assert (found.epoch_updates, found.memory) == (20, 9)
+    assert found.padding == pytest.approx(0.5)  # of 5 * 2 * 7 + 15 * 2 * 14 positions
     assert found.epoch_seconds == pytest.approx(5.0)
     assert found.training_seconds == pytest.approx(25.0)
     resumed = found._replace(made=60)
@@ -107,6 +109,21 @@ def test_the_time_of_training_follows_from_that_of_an_epoch():
         cost_report.lines(resumed)
     )
     assert found._replace(made=120).training_seconds == 0
+
+
+def test_fillers_are_padding_and_no_words(tmp_path):
+    """Batches whose rows are not a multiple of the parts of an update have fillers."""
+    parts = dataclasses.replace(small.config.training, accumulate=small.config.data.batch_size - 1)
+    plain = cost.estimate(small.config, tmp_path)
+    found = cost.estimate(dataclasses.replace(small.config, training=parts), tmp_path)
+    assert found.tokens == plain.tokens
+    for shape in found.shapes:
+        assert shape.rows % parts.accumulate == 0
+    used = sum(each.updates * each.positions for each in found.shapes)
+    assert found.padding == pytest.approx(1 - found.tokens / used)
+    assert found.padding > plain.padding
+    speed = f"{found.tokens / found.epoch_seconds:,.0f} words of both sides a second"
+    assert speed in "\n".join(cost_report.lines(found))
 
 
 def test_other_shapes_lie_between_the_measured_ones():

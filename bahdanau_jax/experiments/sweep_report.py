@@ -11,7 +11,7 @@ from bahdanau_jax.experiments.results import Pairs, Results, sections, table, us
 from bahdanau_jax.experiments.sweep_cells import DEFINITION, REPORT, Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.report import Section, Table, commit, hardware, publish
+from bahdanau_jax.report import Section, Table, commit, hardware, platform, publish
 from bahdanau_jax.reporting import duration
 from bahdanau_jax.resuming import TRAINED_ON
 from bahdanau_jax.run_folder import STORE
@@ -139,6 +139,7 @@ def made(workdir: Path, results: Results) -> Section:
         rows += [
             *(("versions", each) for each in _distinct(map(_versions, starts))),
             *(("hardware", each) for each in _distinct(map(hardware, starts))),
+            *(("platform", each) for each in _distinct(map(platform, starts))),
             ("commit", ", ".join(_distinct(map(commit, starts)))),
         ]
     rows.append(("training data", ", ".join(_distinct(map(_digest, folders)))))

@@ -11,7 +11,7 @@ from typing import Any
 from bahdanau_jax.data import Codec, moses_tables
 
 # Languages whose detokeniser has rules of its own that the page does not have.
-OWN_DETOKENIZERS = ("cs", "fi")
+OWN_DETOKENIZERS = ("cs",)
 
 
 def codec_data(codec: Codec, language: str) -> dict[str, Any]:

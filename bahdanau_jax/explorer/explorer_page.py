@@ -138,7 +138,7 @@ def _updates(run: Run) -> int | None:
 
 def _obstacle(run: Run, served: bool) -> str:
     """Why a model does not run in the page; "" where it does."""
-    name, size = run.folder.name, model.count(run.params)
+    name, size = run.folder.resolve().name, model.count(run.params)
     if run.config.model.attention not in attention.SCORES:
         return f"{name} has a score of your own, {run.config.model.attention}"
     if size > LARGEST and not served:
@@ -171,7 +171,7 @@ def _search_remarks(run: Run) -> list[str]:
     if run.config.decoding.method == "beam":
         return []
     return [
-        f"{run.folder.name} draws its translations at random in Python (decoding.method "
+        f"{run.folder.resolve().name} draws its translations at random in Python (decoding.method "
         f"{run.config.decoding.method}); this page shows a beam search."
     ]
 

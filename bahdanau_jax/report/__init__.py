@@ -10,7 +10,7 @@ from bahdanau_jax.report import (
     run_scores,
 )
 from bahdanau_jax.report.document import NOTHING, Picture, Section, Table, number, span
-from bahdanau_jax.report.provenance import commit, hardware, made
+from bahdanau_jax.report.provenance import commit, hardware, made, platform
 from bahdanau_jax.report.publish import as_json
 from bahdanau_jax.report.report import TestPairs, evaluate_test_pairs
 from bahdanau_jax.report.run_scores import DEFAULTS, Evaluated, Settings
@@ -34,6 +34,7 @@ __all__ = [
     "learning_curves",
     "made",
     "number",
+    "platform",
     "publish",
     "report",
     "span",

@@ -128,10 +128,9 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
                 aligned = _aligned_lines(corpora, config)
                 rows = (pair + links for pair, links in zip(rows, aligned, strict=True))
                 paths += gold
-            else:
-                for path in gold:  # of an earlier export
-                    path.unlink(missing_ok=True)
             _write_columns(paths, rows)
+            for path in {*gold} - {*paths}:  # of an earlier export
+                path.unlink(missing_ok=True)
             written += paths
     return written
 

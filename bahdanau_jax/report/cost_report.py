@@ -41,13 +41,12 @@ def _row(each: ShapeCost) -> tuple[str, ...]:
 
 def _totals(cost: Cost) -> Iterator[tuple[str, str]]:
     updates = cost.epoch_updates
-    words = sum(each.updates * each.positions for each in cost.shapes) * (1 - cost.padding)
     yield "memory of an update", f"{cost.memory / 2**30:.2f} GiB"
     if cost.peak is not None:
         yield "memory of the updates at their peak", f"{cost.peak / 2**30:.2f} GiB"
     yield "padding", f"{cost.padding:.1%} of all positions"
     yield "an epoch", f"{updates:,} updates, {duration(cost.epoch_seconds)}"
-    yield "speed", f"{words / cost.epoch_seconds:,.0f} words of both sides a second"
+    yield "speed", f"{cost.tokens / cost.epoch_seconds:,.0f} words of both sides a second"
     most = "at most " if cost.config.training.patience else ""  # it may end earlier
     time = f"{most}{cost.left:,} updates, {duration(cost.training_seconds)}, without evaluation"
     yield "training", f"{time}; {cost.made:,} updates are made" if cost.made else time

@@ -60,6 +60,7 @@ def _starts(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
         yield "resumed", f"{_time(start)}, from step {start.get('step', NOTHING)}"
     yield "seed", str(first.get("seed", NOTHING))
     yield "hardware", hardware(first)
+    yield "platform", platform(first)
     versions = first.get("versions") or {}
     yield "versions", ", ".join(f"{name} {versions.get(name, NOTHING)}" for name in PACKAGES)
     if first.get("git"):
@@ -67,12 +68,12 @@ def _starts(record: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
 
 
 def hardware(start: Mapping[str, Any]) -> str:
-    """The devices, the machine, as much of it as the run may use, and the platform of a start.
+    """The devices of a start, and the machine, as much of it as the run may use.
 
     >>> machine = {"processor": "AMD EPYC", "cores": 1, "memory_gib": 23.5}
     >>> devices = {"count": 1, "kind": "cpu"}
-    >>> hardware({"devices": devices, "machine": machine, "platform": "Linux"})
-    '1 x cpu, AMD EPYC, 1 core, 23.5 GiB, Linux'
+    >>> hardware({"devices": devices, "machine": machine})
+    '1 x cpu, AMD EPYC, 1 core, 23.5 GiB'
     """
     devices, machine = start.get("devices") or {}, start.get("machine") or {}
     parts = [f"{devices.get('count', NOTHING)} x {devices.get('kind', NOTHING)}"]
@@ -82,7 +83,12 @@ def hardware(start: Mapping[str, Any]) -> str:
         parts += [f"{machine.get('memory_gib')} GiB"]
     if devices.get("processes", 1) > 1:
         parts.append(f"{devices['processes']} processes")
-    return ", ".join([*parts, str(start.get("platform", NOTHING))])
+    return ", ".join(parts)
+
+
+def platform(start: Mapping[str, Any]) -> str:
+    """The operating system of a start, with its version."""
+    return str(start.get("platform", NOTHING))
 
 
 def commit(start: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import figures
-from bahdanau_jax.evaluation import calibration
+from bahdanau_jax.evaluation import behaviour, calibration
 from bahdanau_jax.report import examples
 from bahdanau_jax.report.document import Picture, Section, Table, number, span
 from bahdanau_jax.report.run_scores import Evaluated
@@ -179,16 +179,16 @@ def _output(scores: Mapping[str, Any]) -> Section:
         row("empty lines", lambda s: lengths[s]["empty"], ",d"),
         row("sentences that repeat", lambda s: repetition[s]["sentences"]["any"], ".1%"),
     ]
-    for n in "1234":
+    for n in map(str, behaviour.ORDERS):
         label = f"… {n}-gram at once"
         rows.append(row(label, lambda s, n=n: repetition[s]["sentences"][n], ".1%"))
-    for n in "1234":
+    for n in map(str, behaviour.ORDERS):
         rows.append(row(f"{n}-grams seen before", lambda s, n=n: repetition[s]["again"][n], ".1%"))
     text = (
         f"{number(scores['unfinished'], '.1%')} of the translations reached the length limit "
         f"before EOS; {number(scores['UNK'], '.2%')} of the output tokens are UNK. A sentence "
-        "repeats if an n-gram of 1 to 4 words directly follows itself; n-grams seen before already "
-        "occur in the same sentence (seq-rep-n, arXiv 1908.04319)."
+        f"repeats if an n-gram of {behaviour.ORDERS[0]} to {behaviour.ORDERS[-1]} words follows "
+        "itself; n-grams seen before occur in the same sentence (seq-rep-n, arXiv 1908.04319)."
     )
     return Section("Output", text, (Table(("", *(SYSTEMS[s] for s in systems)), rows),))
 
@@ -206,9 +206,9 @@ def _attention(evaluated: Evaluated) -> Section:
         for name, coverage in (("own output", part["output"]), ("references", part["reference"]))
     ]
     text = (
-        "The total attention that each source token gets from all target tokens (coverage, "
-        "arXiv 1601.04811): little is below 0.1, as for an omitted word; much is above 2, as for a "
-        "word that is translated twice. EOS of the source is not counted."
+        "The total attention that each source token but EOS gets from all target tokens (coverage, "
+        f"arXiv 1601.04811): little is below {behaviour.LITTLE}, as for an omitted word; much is "
+        f"above {behaviour.MUCH:g}, as for a word that is translated twice."
     )
     header = ("attention for the", "mean", "little", "much", "source tokens")
     pictures = ()

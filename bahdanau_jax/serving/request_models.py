@@ -90,9 +90,6 @@ class Search(Request):
     ] = None
 
 
-# Settings of DecodingConfig that belong to the server.
-OF_THE_SERVER = ("max_source", "batch_size")
-
 # The settings that a score depends on; the others only guide a search.
 OF_SCORES = ("length_normalization", "alpha", "coverage", "compute_dtype")
 

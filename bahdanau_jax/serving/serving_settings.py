@@ -16,7 +16,7 @@ class Settings:
     max_lines: int = 64  # lines of a request
     max_characters: int = 2_000  # characters of a line
     max_body: int = 1 << 20  # bytes of a request
-    max_beam: int = 32  # hypotheses of a line: the largest beam size and n-best list
+    max_beam: int = 32  # hypotheses of a line that a request or preset may ask for
     rate: float = 100.0  # requests a second of one client, with bursts of twice as many; 0: any
     warm_tokens: int = 48  # tokens of the longest lines whose programs are compiled at the start
 

@@ -257,6 +257,10 @@ BAD = {
         ("--lexicon-output", "nowhere/lexicon.tsv"),
         "nowhere/lexicon.tsv: the folder does not exist",
     ),
+    "both outputs in one file": (
+        ("--output", "links", "--lexicon-output", "./links"),
+        "--output and --lexicon-output are both links: name two files",
+    ),
     "power": (("--dice-power", "nan", "--dice", "x"), "--dice-power is nan"),
     "dice of text that cannot be read twice": (
         ("--source", "/dev/null", "--target", "/dev/null", "--dice", "x", "--dice-power", "1"),

@@ -53,7 +53,6 @@ def evaluated(arguments, tmp_path_factory):
     first, second = (tmp_path_factory.mktemp("out") / "deep" / "folder" for _ in range(2))
     second.mkdir(parents=True)
     (second / "notes.txt").write_text("mine")
-    (second / "alignment.svg").write_text("of an earlier report")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         assert main([str(one) for one in (*arguments, "--output", second)]) == 0
     done = small.bahdanau(*arguments, "--output", first)
@@ -139,7 +138,6 @@ def test_the_folder_has_a_report_and_keeps_what_was_there(evaluated):
     _, _, first, second = evaluated
     assert {path.name for path in first.iterdir()} >= FILES
     assert (second / "notes.txt").read_text() == "mine"
-    assert not (second / "alignment.svg").exists() or (first / "alignment.svg").exists()
     assert (first / "translations.txt").read_text().count("\n") == 15
     assert (first / "translations.jsonl").read_text().count("\n") == 15
 

@@ -1,6 +1,8 @@
 """Beam search and recorded searches against `Run.translate`."""
 
 import dataclasses
+import re
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -145,6 +147,16 @@ def test_a_recorded_search_refuses_long_sentences_as_the_page_does(tab, tiny, ti
     translate = f"(line) => explorer.engines[0].translate(line, {settings})"
     page = tab.open(tiny_page).run(translate, line)
     assert page["refusal"] == refusal
+
+
+def test_the_limits_of_a_recorded_search_are_those_of_the_page():
+    folder = resources.files("bahdanau_jax.explorer").joinpath("browser")
+    code = "".join(
+        folder.joinpath(f"{name}.js").read_text("utf-8") for name in ("search", "engine")
+    )
+    limits = dict(re.findall(r"^export const ([A-Z_]+) = (\d+);", code, re.MULTILINE))
+    for name in ("LIKELIEST", "LONGEST", "MOST_STEPS"):
+        assert getattr(recorded_search, name) == int(limits[name]), name
 
 
 def test_a_recorded_search_that_does_not_end_is_cut():

@@ -168,7 +168,7 @@ def test_back_leads_to_the_translation_before(tab, tiny_page):
 )
 def test_a_damaged_link_opens_the_page(tab, tiny_page, fragment):
     tab.open(tiny_page, fragment)
-    assert tab.run("document.querySelector('#notice').textContent") == ""
+    assert tab.run("document.querySelector('#fault').textContent") == ""
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import json
 import logging
+import platform
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 import bahdanau_jax as bj
 from bahdanau_jax import exchange, export
+from bahdanau_jax.cli import lines
 from bahdanau_jax.export import folder as exporting
 from bahdanau_jax.parsing import parse_json
 
@@ -270,6 +272,16 @@ def test_what_cannot_be_exported_is_refused(run, exported, tmp_path):
         dataclasses.replace(run.config, model=own),
     )
     export.check(run.config, exported[0], run.folder, True)
+
+
+def test_a_line_is_too_long_here_where_it_is_for_the_command():
+    assert exporting.LONGEST_BYTES == lines.LONGEST
+
+
+def test_the_card_leaves_out_what_belongs_to_the_machine(exported):
+    card = (exported[0] / "README.md").read_text(encoding="utf-8")
+    assert "| hardware | " in card
+    assert platform.platform() not in card and "| command |" not in card
 
 
 def test_a_run_that_samples_is_exported_with_beam_search(run, tmp_path, caplog):

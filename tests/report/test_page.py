@@ -264,4 +264,4 @@ def test_a_report_without_numbers_still_reads(evaluated):
             scores | {"intervals": {name: [None, None] for name in scores["intervals"]}},
         )
     )
-    assert "–" in page("t", "s", headline(scores), parts)
+    assert "<td>–</td>" in page("t", "s", headline(scores), parts)

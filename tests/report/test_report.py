@@ -255,7 +255,8 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
         ("started", "2025-03-01 12:30 UTC"),
         ("resumed", "2025-03-02 08:00 UTC, from step 550"),
         ("seed", "7"),
-        ("hardware", "2 x cpu, Z80, 4 cores, 0.1 GiB, Linux"),
+        ("hardware", "2 x cpu, Z80, 4 cores, 0.1 GiB"),
+        ("platform", "Linux"),
         ("versions", "bahdanau-jax 0.1, jax 0.9, python 3.11.7"),
         ("commit", "0123456789ab, with changes"),
     ]

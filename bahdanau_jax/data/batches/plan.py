@@ -114,9 +114,12 @@ class Plan:
 
     def padding(self, epoch: int = 0) -> float:
         """The share of padding in all positions of both sides of an epoch."""
-        planned = self.epoch(epoch)
-        positions = sum(sum(batch.shape) * batch.height for batch in planned)
-        return 1 - sum(int(self._lengths[batch.rows].sum()) for batch in planned) / positions
+        positions = sum(sum(batch.shape) * batch.height for batch in self.epoch(epoch))
+        return 1 - self.tokens(epoch) / positions
+
+    def tokens(self, epoch: int = 0) -> int:
+        """The tokens of both sides of an epoch, with EOS and without padding."""
+        return sum(int(self._lengths[batch.rows].sum()) for batch in self.epoch(epoch))
 
 
 def draw(corpora: Corpora, seed: int, epoch: int) -> Rows:

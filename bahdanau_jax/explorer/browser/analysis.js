@@ -2,7 +2,7 @@
 //
 //   source      units of the source, </s> last        written   the same with the line's capitals
 //   hypotheses  best first: {text, score, finished, steps: [{symbol, id, logP, alpha, likeliest}]}
-//   nodes       the tree: {parent, step, rank, symbol, id, logP, total, score, state}, where
+//   nodes       the tree: {parent, step, rank, symbol, logP, total, state}, where
 //               state is "kept", "ended" or "rejected", and parent an index into nodes, or -1
 
 export function analyse(search, codec, source) {
@@ -14,8 +14,7 @@ export function analyse(search, codec, source) {
       const state = node.ended ? "ended" : node.kept ? "kept" : "rejected";
       places.set(node, nodes.length);
       nodes.push({ parent: places.get(node.parent), step: node.length - 1, rank: node.rank,
-        symbol: codec.vocabulary.symbol(node.token), id: node.token, logP: node.logP,
-        total: node.total, score: search.score(node), state });
+        symbol: codec.vocabulary.symbol(node.token), logP: node.logP, total: node.total, state });
     }
     level = next;
   }
@@ -44,7 +43,7 @@ export const partial = (search, codec, source) => ({
   hypotheses: search.live.slice(0, 1).map((tip) => hypothesis(search.read(tip), codec, null)),
 });
 
-// A recorded search: arrays of numbers instead of typed ones, and no ids.
+// A recorded search, whose attention weights are arrays of numbers instead of typed ones.
 export function recorded(data) {
   const steps = (list) => list.map((step) => ({ ...step, alpha: Float32Array.from(step.alpha) }));
   return {

@@ -34,10 +34,6 @@ export class Codec {
     };
   }
 
-  symbols(ids) {
-    return ids.map((id) => this.vocabulary.symbol(id));
-  }
-
   // Ordinary text of symbols without EOS.
   write(symbols) {
     return this.join(this.vocabulary.write(symbols));

@@ -77,7 +77,6 @@ export class Search {
       const logP = logSoftmax(logits), values = this.allowed(logP);
       node.likeliest = largest(logP, LIKELIEST).map((token) => ({ token, logP: logP[token] }));
       node.alpha = alpha;
-      node.after = state;
       const attended = node.attended.map((a, j) => a + alpha[j]);
       for (const token of largest(values, 2 * K)) {
         if (values[token] === -Infinity) continue;

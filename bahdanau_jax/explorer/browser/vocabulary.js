@@ -1,6 +1,6 @@
 // Units of a vocabulary: words, characters, or pieces of sentencepiece; tokenised text to ids and back.
 
-import { EOS, UNK } from "./model.js";
+import { UNK } from "./model.js";
 
 const MARK = "▁"; // stands for the space before a word
 
@@ -108,4 +108,3 @@ const KINDS = {
 };
 
 export const vocabulary = (data) => KINDS[data.type](data);
-export const isWord = (id) => id !== EOS;
