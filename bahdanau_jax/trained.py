@@ -203,8 +203,8 @@ class Run:
             advance: is called after each batch with the number of lines that it finished.
 
         Raises TypeError for one text in place of a list, and ValueError for an unknown or wrong
-        setting, for unequal numbers of prefixes and lines, and for an `n_best` of 0 or above the
-        beam size.
+        setting, for unequal counts of prefixes, numbers and lines, and for an `n_best` of 0 or
+        above the beam size.
         """
         if beam_size is not None:
             settings["beam_size"] = beam_size
@@ -213,6 +213,7 @@ class Run:
             check_equal_counts("lines", lines, "prefixes", prefixes)
         full = [row for row, line in enumerate(lines) if line.strip()]
         numbers = range(first, first + len(lines)) if isinstance(first, int) else first
+        check_equal_counts("lines", lines, "numbers", numbers)
         advance(len(lines) - len(full))
         answers = iter(
             decoding.translate(

@@ -386,6 +386,9 @@ def test_prefixes_and_samples_skip_blank_lines(run):
     assert [[h.tokens for h in each] for each in later] == [
         [h.tokens for h in each] for each in drawn[3:]
     ]
+    assert run.translate(LINES[3:], first=[3, 4, 5], **how) == later
+    with pytest.raises(ValueError, match="3 lines but 4 numbers"):
+        run.translate(LINES[3:], first=[3, 4, 5, 6])
 
 
 def test_a_wider_beam_is_seldom_below(run):

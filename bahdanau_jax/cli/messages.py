@@ -24,10 +24,15 @@ def line(level: str, message: str) -> str:
 
 
 class Handler(logging.Handler):
-    """A logging handler that writes to the current sys.stderr."""
+    """A logging handler that writes to the current sys.stderr, a traceback below its message."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(line(record.levelname, record.getMessage()))
+        self.format(record)  # sets exc_text
+        say("\n".join([line(record.levelname, record.getMessage()), *_text(record.exc_text)]))
+
+
+def _text(given: str | None) -> list[str]:
+    return [given] if given else []
 
 
 @contextlib.contextmanager

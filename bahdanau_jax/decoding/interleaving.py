@@ -5,6 +5,7 @@ and many of them use a single core. A second search in another thread uses the o
 threads that need the same program wait for one compilation.
 """
 
+import contextvars
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,8 +38,9 @@ Result = TypeVar("Result")
 def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Yield `work(item)` of every item, in order; at most AT_ONCE results wait for the caller.
 
-    The threads take over the caller's SETTINGS of JAX. A single item runs without a thread. The
-    first error, or Ctrl-C, ends the iteration at once; results of work in progress are dropped.
+    The threads take over the caller's SETTINGS of JAX and its context variables. A single item runs
+    without a thread. The first error, or Ctrl-C, ends the iteration at once; results of work in
+    progress are dropped.
 
     >>> for n_best in side_by_side(lambda batch: jax.block_until_ready(search(batch)), batches): ...
     """
@@ -59,7 +61,7 @@ def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> Itera
     threads = ThreadPoolExecutor(AT_ONCE, THREAD)
     try:
         for item in itertools.chain(ahead, items):
-            waiting.append(threads.submit(in_thread, item))
+            waiting.append(threads.submit(contextvars.copy_context().run, in_thread, item))
             if len(waiting) > AT_ONCE:
                 yield waiting.popleft().result()
         while waiting:

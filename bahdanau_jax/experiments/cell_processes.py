@@ -36,6 +36,14 @@ class _Message(NamedTuple):
     logger: str
     level: int
     text: str
+    traceback: str | None
+
+    def log(self) -> None:
+        logger = logging.getLogger(self.logger)
+        if logger.isEnabledFor(self.level):
+            record = logger.makeRecord(self.logger, self.level, "", 0, "%s", (self.text,), None)
+            record.exc_text = self.traceback
+            logger.handle(record)
 
 
 class _Working(NamedTuple):
@@ -145,7 +153,9 @@ class _Kept(logging.Handler):
         self.messages: list[_Message] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(_Message(record.name, record.levelno, record.getMessage()))
+        self.format(record)  # sets exc_text
+        message = _Message(record.name, record.levelno, record.getMessage(), record.exc_text)
+        self.messages.append(message)
 
 
 def _outcome(runs: CellRuns, future: Future) -> Outcome:
@@ -153,8 +163,8 @@ def _outcome(runs: CellRuns, future: Future) -> Outcome:
     error = future.exception()
     if error is None:
         outcome, messages = future.result()
-        for logger, level, text in messages:
-            logging.getLogger(logger).log(level, "%s", text)
+        for message in messages:
+            message.log()
         return outcome
     scores = runs.stored_scores()
     seeds = [seed for group in runs.groups for seed in group if seed not in scores]

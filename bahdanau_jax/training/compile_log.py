@@ -3,6 +3,7 @@
 import datetime
 import json
 import threading
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from jax import monitoring
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 CACHE_HIT = "/jax/compilation_cache/cache_hits"
+
+# What the programs that this thread compiles are for; threads of a search take it over.
+_purpose: ContextVar[dict[str, Any]] = ContextVar("purpose")
 
 
 class CacheHits:
@@ -35,8 +39,8 @@ class CacheHits:
 class CompileLog:
     """Writes a line for each program that is compiled while the log is open.
 
-    `now` holds what the calling thread compiles for. `cached` is true for a program that was read
-    from JAX's compilation cache.
+    `now` holds what the calling thread compiles for, in all open logs. `cached` is true for a
+    program that was read from JAX's compilation cache.
 
     >>> with contextlib.closing(CompileLog(workdir / "compilations.jsonl")) as log:
     ...     log.now = {"step": 0, "source": [80, 31], "target": [80, 29]}
@@ -46,15 +50,16 @@ class CompileLog:
     def __init__(self, path: Path):
         self._file = path.open("a", encoding="utf-8")
         self._hits, self._thread, self._lock = CacheHits(), threading.local(), threading.Lock()
+        self.now = {}
         monitoring.register_event_duration_secs_listener(self._duration)
 
     @property
     def now(self) -> dict[str, Any]:
-        return getattr(self._thread, "now", {})
+        return _purpose.get({})
 
     @now.setter
     def now(self, purpose: dict[str, Any]) -> None:
-        self._thread.now = purpose
+        _purpose.set(purpose)
 
     def _duration(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event != COMPILED:

@@ -152,8 +152,8 @@ def train_vmapped(
     config, settings = trainers[0].config, trainers[0].config.training
     began = time.perf_counter() if began is None else began
     seeds = [each.config.training.seed for each in trainers]
-    if order != OWN and first_seed is not None:
-        seeds = [first_seed]
+    if order != OWN:
+        seeds = [seeds[0] if first_seed is None else first_seed]
     plans = [data.Plan.of(store, config.data, seed) for seed in seeds]
     first = plans[0]
     plans = plans if order == OWN else first

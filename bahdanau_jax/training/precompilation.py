@@ -45,8 +45,8 @@ def once_a_shape(prepare: Callable[[Any], object]) -> Callable[[Any], object]:
 class Ahead:
     """A jitted update whose programs are compiled in threads, in the order of their need.
 
-    Other shapes than those of `batches` are left to `step` itself. A program that is needed before
-    its turn is compiled at once.
+    Other shapes than those of `batches` are left to `step` itself or, with a `barrier`, compiled
+    when they are needed. A program that is needed before its turn is compiled at once.
 
     Args:
         step: the jitted update.

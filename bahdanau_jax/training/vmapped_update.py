@@ -83,7 +83,10 @@ class VmappedUpdate:
         """Trace the programs. Groups of one size on one device share theirs."""
         kinds = [*zip(map(len, self.groups), self._devices, strict=True)]
         jobs = dict(zip(kinds, zip(states, self._batches(batch), strict=True), strict=True))
-        lowered = {kind: self._step.lower(*job) for kind, job in jobs.items()}
+        lowered = {}
+        for (size, device), job in jobs.items():
+            with jax.default_device(device):  # the shapes in `job` do not name one
+                lowered[size, device] = self._step.lower(*job)
         return _Lowered(self, lowered, kinds)
 
     def __call__(self, states: States, batch: Batch) -> tuple[States, StepSums]:

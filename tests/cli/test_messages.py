@@ -22,6 +22,17 @@ def test_a_warning_of_the_package_is_a_line_of_one_form(capsys):
     )
 
 
+def test_a_traceback_stands_below_its_message(capsys):
+    with messages.shown():
+        try:
+            raise KeyError("lost")
+        except KeyError as error:
+            logging.getLogger("bahdanau_jax.x").warning("a run\nfailed", exc_info=error)
+    first, second, *_, last = capsys.readouterr().err.splitlines()
+    assert first == "bahdanau: warning: a run failed"
+    assert second.startswith("Traceback") and last == "KeyError: 'lost'"
+
+
 def test_the_standard_logging_comes_back(caplog):
     before = warnings.showwarning
     with pytest.raises(KeyError), messages.shown():

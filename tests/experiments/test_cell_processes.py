@@ -70,7 +70,8 @@ class Dying(Runs):
 
 class Failing(Runs):
     def train(self, vmapped):
-        logging.getLogger("bahdanau_jax.anywhere").warning("take %s", "care")
+        log = logging.getLogger("bahdanau_jax.anywhere")
+        log.warning("take %s", "care", exc_info=KeyError("lost"))
         if self.name == "a":
             raise AssertionError
 
@@ -184,7 +185,8 @@ def test_errors_and_warnings_of_a_cell_reach_the_caller(tmp_path, caplog):
     found = outcomes([Failing("a", tmp_path), Failing("b", tmp_path)], 2, tmp_path)
     assert set(found["a"].failed.values()) == {"AssertionError"}
     assert found["b"].scores == {1: {"BLEU": 1.0}}
-    assert [each.getMessage() for each in caplog.records] == ["take care"]
+    (record,) = caplog.records
+    assert record.getMessage() == "take care" and record.exc_text == "KeyError: 'lost'"
 
 
 @pytest.mark.exhaustive

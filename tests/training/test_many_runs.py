@@ -38,9 +38,9 @@ def config(seed: int, **changes):
     return dataclasses.replace(small.config, training=settings, data=data)
 
 
-def together(folder, **options):
-    configs = [config(seed) for seed in SEEDS]
-    return run.train_vmapped(configs, [folder / f"{seed}" for seed in SEEDS], **options)
+def together(folder, seeds=SEEDS, **options):
+    configs = [config(seed) for seed in seeds]
+    return run.train_vmapped(configs, [folder / f"{seed}" for seed in seeds], **options)
 
 
 def lines(folder) -> list[dict]:
@@ -70,6 +70,18 @@ def test_each_run_equals_the_run_alone(unbroken, tmp_path):
     own, other = (run.load(folder).params for folder in (unbroken / "2", alone))
     for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-4)
+
+
+@pytest.mark.slow
+def test_runs_on_two_devices_equal_those_on_one(unbroken, tmp_path):
+    program = Path(__file__).with_name("two_devices.py")
+    assert small.measured(program, tmp_path) == {}
+    for seed in ("1", "2"):
+        ours, theirs = lines(tmp_path / seed), lines(unbroken / seed)
+        assert [line["step"] for line in ours] == [line["step"] for line in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            for field in one.keys() & FIELDS:
+                assert one[field] == pytest.approx(other[field], rel=2e-4), (field, one, other)
 
 
 @pytest.mark.slow

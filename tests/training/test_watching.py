@@ -16,6 +16,7 @@ from jax import monitoring
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import Config, TrainingConfig
+from bahdanau_jax.decoding.interleaving import side_by_side
 from bahdanau_jax.run_folder import RECORD
 from bahdanau_jax.training import nonfinite_batch, run_record
 from bahdanau_jax.training.compile_log import CACHE_HIT, COMPILED, CompileLog
@@ -82,6 +83,16 @@ def test_compilations_are_logged_while_the_log_is_open(tmp_path):
     assert len(ours) == 2
     assert (ours[0]["step"], ours[0]["source"]) == (3, [2, 5]) and "step" not in ours[1]
     assert ours[0]["seconds"] > 0 and not ours[0]["cached"]
+
+
+def test_the_threads_of_a_search_compile_for_what_their_caller_does(tmp_path):
+    log = CompileLog(tmp_path / "compilations.jsonl")
+    log.now = {"step": 7, "for": "evaluation"}
+    work = lambda size: float(jax.jit(lambda x: x * size + 2)(jnp.ones(size)).sum())  # noqa: E731
+    assert len([*side_by_side(work, [11, 13, 17])]) == 3
+    log.close()
+    made = [json.loads(line) for line in (tmp_path / "compilations.jsonl").read_text().splitlines()]
+    assert len(made) >= 3 and {(line["step"], line["for"]) for line in made} == {(7, "evaluation")}
 
 
 def test_a_program_from_disk_is_known_by_the_thread_that_read_it(tmp_path):
