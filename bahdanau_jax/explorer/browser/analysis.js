@@ -2,8 +2,9 @@
 //
 //   source      units of the source, </s> last        written   the same with the line's capitals
 //   hypotheses  best first: {text, score, finished, steps: [{symbol, id, logP, alpha, likeliest}]}
-//   nodes       the tree: {parent, step, rank, symbol, logP, total, state}, where
-//               state is "kept", "ended" or "rejected", and parent an index into nodes, or -1
+//   nodes       the tree: {parent, step, rank, symbol, id, logP, total, state}, where
+//               state is "kept", "ended" or "rejected", and parent an index into nodes, or -1;
+//               those of a recorded search have no id
 
 export function analyse(search, codec, source) {
   const nodes = [], places = new Map([[search.root, -1]]);
@@ -14,7 +15,8 @@ export function analyse(search, codec, source) {
       const state = node.ended ? "ended" : node.kept ? "kept" : "rejected";
       places.set(node, nodes.length);
       nodes.push({ parent: places.get(node.parent), step: node.length - 1, rank: node.rank,
-        symbol: codec.vocabulary.symbol(node.token), logP: node.logP, total: node.total, state });
+        symbol: codec.vocabulary.symbol(node.token), id: node.token, logP: node.logP,
+        total: node.total, state });
     }
     level = next;
   }
