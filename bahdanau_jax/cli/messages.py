@@ -28,11 +28,8 @@ class Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.format(record)  # sets exc_text
-        say("\n".join([line(record.levelname, record.getMessage()), *_text(record.exc_text)]))
-
-
-def _text(given: str | None) -> list[str]:
-    return [given] if given else []
+        message = line(record.levelname, record.getMessage())
+        say("\n".join(filter(None, (message, record.exc_text))))
 
 
 @contextlib.contextmanager

@@ -119,7 +119,7 @@ class Plan:
 
     def tokens(self, epoch: int = 0) -> int:
         """The tokens of both sides of an epoch, with EOS and without padding."""
-        return sum(int(self._lengths[batch.rows].sum()) for batch in self.epoch(epoch))
+        return int(self._lengths[self._draw(epoch)].sum())
 
 
 def draw(corpora: Corpora, seed: int, epoch: int) -> Rows:
