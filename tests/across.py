@@ -23,7 +23,7 @@ config = dataclasses.replace(
         annotation_dropout=0.2,
         readout_dropout=0.3,
     ),
-    data=dataclasses.replace(small.config.data, test=""),
+    data=dataclasses.replace(small.config.data, test="", batch_size=20),
     optimizer=OptimizerConfig(),
     training=TrainingConfig(
         steps=STEPS, log_every=1, evaluate_every=HALF, checkpoint_every=4, dev_metric="loss"

@@ -102,6 +102,15 @@ def test_two_processes_refuse_pmap_in_a_line(tmp_path):
     assert "Traceback" not in err and "again" not in err
 
 
+def test_a_missing_corpus_ends_two_processes_in_a_line(tmp_path):
+    """Process 0 prepares the data, and the other one waits for it."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = launch(tmp_path / "run", "--data.train", "text:no.en,no.fr", **streams)
+    _, err = process.communicate(timeout=600)
+    assert process.returncode == 2
+    assert "no.en" in err and "Traceback" not in err and "again" not in err
+
+
 def test_two_processes_go_on_with_the_run_of_one(runs):
     workdir = runs / "1-half"
     process = launch(workdir, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -226,7 +226,7 @@ def translate(monkeypatch, command_line):
 
 @pytest.mark.parametrize(
     ("option", "value", "was"),
-    [("--model.hidden-size", 18, 17), ("--data.lowercase", True, False), ("--training.seed", 2, 1)],
+    [("--model.hidden-size", 18, 48), ("--data.lowercase", True, False), ("--training.seed", 2, 1)],
 )
 def test_a_folder_that_holds_another_model(refused, copy, option, value, was):
     before = (copy / "config.json").read_bytes()
@@ -394,7 +394,7 @@ def test_lines_of_one_write_are_answered_one_by_one(trained):
 
 def test_all_that_differs_is_told(refused, copy):
     told = refused(*small.train(copy, "--model.hidden-size", 18, "--training.seed", 2))
-    assert "its model.hidden_size is 17, not 18; its training.seed is 1, not 2; choose" in told
+    assert "its model.hidden_size is 48, not 18; its training.seed is 1, not 2; choose" in told
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_every_shape_is_compiled_as_in_a_training(tmp_path, monkeypatch):
             super().__init__(step, state, batches, **options)
 
     monkeypatch.setattr(training, "Ahead", Recorded)
-    settings = dataclasses.replace(small.config.data, shapes=4)
+    settings = dataclasses.replace(small.config.data, shapes=4, batch_size=20)
     found = cost.estimate(dataclasses.replace(small.config, data=settings), tmp_path)
     assert len(found.shapes) > cost.MEASURED
     assert made == [(len(found.shapes), set())]

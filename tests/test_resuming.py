@@ -31,6 +31,12 @@ def test_test_pairs_may_change_and_dev_pairs_may_come(folder):
         resuming.check_experiment(Config(data=DataConfig(train="text:c,d")), folder)
 
 
+def test_the_files_may_have_moved_and_more_processes_may_encode_them(folder):
+    resuming.check_experiment(with_data(root="elsewhere", processes=3), folder)
+    with pytest.raises(ValueError, match="data.lowercase is False, not True"):
+        resuming.check_experiment(with_data(lowercase=True), folder)
+
+
 def test_the_metric_of_the_dev_scores_stays(folder):
     loss = TrainingConfig(dev_metric="loss")
     # Without dev pairs, there is no score yet.

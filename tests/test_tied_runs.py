@@ -19,12 +19,13 @@ from tests.model.test_groundhog import VS, VT, arrays
 from tests.test_exchange import broken, words
 
 LINES = ["We sleep.", "The man is tired.", "He sees a house."]
-OPTIONS = ["--model.tied-embeddings", "True", "--model.readout-size", "11"]
+SIZE = small.config.model.embedding_size
+OPTIONS = ["--model.tied-embeddings", "True", "--model.readout-size", str(SIZE)]
 pytestmark = pytest.mark.slow
 
 
 def config(steps: int = 8, seed: int = 1, **of_model) -> bj.Config:
-    settings = {"readout_size": 11, "tied_embeddings": True, **of_model}
+    settings = {"readout_size": SIZE, "tied_embeddings": True, **of_model}
     return dataclasses.replace(
         small.config,
         model=dataclasses.replace(small.config.model, **settings),
@@ -48,7 +49,7 @@ def test_the_checkpoint_has_no_second_matrix(tied):
     assert tied.config.model.tied_embeddings
     loaded = bj.load(tied.folder)
     assert set(loaded.params["output"]) == {"b_w"}
-    assert loaded.params["target_embedding"]["E"].shape[1] == 11
+    assert loaded.params["target_embedding"]["E"].shape[1] == SIZE
     assert_equal(loaded.params, tied.params, rtol=0)
     lines = training.read_metrics(tied.folder)
     assert all(np.isfinite(line["loss"]) for line in lines if "loss" in line)
@@ -153,11 +154,11 @@ def test_a_dry_run_counts_the_embedding_once(command_line, tmp_path):
     assert code == 0, err
     rows = re.findall(r"\| (.+) \| ([\d,]+) \|", out.split("\n\n")[0])
     parts = {part: int(number.replace(",", "")) for part, number in rows}
-    assert parts["target embedding"] == 11 * parts["output"] > 0  # a bias for each word
+    assert parts["target embedding"] == SIZE * parts["output"] > 0  # a bias for each word
     assert parts.pop("all") == sum(parts.values())
     code, _, err = command_line("train", small.FILE, "--workdir", tmp_path / "run", *OPTIONS[:2])
     assert (code, err.count("\n")) == (2, 1)
-    assert "model.readout_size is 7 and model.embedding_size is 11: set both" in err
+    assert "model.readout_size is 29 and model.embedding_size is 31: set both" in err
 
 
 def test_vmapped_seeds_train_as_each_alone(tied, tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bahdanau_jax as bj
-from bahdanau_jax import exchange, export
+from bahdanau_jax import data, exchange, export, training
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.decoding import LONGEST, below, long_lines
 from bahdanau_jax.hypothesis import EMPTY, TOO_LONG
@@ -29,6 +29,14 @@ LINES = ["We sleep.", "", "I am tired in Canada.", "The man saw a house.", "He s
 @pytest.fixture(scope="module")
 def run(trained):
     return bj.load(trained[0])
+
+
+def test_the_run_of_these_tests_writes_sentences(trained, run):
+    """Where every translation is empty, most comparisons of translations cannot fail."""
+    pairs = data.pairs(run.config.data.test, run.config.data)
+    texts = {best.text for best in run.translate([pair.source for pair in pairs])}
+    assert len(texts) >= 5 and all(texts)
+    assert max(line.get("dev_bleu", 0) for line in training.read_metrics(trained[0])) > 0
 
 
 def test_a_run_that_samples_can_search_with_a_beam(run):
@@ -276,6 +284,11 @@ def test_forced_scores_are_on_the_scale_that_is_asked_for(run):
         expected = ours.score / len(ours.tokens) + 0.3 * missed
         assert math.isclose(theirs.score, expected, abs_tol=1e-4)
     assert any(one.alpha[:, :-1].sum(0).min() < 0.9 for one in scaled)  # so that coverage counts
+    for ours, theirs in zip(
+        plain, run.score(lines, short, length_normalization="wu", alpha=1.3), strict=True
+    ):
+        expected = ours.score / ((5 + len(ours.tokens)) / 6) ** 1.3
+        assert math.isclose(theirs.score, expected, abs_tol=1e-4)
 
 
 def test_an_ensemble_scores_as_it_translates(run, trained):

@@ -90,7 +90,7 @@ def test_who_trains_named_the_code_himself(received, tmp_path, capfd):
     told = f"{received} has 30 updates, and training.steps is 3: no update is left to make; "
     assert capfd.readouterr().err == f"{told}its config.json stays as it is\n"
     other = dataclasses.replace(fewer, model=dataclasses.replace(config.model, hidden_size=18))
-    with pytest.raises(ValueError, match="holds another run: its model.hidden_size is 17, not 18"):
+    with pytest.raises(ValueError, match="holds another run: its model.hidden_size is 48, not 18"):
         train(other, received)
 
 

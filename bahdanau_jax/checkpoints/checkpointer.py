@@ -247,7 +247,7 @@ class Checkpointer:
             return
         with self._disk():
             for step in steps:
-                self._rename(str(step), f"{DAMAGED}{step}")
+                self._rename(str(step), replacement.unused(self.folder, f"{DAMAGED}{step}"))
         self._read_scores()
 
     def _note(self, step: int) -> dict:

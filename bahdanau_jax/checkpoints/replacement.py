@@ -3,6 +3,7 @@
 Also removes one, such that no reader finds half of it.
 """
 
+import itertools
 import shutil
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def rename(path: Path, new: Path) -> None:
         shutil.rmtree(new, ignore_errors=True)
         path.rename(new)
     barrier()
+
+
+def unused(folder: Path, name: str) -> str:
+    """`name`, or the first of `name`-2, `name`-3 and so on that the folder does not have."""
+    names = itertools.chain([name], (f"{name}-{i}" for i in itertools.count(2)))
+    return next(each for each in names if not (folder / each).exists())
 
 
 def bring_back(folder: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import distributed
-from bahdanau_jax.checkpoints import Checkpointer, state_digest
+from bahdanau_jax.checkpoints import Checkpointer, orbax_errors, state_digest
 from tests.training import toy
 
 # Where loading fails, Orbax's own threads complain to a loop that is closed by then.
@@ -69,6 +69,19 @@ def test_newest_and_best_are_kept(states, tmp_path):
     checkpoints.close()
     assert bits(restored(tmp_path)) == bits(states[3])
     assert bits(restored(tmp_path, best=True)) == bits(states[1])
+
+
+def test_the_best_of_an_earlier_start_is_kept(states, tmp_path):
+    first = Checkpointer(tmp_path, keep=1)
+    first.save(1, states[0], 9.0)
+    first.save(2, states[1], 1.0)
+    first.close()
+    resumed = Checkpointer(tmp_path, keep=1)
+    resumed.save(3, states[2], 2.0)
+    resumed.save(4, states[3], 1.5)
+    resumed.close()
+    assert bits(restored(tmp_path, best=True)) == bits(states[0])
+    assert bits(restored(tmp_path)) == bits(states[3])
 
 
 def test_an_update_reuses_the_memory_of_what_is_restored(states, tmp_path):
@@ -220,6 +233,18 @@ def test_a_damaged_one_is_set_aside_by_a_trainer_only(states, tmp_path, caplog):
     assert checkpoints.steps() == [1, 2, 3] and (tmp_path / "damaged-4").exists()
     checkpoints.save(4, states[3])
     checkpoints.close()
+    assert bits(restored(tmp_path)) == bits(states[3])
+
+
+def test_a_step_that_is_damaged_twice_is_set_aside_twice(states, tmp_path, caplog):
+    fill(tmp_path, states)
+    for _ in range(2):
+        (tmp_path / "4" / "_CHECKPOINT_METADATA").write_text("{")
+        checkpoints = Checkpointer(tmp_path, 4)
+        assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
+        checkpoints.save(4, states[3])
+        checkpoints.close()
+    assert {path.name for path in tmp_path.glob("damaged-*")} == {"damaged-4", "damaged-4-2"}
     assert bits(restored(tmp_path)) == bits(states[3])
 
 
@@ -499,3 +524,18 @@ print(jax.device_count())
     checkpoints.close()
     assert found["params/wide"].tolist() == np.full((16, 3), 1.5).tolist()
     assert found["params/out/W"].tobytes() == np.asarray(states[3].params["out"]["W"]).tobytes()
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_what_one_process_cannot_read_is_damaged_for_all(here, monkeypatch):
+    """The other process finds damage; this one finds it too, or nothing."""
+    monkeypatch.setattr(orbax_errors, "holds_everywhere", lambda condition: False)
+
+    def read():
+        if here:
+            raise orbax_errors.Damaged("its own fault")
+        return 7
+
+    with pytest.raises(orbax_errors.Damaged) as damage:
+        orbax_errors.read_by_all(read)
+    assert str(damage.value) == ("its own fault" if here else "another process cannot read it")

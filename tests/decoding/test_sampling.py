@@ -1,7 +1,9 @@
 """Samples have the right distribution, and do not depend on other sentences."""
 
 import collections
+import dataclasses
 import functools
+import itertools
 import math
 
 import jax
@@ -9,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bahdanau_jax.decoding import Rules, search
+from bahdanau_jax.decoding import NORMALIZATIONS, Ranking, Rules, search
 from bahdanau_jax.decoding.sampling import likeliest, sample
 from tests.decoding import lattice as oracle
 
@@ -50,6 +52,30 @@ def test_samples_are_what_the_lattice_says():
             for leaf in (found.tokens, found.log_probabilities, found.aux["node"]):
                 assert not leaf[b, k, n:].any()
     assert len({tuple(row) for row in found.tokens[2].tolist()}) > 1
+
+
+def test_scores_of_samples_are_normalised_and_covered():
+    lattice, rng = oracle.random(5), np.random.default_rng(2)
+    nodes = lattice.log_p.shape[1]
+    alpha = rng.dirichlet(np.ones(4), (4, nodes)).astype(np.float32)
+    words = np.array([[True] * 3 + [False]] * 4)
+    normalization = dataclasses.replace(NORMALIZATIONS["wu"], alpha=1.3)
+    step, start = lattice.looking(jnp.asarray(alpha))
+    draw = jax.jit(
+        lambda keys: sample(
+            step, start, Rules(LIMITS), 7, 6, keys, ranking=Ranking(normalization, 0.4), words=words
+        )
+    )
+    found = jax.tree.map(np.asarray, draw(jax.random.split(jax.random.key(1), 4)))
+    for b, k in itertools.product(range(4), range(6)):
+        n = found.length[b, k]
+        if not n:
+            continue
+        attended = found.aux[b, k, :n, :3].sum(0)
+        expected = found.log_probabilities[b, k].sum() / ((5 + n) / 6) ** 1.3
+        expected += 0.4 * np.log(np.clip(attended, 1e-6, 1)).sum()
+        assert found.score[b, k] == pytest.approx(expected, rel=1e-5)
+    assert found.length.max() > 2
 
 
 def test_a_sample_depends_on_its_key_and_number_alone():

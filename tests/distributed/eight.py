@@ -106,6 +106,11 @@ def run(dtype, backend, accumulate: int, steps: int, scale: str) -> dict:
     if backend:
         found["messages"] = messages(step.lower(state, feed(batch(0))).compile().as_text())
         found["memory"] = distributed.memory_line(state, backend.devices)
+        parts = {"params": state.params, "accumulators": state.opt_state}
+        found["split"] = {
+            part: sum(not leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves(tree))
+            for part, tree in parts.items()
+        }
     state, _ = step(state, feed(batch(1)))
     COMPILED.clear()
     for number in range(2, steps):
@@ -130,6 +135,7 @@ def main() -> None:
         "pmap": (pmap, 1),
         "jit, 2 parts": (jit, 2),
         "vocabulary": (distributed.Jit(devices, "vocabulary"), 2),
+        "optimizer": (distributed.Jit(devices, "optimizer"), 1),
     }
     asked = {"float32": (BACKENDS or [*ways], STEPS)}
     if not BACKENDS:

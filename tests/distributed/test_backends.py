@@ -21,7 +21,7 @@ from tests.model.worlds import each
 from tests.training import toy
 
 FEW = ["jit"]  # the back ends that `make test` asks
-EVERY = [*FEW, "pmap", "vocabulary", "jit, 2 parts", "one device, 4 parts"]
+EVERY = [*FEW, "pmap", "vocabulary", "optimizer", "jit, 2 parts", "one device, 4 parts"]
 
 
 @functools.cache
@@ -94,6 +94,14 @@ def test_only_what_is_split_travels_besides():
         r"[\d.]+ MB saved by training.shard",
         split["memory"],
     )
+
+
+@pytest.mark.slow
+def test_what_is_split_are_the_accumulators_and_the_matrices_of_the_vocabulary():
+    split = {way: found(way)["float32"][way]["split"] for way in ("jit", "optimizer", "vocabulary")}
+    assert split["jit"] == {"params": 0, "accumulators": 0}
+    assert split["optimizer"]["params"] == 0 and split["vocabulary"]["params"] == 3
+    assert split["optimizer"]["accumulators"] == split["vocabulary"]["accumulators"] > 20
 
 
 @ways()

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -161,6 +162,31 @@ def test_one_process_agrees_with_itself():
     assert distributed.broadcast(scores) == scores
     assert distributed.main_process_first(lambda: 7) == 7
     assert distributed.holds_everywhere(True) and not distributed.holds_everywhere(False)
+
+
+def test_where_the_main_process_fails_the_others_leave(monkeypatch):
+    """Each side of two processes; without it, the others would wait for the main one for ever."""
+    monkeypatch.setattr(processes, "is_distributed", lambda: True)
+    monkeypatch.setattr(processes, "barrier", lambda: None)
+    left = []
+    monkeypatch.setattr(processes, "_leave", lambda: left.append(True))
+    from_main = SimpleNamespace(broadcast_one_to_all=lambda failed: np.int32(told or failed))
+    monkeypatch.setattr(processes, "multihost_utils", from_main)
+
+    def failing():
+        raise ValueError("no such file")
+
+    told = 0
+    monkeypatch.setattr(processes, "is_main_process", lambda: True)
+    with pytest.raises(ValueError, match="no such file"):
+        distributed.main_process_first(failing)
+    assert distributed.main_process_first(lambda: 7) == 7
+    monkeypatch.setattr(processes, "is_main_process", lambda: False)
+    assert distributed.main_process_first(lambda: 8) == 8
+    told = 1
+    with pytest.raises(OSError, match="process 0 could not begin: see its error message"):
+        distributed.main_process_first(lambda: pytest.fail("the work was begun"))
+    assert left == [True, True]
 
 
 def test_one_module_alone_asks_jax_about_processes():

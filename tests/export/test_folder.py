@@ -36,6 +36,7 @@ SEARCHES = [
     {"beam_size": 1, "length_normalization": "average"},
     {"beam_size": 5},
     {"beam_size": 5, "min_ratio": 0.5, "coverage": 0.3, "length_normalization": "wu"},
+    {"beam_size": 6, "length_normalization": "wu", "alpha": 1.9},
     {"beam_size": 4, "min_ratio": 0.7, "shrink": True, "length_normalization": "average"},
     {"beam_size": 3, "min_ratio": 0.5, "max_ratio": 0.8, "ban_unk": True, "max_source": 7},
 ]

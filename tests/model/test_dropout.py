@@ -88,6 +88,21 @@ def test_the_dropouts_of_a_model_have_places_of_their_own(monkeypatch):
     assert len(places) == len(set(places)) == 6
 
 
+def test_no_place_has_the_masks_of_another():
+    """With other numbers, a training could not go on with the masks it began with."""
+    assert [(each.name, each.value) for each in Place] == [
+        ("SOURCE_EMBEDDING", 0),
+        ("ANNOTATION", 1),
+        ("TARGET_EMBEDDING", 2),
+        ("READOUT", 3),
+        ("SOURCE_WORD", 4),
+        ("TARGET_WORD", 5),
+        ("ENCODER_STATE", 6),
+        ("DECODER_STATE", 7),
+    ]
+    assert len(Place.__members__) == len(Place)  # no name is an alias
+
+
 def test_word_dropout_drops_all_units_of_a_word():
     x = jnp.asarray(np.random.default_rng(1).normal(size=(97, 101, FEATURES)), jnp.float32)
     keys = keys_of(KEY, 101)

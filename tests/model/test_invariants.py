@@ -258,7 +258,8 @@ def test_softmax_of_large_scores(e, dtype):
     assert np.allclose(alpha[0], exact, rtol=1e-6, atol=1e-30)
     assert np.array_equal(alpha[1], [0, 1, 0])
     assert np.isfinite(gradient).all()
-    assert np.allclose(gradient[0], exact * ([1, 2, 1] - exact @ [1, 2, 1]), atol=1e-2)
+    tolerance = 1e-2 if dtype == jnp.bfloat16 else 1e-6
+    assert np.allclose(gradient[0], exact * ([1, 2, 1] - exact @ [1, 2, 1]), atol=tolerance)
     assert (gradient[1] == 0).all()
 
 

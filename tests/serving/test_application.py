@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from bahdanau_jax import serving
+from bahdanau_jax import decoding, serving
 from bahdanau_jax.config import SEARCHES, DecodingConfig
 from bahdanau_jax.data import LEVELS
 from bahdanau_jax.decoding import COMPUTE_DTYPES, METHODS, NORMALIZATIONS
@@ -62,6 +62,27 @@ def test_options_reach_the_search(server, stub):
         stub.config.decoding, beam_size=4, length_normalization="wu", alpha=0.5, batch_size=16
     )
     assert used == wanted
+
+
+def test_unknown_words_are_replaced_where_that_is_asked_for(server, stub, monkeypatch):
+    """The replacement itself is tested in tests/decoding; here it sees each line with its list."""
+
+    def replace(ranked, codecs, line, settings):
+        assert codecs is stub.codecs and settings.beam_size == 4
+        return [dataclasses.replace(h, text=f"{h.text} ({line})", original=h.text) for h in ranked]
+
+    monkeypatch.setattr(decoding, "replace_in_all", replace)
+    body = {"lines": ["a", "b"], "search": {"beam_size": 4}}
+    texts = {}
+    for replaced in (False, True):
+        answer = server().post("/translate", json=body | {"replace_unk": replaced}).json()
+        texts[replaced] = [
+            (ranked[0]["text"], ranked[0].get("original")) for ranked in answer["translations"]
+        ]
+    assert texts == {
+        False: [("A 0", None), ("B 1", None)],
+        True: [("A 0 (a)", "A 0"), ("B 1 (b)", "B 1")],
+    }
 
 
 def test_whole_numbers_may_have_a_decimal_point(server):

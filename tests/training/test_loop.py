@@ -15,7 +15,7 @@ import pytest
 from bahdanau_jax import training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.checkpoints import Checkpointer
-from bahdanau_jax.training import monitor
+from bahdanau_jax.training import monitor, phases
 from tests.model import worlds
 from tests.training import toy
 
@@ -217,6 +217,38 @@ def test_divergence_stops_the_run(step, tmp_path):
     assert all(np.isfinite(leaf).all() for leaf in leaves(state))
     for line in (tmp_path / "metrics.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_a_save_that_failed_in_the_background_ends_the_run_before_the_next_update(step, tmp_path):
+    made = []
+
+    def failing(checkpoints):
+        check = checkpoints.check
+
+        def late():
+            check()
+            if len(made) == 5:
+                raise OSError("the disk is full")
+
+        checkpoints.check = late
+
+    def counted(state, batch):
+        made.append(int(state.step))
+        return step(state, batch)
+
+    with pytest.raises(OSError, match="the disk is full"):
+        toy.train(tmp_path, counted, wrap=failing)
+    assert made == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_dev_score_that_is_no_number_is_never_the_best(value):
+    progress = phases.Progress()
+    progress.record(4, value)
+    assert (progress.best, progress.score, progress.stale) == (None, None, 1)
+    progress.record(8, 1.0)
+    progress.record(12, value)
+    assert (progress.best, progress.best_step, progress.stale) == (1.0, 8, 1)
 
 
 def test_batches_that_end(step, tmp_path):

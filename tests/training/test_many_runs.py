@@ -159,12 +159,94 @@ def test_a_run_that_diverges_leaves_the_others(unbroken, tmp_path, monkeypatch):
     assert list(again) == [1] and str(again[1]) == str(failed[1])
 
 
-@pytest.mark.exhaustive
-def test_a_shared_order_is_that_of_the_first_seed(tmp_path):
-    assert together(tmp_path, order="shared") == {}
-    first, second = (lines(tmp_path / f"{seed}") for seed in (1, 2))
-    shares = [[line.get("padding_share") for line in own] for own in (first, second)]
-    assert shares[0] == shares[1] and first != second
+def padding(folder) -> list[float]:
+    return [line["padding_share"] for line in lines(folder) if "padding_share" in line]
+
+
+@pytest.mark.slow
+def test_a_shared_order_is_that_of_the_first_seed_also_after_a_break(
+    unbroken, tmp_path, monkeypatch
+):
+    """The run of this seed equals the run alone, and the others have its batches."""
+    shared, broken, named = (tmp_path / name for name in ("shared", "broken", "named"))
+    assert together(shared, (1, 2), order="shared") == {}
+    first, second = lines(shared / "1"), lines(shared / "2")
+    for one, other in zip(first, lines(unbroken / "1"), strict=True):
+        for field in one.keys() & FIELDS:
+            assert one[field] == pytest.approx(other[field], rel=2e-4), (field, one, other)
+    assert padding(shared / "1") == padding(shared / "2") and first != second
+    original = many_runs.ManyRuns.measure
+
+    def killed(self, step, state):
+        if step == 8:
+            raise Killed
+        return original(self, step, state)
+
+    monkeypatch.setattr(many_runs.ManyRuns, "measure", killed)
+    with pytest.raises(Killed):
+        together(broken, (1, 2), order="shared")
+    monkeypatch.undo()
+    assert together(broken, (1, 2), order="shared") == {}
+    assert (lines(broken / "1"), lines(broken / "2")) == (first, second)
+    assert together(named, (2, 3), order="shared", first_seed=1) == {}
+    for one, other in zip(lines(named / "2"), second, strict=True):
+        for field in one.keys() & FIELDS:
+            assert one[field] == pytest.approx(other[field], rel=2e-4), (field, one, other)
+
+
+@pytest.mark.slow
+def test_a_kill_between_the_saves_of_two_runs_leaves_them_a_common_step(
+    tmp_path, monkeypatch, caplog
+):
+    """Each run keeps one checkpoint by its configuration, and two while they train together."""
+    configs = [config(seed, keep_checkpoints=1, evaluate_every=0) for seed in (1, 2)]
+    folders = [tmp_path / "1", tmp_path / "2"]
+    save = Checkpointer.save
+
+    def killed(self, step, *rest):
+        if step == 10 and self.folder.parent == folders[1]:
+            raise Killed
+        return save(self, step, *rest)
+
+    monkeypatch.setattr(Checkpointer, "save", killed)
+    with pytest.raises(Killed):
+        run.train_vmapped(configs, folders)
+    monkeypatch.undo()
+    assert [updates_made(folder) for folder in folders] == [10, 5]
+    caplog.clear()
+    assert run.train_vmapped(configs, folders) == {}
+    assert "begin again" not in caplog.text
+    starts = [[start["step"] for start in training.read_record(folder)] for folder in folders]
+    assert starts == [[0, 5], [0, 5]]
+
+
+@pytest.mark.slow
+def test_the_batch_of_the_run_that_diverged_is_saved(tmp_path, monkeypatch):
+    seen, batches = [], data.train_batches
+
+    def poisoned(*arguments, **options):
+        for batch in batches(*arguments, **options):
+            weight = np.array(batch.weight)
+            weight[1] = np.nan
+            seen.append(batch._replace(weight=weight))
+            yield seen[-1]
+
+    monkeypatch.setattr(data, "train_batches", poisoned)
+    configs = [
+        dataclasses.replace(
+            config(seed, evaluate_every=0),
+            optimizer=dataclasses.replace(small.config.optimizer, max_nonfinite=2),
+        )
+        for seed in (1, 2)
+    ]
+    failed = run.train_vmapped(configs, [tmp_path / "1", tmp_path / "2"])
+    assert list(failed) == [1]
+    (path,) = tmp_path.glob("*/nonfinite-*.npz")
+    assert path == tmp_path / "2" / "nonfinite-2.npz"
+    saved = training.load_batch(path)
+    for ours, theirs in zip(saved, seen[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs[1])
+    assert not np.array_equal(saved.source, seen[1].source[0])
 
 
 def test_what_cannot_train_vmapped_is_refused(tmp_path):

@@ -125,6 +125,18 @@ def test_time_of_evaluation_is_not_training(monitor, monkeypatch):
     assert state["window"]["seconds"] == 3.0 and state["seconds"] == pytest.approx(11.0, abs=0.5)
 
 
+def test_seconds_and_words_per_second_are_exact_and_go_on_after_a_break(tmp_path, monkeypatch):
+    now = 50.0
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    with contextlib.closing(Monitor(tmp_path, 6, log_every=2)) as monitor:
+        monitor.start(2, {"seconds": 7.0})
+        now += 4.0
+        monitor.update(3, SUMS)
+        monitor.update(4, SUMS)
+    (line,) = lines(tmp_path)
+    assert line["seconds"] == 11.0 and line["words_per_second"] == 24 / 4
+
+
 @pytest.mark.parametrize(
     "text, step, count, kept",
     [

@@ -9,6 +9,7 @@ import optax
 import pytest
 
 from bahdanau_jax import training
+from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import OptimizerConfig
 from bahdanau_jax.training import optimizer, telemetry
 from bahdanau_jax.training.optimizer import make
@@ -72,6 +73,21 @@ def test_the_first_update_of_adadelta_is_no_smaller_than_it_was():
     seen, state = trained(OptimizerConfig(), 1)
     found = training.Telemetry(OptimizerConfig(), STEPS).measure(state)
     expected = norm(difference(seen[1], seen[0])) / norm(seen[1])
+    assert float(found["update_to_weight"]) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_skipped_update_does_not_count():
+    config = OptimizerConfig(name="adam", learning_rate=0.01, schedule="cosine", warmup_steps=2)
+    tx = make(config, STEPS)
+    step = train_step(toy.loss_fn, tx, config)
+    skipped = Batch(*toy.batch(0)[:4], np.full(toy.ROWS, np.nan, np.float32))
+    state = init_state(toy.init(), tx, jax.random.key(0), config)
+    state, sums = step(state, skipped)
+    assert float(sums.skipped) == 1
+    seen = jax.tree.map(lambda leaf: np.array(leaf), state.params)
+    state, _ = step(state, toy.batch(0))
+    found = training.Telemetry(config, STEPS).measure(state)
+    expected = norm(difference(state.params, seen)) / norm(state.params)
     assert float(found["update_to_weight"]) == pytest.approx(expected, rel=1e-3)
 
 
