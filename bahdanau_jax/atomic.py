@@ -5,11 +5,13 @@ import os
 import shutil
 import stat
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 UNFINISHED = ".unfinished-"
+LONGEST_NAME = 255  # bytes of the name of a file, on most file systems
 
 
 def is_stream(path: Path) -> bool:
@@ -33,7 +35,10 @@ def replaced_file(path: Path) -> Iterator[Path]:
         yield path
         return
     target = Path(os.path.realpath(path))
-    draft = target.with_name(f".{os.getpid()}.{target.name}")
+    hidden = f".{os.getpid()}."
+    is_long = len(os.fsencode(hidden + target.name)) > LONGEST_NAME
+    short = f"{zlib.crc32(os.fsencode(target.name)):08x}{target.suffix}"
+    draft = target.with_name(hidden + (short if is_long else target.name))
     try:
         yield draft
         os.replace(draft, target)

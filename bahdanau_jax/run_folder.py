@@ -78,7 +78,7 @@ def check(workdir: Path) -> None:
     Raises OSError for a file, and for a path in a file. Raises ValueError for a path with "[",
     which Orbax takes for a pattern: it would save nothing.
     """
-    if "[" in str(workdir.resolve()):
+    if "[" in os.path.realpath(workdir):
         raise ValueError(f"{workdir} has a [ in its path: choose another folder")
     nearest = next(each for each in (workdir, *workdir.parents) if os.path.lexists(each))
     if not nearest.is_dir():

@@ -14,6 +14,7 @@ from bahdanau_jax.cli import experiment, import_from_here, manual, options
 from bahdanau_jax.cli import main as command_line
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.names import did_you_mean
+from bahdanau_jax.parsing import finite
 from benchmarks import accelerator_command, serve_options
 
 
@@ -346,7 +347,7 @@ def dispatch(arguments: Sequence[str]) -> None:
     if name not in BENCHMARKS:
         hint = did_you_mean(name, BENCHMARKS, f"there are: {', '.join(BENCHMARKS)}")
         raise ValueError(f"no benchmark {name!r}; {hint}")
-    print(json.dumps(BENCHMARKS[name][1](rest), indent=2))
+    print(json.dumps(finite(BENCHMARKS[name][1](rest)), indent=2))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

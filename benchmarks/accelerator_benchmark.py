@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import choose
+from bahdanau_jax.parsing import finite
 from bahdanau_jax.reporting import say
 from benchmarks import accelerator_parts, machine
 from benchmarks.accelerator_parts import LEAST_SECONDS, Part
@@ -78,7 +79,7 @@ def run(
     }
 
     def save() -> None:
-        write_text(path, json.dumps(results, indent=1) + "\n")
+        write_text(path, json.dumps(finite(results), indent=1) + "\n")
 
     save()
     with tempfile.TemporaryDirectory(prefix="accelerator-", ignore_cleanup_errors=True) as folder:

@@ -59,10 +59,11 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
             "padding": round(plan.padding(), 4),
             "compile_seconds": round(time.perf_counter() - start, 2),
         }
-        rounds = []
+        rounds, peak = [], None
         for _ in range(epochs):
             batches_of = functools.partial(data.train_batches, store, plan, multiple=multiple)
             state, timed = _epoch(ahead, state, itertools.islice(batches_of(), steps), backend)
+            peak = peak or cost.peak_memory()  # before the batches of an epoch are on the device
             state, device_seconds = _on_device(
                 ahead, state, itertools.islice(batches_of(), steps), backend
             )
@@ -71,7 +72,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     medians = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
     results["predicted"] = {
         "seconds": beside(medians["seconds"], _seconds(predicted, plan, steps)),
-        "memory_mib": beside(_mib(cost.peak_memory()), _mib(predicted.peak)),
+        "memory_mib": beside(_mib(peak), _mib(predicted.peak)),
     }
     return {**results, **_rounded(medians), "epochs": [_rounded(each) for each in rounds]}
 

@@ -6,6 +6,9 @@ hours on the GPU of 2014, for BLEU 13.93 (no unknown words: 24.19).
 
 The first use downloads (about 7 GB) and prepares the corpora in TFDS_DATA_DIR, by default
 ~/tensorflow_datasets. For your own files: --data.train text:train.en.gz,train.fr.gz, and so on.
+
+bahdanau train rnnencdec30 --workdir runs/rnnencdec30
+This project has not trained it: there is no time or score of ours.
 """
 
 from dataclasses import replace

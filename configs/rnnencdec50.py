@@ -6,6 +6,9 @@ hours on the GPU of 2014, for BLEU 17.82 (no unknown words: 26.71).
 
 The first use downloads (about 7 GB) and prepares the corpora in TFDS_DATA_DIR, by default
 ~/tensorflow_datasets. For your own files: --data.train text:train.en.gz,train.fr.gz, and so on.
+
+bahdanau train rnnencdec50 --workdir runs/rnnencdec50
+This project has not trained it: there is no time or score of ours.
 """
 
 from dataclasses import replace

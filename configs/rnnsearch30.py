@@ -6,6 +6,9 @@ hours on the GPU of 2014, for BLEU 21.50 (no unknown words: 31.44).
 
 The first use downloads (about 7 GB) and prepares the corpora in TFDS_DATA_DIR, by default
 ~/tensorflow_datasets. For your own files: --data.train text:train.en.gz,train.fr.gz, and so on.
+
+bahdanau train rnnsearch30 --workdir runs/rnnsearch30
+This project has not trained it: there is no time or score of ours.
 """
 
 from bahdanau_jax.config import PRESETS, SEARCHES, Config, DataConfig, TrainingConfig

@@ -9,6 +9,9 @@ updates and 111 hours, BLEU 26.75 (no unknown words: 34.16). To train that one: 
 
 The first use downloads (about 7 GB) and prepares the corpora in TFDS_DATA_DIR, by default
 ~/tensorflow_datasets. For your own files: --data.train text:train.en.gz,train.fr.gz, and so on.
+
+bahdanau train rnnsearch50 --workdir runs/rnnsearch50
+This project has not trained it: there is no time or score of ours.
 """
 
 from bahdanau_jax.config import PRESETS, SEARCHES, Config, DataConfig, TrainingConfig

@@ -31,6 +31,13 @@ def test_a_folder_in_the_place_of_a_file_stays(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_the_longest_names_of_files_are_written(tmp_path):
+    for name in ("a" * 251 + ".txt", "é" * 125 + ".txt"):
+        write_text(tmp_path / name, "one\n")
+        assert (tmp_path / name).read_text() == "one\n"
+    assert len([*tmp_path.iterdir()]) == 2
+
+
 KILLED = """
 import os, sys
 from pathlib import Path

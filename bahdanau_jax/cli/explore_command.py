@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         if not serving.is_loopback(chosen.host):
             log.warning("--host %s: other machines can read the page and the model", chosen.host)
         served = dict(zip(names, runs, strict=True))
-        hosts = serving.answered_hosts(chosen.host, chosen.allow_host)
+        hosts = serving.answered_hosts(chosen.host, chosen.allow_host, opened.getsockname()[0])
         app = serving.application(served, SETTINGS, pages(page), hosts)
         address = f"{serving.url(opened)}/"
         print(address, flush=True)

@@ -33,7 +33,7 @@ class Export:
     # one; in a page, a second model is shown beside the first
     run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     output: Path  # the folder or file to write, which appears when complete
-    format: str = "folder"  # the form of the exported model
+    format: str = ""  # its form; default: a page where --output ends in .html, else a folder
     license: str = ""  # of the model card, such as cc-by-4.0; default: apache-2.0 for builtin: data
     overwrite: bool = False  # replace an earlier export
     trust_code: bool = False  # import the module that the run names (module:attribute), if it does
@@ -42,7 +42,7 @@ class Export:
     EXAMPLES: ClassVar[Sequence[str]] = (
         "bahdanau export --run runs/quickstart --output quickstart-model",
         "bahdanau export --run runs/a --output a --license cc-by-4.0 --overwrite True",
-        "bahdanau export --run runs/quickstart --format page --output page.html",
+        "bahdanau export --run runs/quickstart --output page.html",
     )
 
 
@@ -51,7 +51,7 @@ def _check_folder(chosen: Export) -> None:
 
     for option, path in vars(chosen.settings).items():
         if path is not None:
-            raise ValueError(f"--{option} is for a page: leave it out with --format folder")
+            raise ValueError(f"--{option} is for a page: leave it out for a folder")
     if len(chosen.run) > 1:
         raise ValueError(f"--run is given {len(chosen.run)} times, but a folder holds one model")
     (given,) = tuple(chosen.run)
@@ -75,7 +75,7 @@ def _write_folder(chosen: Export, runs: Sequence["Run"]) -> None:
 
 def _check_page(chosen: Export) -> None:
     if chosen.license:
-        raise ValueError("--license is for a folder: leave it out with --format page")
+        raise ValueError("--license is for a folder: leave it out for a page")
     if chosen.output.is_dir():
         raise ValueError(f"{chosen.output} is a folder: name a file, such as page.html")
     if not chosen.output.absolute().parent.is_dir():
@@ -116,7 +116,8 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Export, arguments, "bahdanau export")
-    form = choose(FORMATS, chosen.format, "--format")
+    by_name = "page" if chosen.output.suffix == ".html" else "folder"
+    form = choose(FORMATS, chosen.format or by_name, "--format")
     page_texts.check(chosen.run, chosen.settings)
     form.check(chosen)
     with progress.reporter(progress.on_terminal()) as reporter:

@@ -6,6 +6,7 @@ They are set by the libraries' own environment variables, so this file imports n
 import ctypes
 import os
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -17,7 +18,10 @@ def cache_folder() -> Path:
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "bahdanau_jax"
     caches = "Library/Caches" if sys.platform == "darwin" else ".cache"
-    return Path.home() / caches / "bahdanau_jax"
+    home = os.path.expanduser("~")
+    if home == "~":  # no variable HOME, and no entry of the user
+        return Path(tempfile.gettempdir()) / f"bahdanau_jax-{os.getuid()}"
+    return Path(home) / caches / "bahdanau_jax"
 
 
 def apply() -> None:

@@ -114,7 +114,11 @@ def _signals() -> Iterator[Stop]:
         stop.received = stop.received or number
 
     if threading.current_thread() is threading.main_thread():
-        before = {n: signal.signal(n, receive) for n in (signal.SIGTERM, signal.SIGINT)}
+        # A signal that the shell ignores, as Ctrl-C of a job in the background, stays ignored.
+        numbers = [
+            n for n in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(n) is not signal.SIG_IGN
+        ]
+        before = {n: signal.signal(n, receive) for n in numbers}
     try:
         yield stop
     finally:

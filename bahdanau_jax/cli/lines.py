@@ -7,6 +7,7 @@ is written. Therefore input and output have equally many lines by every rule of 
 import codecs
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import BinaryIO
 
 from bahdanau_jax.atomic import is_stream, replaced_file
 from bahdanau_jax.cli import leaving
-from bahdanau_jax.compression import OPENERS, UNPACKING_ERRORS
+from bahdanau_jax.compression import COMPRESSED, OPENERS, UNPACKING_ERRORS
 from bahdanau_jax.reporting import ignore
 
 log = logging.getLogger(__name__)
@@ -167,11 +168,12 @@ def writer(path: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
         with open(path, "wb") as stream:
             yield _to(stream)
     else:
-        opened = OPENERS.get(path.resolve().suffix, open)
+        suffix = os.path.splitext(os.path.realpath(path))[1]
         with (
             replaced_file(path) as draft,
             leaving.cleanup(lambda: draft.unlink(missing_ok=True)),
-            opened(draft, "wb") as stream,
+            open(draft, "wb") as file,
+            COMPRESSED.get(suffix, contextlib.nullcontext)(file) as stream,
         ):
             yield _to(stream)
 

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     folders = _checked(chosen)
     with serving.bind(chosen.host, chosen.port) as opened:
         address = serving.url(opened)
-        hosts = serving.answered_hosts(chosen.host, chosen.allow_host)
+        hosts = serving.answered_hosts(chosen.host, chosen.allow_host, opened.getsockname()[0])
         app = serving.application(_load(chosen, folders), chosen.settings, hosts=hosts)
         app.state.service.on_ready = lambda: say(f"bahdanau: ready; see {address}/openapi.json")
         say(f"bahdanau: serving {', '.join(folders)} on {address}; compiling programs")

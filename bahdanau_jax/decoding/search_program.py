@@ -206,7 +206,8 @@ def planned_memory(
 ) -> PlannedMemory:
     """Plan the memory of a search of `rows` sentences of `length` source tokens, with N = 1.
 
-    The search is compiled from shapes and not run, so the model need not fit into memory.
+    The search is compiled from shapes and not run, so the model need not fit into memory. Its
+    products have `config.compute_dtype`; `decoding.compute_dtype` is not read.
 
     >>> planned_memory(ModelConfig(30_000, 30_000), 64, 50, DecodingConfig(beam_size=12)).peak
     """

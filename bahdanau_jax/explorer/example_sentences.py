@@ -1,5 +1,6 @@
 """The sentences that a page offers, with their references and gold links where there are any."""
 
+import html
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,6 +25,15 @@ class Sentence(NamedTuple):
     reference: str | None = None
     gold: Gold | None = None
     level: str = "word"  # a key of data.LEVELS: the words that `gold` counts
+
+
+def unescaped(sentence: Sentence) -> Sentence:
+    """The sentence with characters in place of entities, as `data.unescape` reads it."""
+    reference = sentence.reference
+    return sentence._replace(
+        text=html.unescape(sentence.text),
+        reference=None if reference is None else html.unescape(reference),
+    )
 
 
 def given(

@@ -97,6 +97,8 @@ def build_page(
     is_given = lines or references or gold
     sentences = example_sentences.given(lines, references, gold) if is_given else []
     sentences = sentences or example_sentences.of_test_corpus(runs[0])
+    if runs[0].config.data.unescape:  # the page does not replace entities
+        sentences = [*map(example_sentences.unescaped, sentences)]
     reasons = [_obstacle(run, served) for run in runs]
     recorded = "; ".join(filter(None, reasons))
     if recorded and not sentences:

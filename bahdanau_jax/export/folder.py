@@ -56,8 +56,8 @@ def check(config: Config, output: Path, run: Path, overwrite: bool) -> None:
             f"model.attention is {config.model.attention!r}, code of your own: the exported folder "
             "has to run without it; translate with the run folder instead"
         )
-    target = output.resolve()
-    if target.is_relative_to(run.resolve()) or run.resolve().is_relative_to(target):
+    target, run_folder = (Path(os.path.realpath(path)) for path in (output, run))
+    if target.is_relative_to(run_folder) or run_folder.is_relative_to(target):
         raise ValueError(
             f"{output} and the run folder {run} lie in each other: choose another folder"
         )
@@ -72,6 +72,11 @@ def check(config: Config, output: Path, run: Path, overwrite: bool) -> None:
         return
     if not is_exported(target):
         raise ValueError(f"{output} has other files in it: choose a new folder")
+    if others := _others(target):
+        raise ValueError(
+            f"{output} has files besides those of the export ({others[0]}), which would be lost: "
+            "move them, or choose a new folder"
+        )
     if not overwrite:
         raise FileExistsError(errno.EEXIST, "holds an export", str(output))
 
@@ -83,6 +88,15 @@ def is_exported(folder: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(config, Mapping) and config.get("format") == FORMAT
+
+
+def _others(folder: Path) -> list[str]:
+    """The files and folders at the top of an export that no export writes, sorted by name."""
+    config = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
+    recorded = config.get("export", {}).get("sha256", {})
+    written = {path.partition("/")[0] for path in recorded}
+    written |= {CONFIG, CARD, REQUIREMENTS, "__pycache__"}
+    return sorted(path.name for path in folder.iterdir() if path.name not in written)
 
 
 def write(run: Run, output: Path, license: str = "", overwrite: bool = False) -> dict[str, int]:
@@ -102,7 +116,7 @@ def write(run: Run, output: Path, license: str = "", overwrite: bool = False) ->
     check(run.config, output, run.folder, overwrite)
     if run.config.decoding.method != DecodingConfig.method:
         log.warning("the exported folder searches by beam, not by %s", run.config.decoding.method)
-    target = output.resolve()
+    target = Path(os.path.realpath(output))
     facts = _facts(run, target.name, license)
     programs = artefacts.export_model(_computed(run.config))
     with replaced_folder(target, is_alone=True) as new:

@@ -27,6 +27,8 @@ from bahdanau_jax.trained import Run
 WORDS = "words"  # the kind of vocabulary that has unknown words
 SEARCH = ("beam_size", "max_ratio", "length_normalization", "alpha", "coverage")  # in Settings
 LARGEST_EXPONENT = math.log(sys.float_info.max)
+Tallies = Mapping[str, Tally]  # name of a score -> its statistics
+Part = dict[str, Any]  # of the scores, as JSON has it
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,9 @@ def evaluate(
 
     `scores` of the result contains the scores of `scores.table`, the main score of each part
     (BLEU-no-UNK, length-ratio, unfinished, UNK, perplexity, ECE, confidence-chrF), and each part
-    under its own name: intervals, comparison (with a baseline), by-length, no-UNK, lengths,
-    repetition, coverage, calibration, quality, settings, search, checkpoint. The same arguments
-    give the same numbers. Raises ValueError for an empty test set, or for different numbers of
-    lines.
+    under its own name: intervals, comparison (with a baseline), by-length, by-length-tokenized,
+    no-UNK, lengths, repetition, coverage, calibration, quality, settings, search, checkpoint. The
+    same arguments give the same numbers. Raises ValueError for no lines, or unequal numbers.
 
     >>> evaluate(load("runs/quickstart"), sources, references).scores["BLEU"]
     """
@@ -113,7 +114,7 @@ def evaluate(
     parts = {
         "intervals": _intervals(ours, settings),
         "comparison": _comparison(ours, theirs, baseline, settings) if baseline else None,
-        "by-length": _by_length(run, sources, ours["BLEU"], theirs.get("BLEU"), settings),
+        **_by_length(run, sources, ours, theirs, settings),
         "no-UNK": _no_unk(run, sources, references, hypotheses, ours, settings, reporter),
         "lengths": _lengths(words),
         "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
@@ -159,14 +160,12 @@ def check(
         raise ValueError(f"{settings.shuffles} shuffles: there should be at least one")
 
 
-def _intervals(tallies: Mapping[str, Tally], settings: Settings) -> dict[str, Any]:
+def _intervals(tallies: Tallies, settings: Settings) -> Part:
     intervals = significance.intervals(tallies, settings.resamples, settings.seed)
     return {name: list(interval) for name, interval in intervals.items()}
 
 
-def _comparison(
-    ours: Mapping[str, Tally], theirs: Mapping[str, Tally], baseline: Baseline, settings: Settings
-) -> dict[str, Any]:
+def _comparison(ours: Tallies, theirs: Tallies, baseline: Baseline, settings: Settings) -> Part:
     metrics = significance.compare(
         ours, theirs, settings.resamples, settings.shuffles, settings.seed
     )
@@ -180,9 +179,9 @@ def _comparison(
 
 
 def _by_length(
-    run: Run, sources: Sequence[str], ours: Tally, theirs: Tally | None, settings: Settings
-) -> dict[str, Any]:
-    """BLEU by the number of source words, or of characters for a model of characters."""
+    run: Run, sources: Sequence[str], ours: Tallies, theirs: Tallies, settings: Settings
+) -> Part:
+    """Two BLEU by the number of source words, or of characters for a model of characters."""
     codec, units = run.codecs[0], WORDS
     if run.config.data.vocabulary == "characters":
         units, lengths = "characters", [len(codec.units(line)) - 1 for line in sources]
@@ -193,7 +192,11 @@ def _by_length(
         binned = by_length(lengths, tally, settings.length_bins, settings.resamples, settings.seed)
         return [{"name": each.name, **each._asdict()} for each in binned]
 
-    return {"unit": units, "output": bins(ours)} | ({"baseline": bins(theirs)} if theirs else {})
+    def part(name: str) -> Part:
+        baseline = {"baseline": bins(theirs[name])} if theirs else {}
+        return {"unit": units, "output": bins(ours[name]), **baseline}
+
+    return {"by-length": part("BLEU"), "by-length-tokenized": part("BLEU-tokenized")}
 
 
 def _no_unk(
@@ -201,10 +204,10 @@ def _no_unk(
     sources: Sequence[str],
     references: Sequence[str],
     hypotheses: Sequence[Hypothesis],
-    ours: Mapping[str, Tally],
+    ours: Tallies,
     settings: Settings,
     reporter: Reporter,
-) -> dict[str, Any]:
+) -> Part:
     """The second column of Table 1: sentences without unknown words, translated with UNK banned.
 
     A model of characters or subwords has nearly no unknown words: its subset is all sentences. To
@@ -243,7 +246,7 @@ def _no_unk(
     }
 
 
-def _lengths(words: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
+def _lengths(words: Mapping[str, Sequence[Sequence[str]]]) -> Part:
     return {
         name: {
             "words": sum(map(len, side)),
@@ -264,9 +267,7 @@ def _faults(run: Run, hypotheses: Sequence[Hypothesis]) -> dict[str, float]:
     }
 
 
-def _coverage(
-    hypotheses: Sequence[Hypothesis], predicted: token_predictions.Predictions
-) -> dict[str, Any]:
+def _coverage(hypotheses: Sequence[Hypothesis], predicted: token_predictions.Predictions) -> Part:
     totals = [behaviour.attention_totals(best.alpha) for best in hypotheses if best.tokens]
     return {
         "output": behaviour.coverage(totals),
@@ -274,7 +275,7 @@ def _coverage(
     }
 
 
-def _calibration(predicted: token_predictions.Predictions) -> dict[str, Any]:
+def _calibration(predicted: token_predictions.Predictions) -> Part:
     words = len(predicted.log_p)
     bins = {
         name: calibration.reliability(predicted.confidence, predicted.correct, binning=name)

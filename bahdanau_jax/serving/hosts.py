@@ -26,19 +26,29 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def answered_hosts(host: str, further: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the names that a server on an address answers; an empty tuple: any name.
+def answered_hosts(host: str, further: Collection[str] = (), address: str = "") -> tuple[str, ...]:
+    """Return the names that a server on a host answers; an empty tuple: any name.
 
     Where names are restricted, those of this machine are among them, as for a local health check.
+    `address` is the one that the server is bound to, where `host` is a name.
+
+    Raises ValueError where one of the `further` names has a scheme or a port.
 
     >>> answered_hosts("127.0.0.1", ["translate.example.org"])
     ('127.0.0.1', 'localhost', '::1', 'translate.example.org')
     >>> answered_hosts("0.0.0.0")
     ()
     """
+    for each in further:
+        if "/" in each or (name(each) != each.lower().removesuffix(".") and each.count(":") < 2):
+            raise ValueError(
+                f"--allow-host is {each!r}, but should be a name without scheme and port, such as "
+                "translate.example.org"
+            )
     if not further and not is_loopback(host):
         return ()
-    return tuple(dict.fromkeys((*LOOPBACK, host.lower(), *further)))
+    own = (*LOOPBACK, host.lower(), *filter(None, [address]))
+    return tuple(dict.fromkeys((*own, *further)))
 
 
 def name(header: str) -> str:

@@ -30,7 +30,8 @@ class Signals:
                 self._before[signal.SIGINT] = signal.signal(signal.SIGINT, forward)
                 return self
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._raise_flag)
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background
+                    self._before[number] = signal.signal(number, self._raise_flag)
         return self
 
     def at(self, step: int) -> bool:
@@ -52,7 +53,8 @@ class Signals:
 
     def _raise_flag(self, number, frame) -> None:
         self.received = True
-        signal.signal(signal.SIGINT, self._again)
+        if signal.SIGINT in self._before:
+            signal.signal(signal.SIGINT, self._again)
         if self._can_abandon:
             self._can_abandon = False  # abandon the work only once
             raise _Abandoned

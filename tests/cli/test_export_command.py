@@ -21,7 +21,7 @@ def test_a_page_holds_the_given_sentences_and_both_runs(trained, tmp_path, comma
     page = tmp_path / "page.html"
     other = shutil.copytree(trained[0], tmp_path / "other")
     both = ["--run", trained[0], "--run", other, "--input", tmp_path / "new.en"]
-    code, out, err = command_line("export", *both, "--format", "page", "--output", page)
+    code, out, err = command_line("export", *both, "--output", page)
     assert code == 0, err
     assert out.endswith(f"MB  {page}\n")
     runs = ["--run", trained[0], "--input", tmp_path / "new.en", "--overwrite", "True"]

@@ -230,7 +230,8 @@ def _differing(**options):
 def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
     cells = paper.cells(Request(**CORPUS))
     bins = [{"sentences": 3, "words": 4.0, "score": 9.0, "interval": (8.0, 10.0)}]
-    own = {"BLEU": 8.0, "BLEU-tokenized": 10.0, "by-length": {"output": bins}, "sentences": 3000}
+    own = {"BLEU": 8.0, "BLEU-tokenized": 10.0, "sentences": 3000}
+    own |= {"by-length": {"output": bins}, "by-length-tokenized": {"output": bins}}
     own["no-UNK"] = {"sentences": 1047, "BLEU-tokenized": 12.0}
     runs = {
         1: own | {"tests": {"test": own}},
@@ -248,7 +249,14 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
         "sentences. " in table_1.text
     )
     figure_2 = paper._figure_2(outcome, [*cells])
-    assert [each.name for each in figure_2.pictures] == ["bleu_by_length", "bleu_by_length_test"]
+    of_each = ["bleu_by_length", "bleu_by_length_test"]
+    both = [f"{name}{ending}" for ending in ("", "_13a") for name in of_each]
+    assert [each.name for each in figure_2.pictures] == both
+    older = {name: each for name, each in own.items() if name != "by-length-tokenized"}
+    runs_before = {cell: {1: older | {"tests": {"test": older}}} for cell in cells}
+    of_before = Outcome(tmp_path, cells, Results(runs_before, {}))
+    names = [each.name for each in paper._figure_2(of_before, [*cells]).pictures]
+    assert names == [f"{name}_13a" for name in of_each]
     for cell in cells:
         (tmp_path / cell / "seed-1").mkdir(parents=True)
         lines = [{"step": 20, "seconds": 60.0, "epoch": 0.5, "nll": 4.0}]

@@ -19,6 +19,7 @@ ODD = [
     "a,b , c,5 5,c 5,5, 5,\t tabs\x0b and\x85 odd\u3000spaces\ufeffhere \x1cend",
     "semi-detached -- dash – long — $5 €6 50% #tag @home a/b <b>bold</b> & &amp; | [x] {y} (z)",
     "<unk> and <UNK> and THISISPROTECTED000 <unk>",
+    "<u\x01nk> and <unk\x02>",
     "....... .. . a.. b.' c.'",
     "ﬁne ＡＢＣ e\u0301 İstanbul ΣΑΣ straße",
     "日本語のテキスト 中文 한국어 mixed中文words",
@@ -91,7 +92,7 @@ def test_units_of_each_vocabulary_are_those_of_python(blank, kind):
     config = DataConfig(train=pages.CORPUS, **KINDS[kind])
     codec = pages.codecs(config, size=400 if kind == "bytes" else 250)[0]
     codec_in(blank, codec, "en")
-    lines = texts()
+    lines = [*texts(), *(piece * n for piece in ("0", ".", "ha", "é") for n in range(2, 40))]
     found = blank.run(
         "(lines) => lines.map((line) => { const { ids, units } = codec.encode(line);"
         " const symbols = ids.slice(0, -1).map((id) => codec.vocabulary.symbol(id));"
@@ -102,6 +103,19 @@ def test_units_of_each_vocabulary_are_those_of_python(blank, kind):
         assert (ids, units) == (codec.encode(line), list(codec.units(line)))
         symbols = codec.tokens(codec.encode(line)[:-1])
         assert text == codec.write(symbols)
+
+
+def test_bytes_that_make_no_character_are_written_as_in_python(blank):
+    config = DataConfig(train=pages.CORPUS, **KINDS["bytes"])
+    codec = pages.codecs(config, size=400)[0]
+    codec_in(blank, codec, "en")
+    pieces = [
+        [f"<0x{byte:02X}>" for byte in data]
+        for data in (b"\xe2\x82", b"\xe2\x82\xac", b"a\xff\xc3\xa9\xf0\x9f", b"\xed\xa0\x80")
+    ]
+    written = blank.run("(lines) => lines.map((tokens) => codec.write(tokens))", pieces)
+    assert written == [codec.write(each) for each in pieces]
+    assert written[0] == "\ufffd" * 2 and written[1] == "€"
 
 
 def test_classes_of_characters_are_runs():

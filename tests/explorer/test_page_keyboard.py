@@ -86,6 +86,16 @@ def test_the_focus_stays_where_a_control_changes_the_page(tab, tiny_page):
     settled(tab, "document.activeElement.id === 'tour-open'")
 
 
+def test_the_focus_and_the_cell_stay_where_the_gradients_appear(tab, tiny_page):
+    tab.open(tiny_page)
+    tab.page.focus(".matrix .scroll")
+    press(tab, "ArrowRight", "ArrowRight")
+    at = tab.run("explorer.app.panels[0].matrix.at")
+    tab.run("explorer.app.panels[0].showMatrix()")
+    assert tab.run("document.activeElement.className") == "scroll"
+    assert tab.run("explorer.app.panels[0].matrix.at") == at == [0, 1]
+
+
 @pytest.mark.slow
 def test_undo_leaves_the_focus_on_the_panel(tab, tiny_page):
     tab.open(tiny_page)

@@ -123,7 +123,13 @@ class Pipe(io.BytesIO):
     ],
 )
 def test_windows_of_lines(runtime, parts, windows):
-    assert list(runtime("text").windows(Pipe(parts))) == windows
+    assert list(runtime("text").windows(Pipe(parts), longest=4_000)) == windows
+
+
+def test_little_more_of_a_line_is_kept_than_a_line_may_have(runtime):
+    parts = [b"a\n", *[b"b" * 1_000] * 50, b"\nc\n"]
+    (first,), (long, last) = runtime("text").windows(Pipe(parts), longest=4_000)
+    assert (first, last) == ("a", "c") and 4_000 < len(long) <= 5_000 and set(long) == {"b"}
 
 
 @pytest.fixture(scope="module")

@@ -253,6 +253,16 @@ def test_an_export_appears_whole_or_not_at_all(run, exported, tmp_path, monkeypa
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def test_files_of_others_in_an_export_are_not_lost(run, exported, tmp_path):
+    """An export that became a repository, for example."""
+    output = shutil.copytree(exported[0], tmp_path / "model")
+    (output / "__pycache__").mkdir(exist_ok=True)
+    export.check(run.config, output, run.folder, overwrite=True)
+    (output / ".git").mkdir()
+    with pytest.raises(ValueError, match=r"has files besides those of the export \(\.git\), which"):
+        export.check(run.config, output, run.folder, overwrite=True)
+
+
 def test_what_cannot_be_exported_is_refused(run, exported, tmp_path):
     def refused(message, output, config=run.config, overwrite=False):
         with pytest.raises(ValueError, match=message) as error:

@@ -227,6 +227,7 @@ PAGES = {
     "a script from elsewhere": ('<script src="https://cdn/x.js"></script>', "loads https://cdn"),
     "a font": ("<style>@import 'https://fonts/x.css'</style>", "loads https://fonts"),
     "a picture": ('<img src="//host/x.png">', "loads //host"),
+    "a link out of the site": ('<a href="../outside.html">x</a>', "../outside.html leads nowhere"),
     "a broken link": ('<a href="none.html">x</a>', "none.html leads nowhere"),
     "a broken anchor": ('<a href="#none">x</a>', "#none names no place"),
 }
@@ -235,8 +236,11 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_a_fault_of_a_built_page_is_found(name, tmp_path):
     text, expected = PAGES[name]
-    (tmp_path / "index.html").write_text(f"<h1 id='a'>x</h1><a href='https://arxiv.org'></a>{text}")
-    (fault,) = built_pages.faults(tmp_path)
+    site = tmp_path / "site"
+    site.mkdir()
+    (tmp_path / "outside.html").write_text("not on the server")
+    (site / "index.html").write_text(f"<h1 id='a'>x</h1><a href='https://arxiv.org'></a>{text}")
+    (fault,) = built_pages.faults(site)
     assert fault.startswith("index.html: ") and expected in fault
 
 

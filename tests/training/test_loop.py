@@ -115,6 +115,23 @@ def test_a_signal_saves_and_leaves(at, number, step, unbroken, tmp_path):
     assert_same(tmp_path, state, unbroken)
 
 
+def test_a_signal_that_is_ignored_stays_so(step, unbroken, tmp_path):
+    """A shell ignores Ctrl-C for a job in the background of a script."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+
+        def signalled(state, batch):
+            os.kill(os.getpid(), signal.SIGINT)
+            return step(state, batch)
+
+        state, outcome = toy.train(tmp_path, signalled)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert outcome is training.Outcome.FINISHED
+    assert_same(tmp_path, state, unbroken)
+
+
 def test_a_second_interrupt_is_immediate(step, tmp_path):
     def signalled(state, batch):
         os.kill(os.getpid(), signal.SIGINT)

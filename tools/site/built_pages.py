@@ -67,7 +67,7 @@ def _of_page(site: Path, path: Path, page: Page, pages: dict[Path, Page]) -> Ite
         there = (base / target.lstrip("/")).resolve() if target else path
         if there.is_dir():
             there = there / "index.html"
-        if not there.is_file():
+        if not there.is_file() or not there.is_relative_to(site):
             yield f"{address} leads nowhere"
         elif anchor and there in pages and anchor not in pages[there].anchors:
             yield f"{address} names no place of {there.relative_to(site)}"

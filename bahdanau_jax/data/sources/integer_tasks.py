@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SPLITS: Mapping[str, range] = MappingProxyType(
     {"train": range(8), "dev": range(8, 9), "test": range(9, 10)}
 )
+LONGEST, LARGEST = 100_000, 1_000_000_000  # integers of a source at most, and the largest limit
 MOST_REJECTED = 10_000  # draws of other splits in a row after which the search ends
 
 
@@ -66,10 +67,10 @@ def generate(task: Task, split: str, seed: int = 0) -> "Iterator[AlignedPair]":
     ('16', '8', '18', '16')
     """
     tenths = choose(SPLITS, split, "split")
-    if not 1 <= task.min <= task.max or task.limit < 1:
+    if not 1 <= task.min <= task.max <= LONGEST or not 1 <= task.limit <= LARGEST:
         raise ValueError(
-            f"min={task.min}, max={task.max}, limit={task.limit} leave no sequence: "
-            "1 <= min <= max and limit >= 1 are needed"
+            f"min={task.min}, max={task.max}, limit={task.limit} leave no sequence: 1 <= min <= "
+            f"max <= {LONGEST:,} and 1 <= limit <= {LARGEST:,} are needed"
         )
     return _draw(task, split, tenths, random.Random(f"{split}/{seed}"))
 

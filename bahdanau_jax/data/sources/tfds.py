@@ -139,7 +139,7 @@ def _in_folder(address: str, config: DataConfig) -> Any:
     spelt_as_path = address.startswith(("/", "./", "../", "~"))
     folders = [root / address for root in roots(config)]
     if spelt_as_path:
-        folders = [Path(address).expanduser()]
+        folders = [Path(os.path.expanduser(address))]
     folder = next((path for path in folders if (path / INFO).is_file()), None)
     if folder is None:
         if not spelt_as_path:
@@ -180,6 +180,23 @@ def _own_features_only() -> Iterator[None]:
         kind.cls_from_name = before
 
 
+@contextlib.contextmanager
+def without_bucket() -> Iterator[None]:
+    """Keep TFDS from looking for the description of a dataset in its bucket in the cloud.
+
+    It would leave an empty folder in the folder of temporary files each time.
+    """
+    import tensorflow_datasets
+
+    kind = tensorflow_datasets.core.DatasetInfo
+    before = kind.initialize_from_bucket
+    kind.initialize_from_bucket = lambda self: None
+    try:
+        yield
+    finally:
+        kind.initialize_from_bucket = before
+
+
 def _by_name(address: str, data_dir: str) -> Any:
     """The builder of NAME[/CONFIG][:VERSION], whose dataset may still have to be prepared."""
     import tensorflow_datasets
@@ -192,7 +209,7 @@ def _by_name(address: str, data_dir: str) -> Any:
         raise ValueError(f"tfds:{address} should be tfds:NAME[/CONFIG][:VERSION] or tfds:FOLDER")
     data_folder = os.path.expanduser(data_dir) if data_dir else None
     # TFDS prints messages about packages that are not needed here.
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), without_bucket():
         _check_config(address, form["name"], form["config"])
         try:
             with _own_features_only():

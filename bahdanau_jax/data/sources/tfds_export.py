@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 import tempfile
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import addresses
+from bahdanau_jax.data.sources.tfds import without_bucket
 
 FORMS = {"name": r"[a-z][a-z0-9_]*", "version": r"\d+\.\d+\.\d+"}
 
@@ -34,14 +36,16 @@ def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.
             f"data.source_language and data.target_language are both {languages[0]!r}, but they "
             "name the two texts of an example: let them differ"
         )
-    folder = Path(data_dir).expanduser() / name / version
+    datasets = Path(os.path.expanduser(data_dir))
+    folder = datasets / name / version
     if folder.exists():
         raise FileExistsError(f"{folder} exists already: choose another version, or delete it")
     specs = {"train": config.train, "validation": config.dev, "test": config.test}
     from bahdanau_jax.data.sources.tfds_writer import ParallelText
 
-    builder = ParallelText(
-        data_dir=Path(data_dir).expanduser(),
+    make = partial(
+        ParallelText,
+        data_dir=datasets,
         name=name,
         version=version,
         description="Sentence pairs: "
@@ -55,6 +59,7 @@ def write_tfds(config: DataConfig, data_dir: Path, name: str, version: str = "1.
     with (
         tempfile.TemporaryDirectory() as downloads,
         contextlib.redirect_stdout(io.StringIO()),
+        without_bucket(),
     ):
-        builder.download_and_prepare(download_dir=downloads)
+        make().download_and_prepare(download_dir=downloads)
     return folder

@@ -154,7 +154,7 @@ def save(folder: Path, codecs: tuple[Codec, Codec], learned_from: list | None = 
         types = {side: codec.vocabulary.types for side, codec in zip(SIDES, codecs, strict=True)}
         record = {"settings": settings, "sha256": sums, "types": types}
         record["learned_from"] = learned_from
-        text = json.dumps(record, indent=2, ensure_ascii=False)
+        text = json.dumps(record, indent=2)  # in ASCII: names of files may be no UTF-8
         (new / "settings.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -208,7 +208,7 @@ async function open() {
   const app = new App(content, engines);
   globalThis.explorer = { app, engines }; // for readers who like to look inside, and for tests
   await app.refresh();
-  app.changed();
+  history.replaceState(null, "", write(app.state)); // also for a link that was written by hand
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 

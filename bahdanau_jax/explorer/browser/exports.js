@@ -14,7 +14,7 @@ export function download(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-// The same fields as `bahdanau translate --format jsonl`.
+// The fields of `bahdanau translate --format jsonl` without `index`.
 export function asJson(analysis, chosen, original) {
   const { text, score, finished, steps } = chosen;
   const total = steps.reduce((sum, step) => sum + step.logP, 0);

@@ -35,9 +35,15 @@ export class MatrixView {
         gold: isSigned ? [] : gold });
       return [{ ...drawn, kind, values, rows, columns }];
     });
-    this.at = null;
+    const focused = this.frames.indexOf(document.activeElement), { at } = this;
     this.element.replaceChildren(...this.drawn.map((each) => this.framed(each)), this.readout);
+    this.frames[Math.min(focused, this.frames.length - 1)]?.focus({ preventScroll: true });
+    this.at = focused >= 0 && at && at[0] < rows.length && at[1] < columns.length ? at : null;
     this.readout.textContent = this.hint(kinds, gradients, rows, obstacle);
+  }
+
+  get frames() {
+    return [...this.element.querySelectorAll(".scroll")];
   }
 
   // The picture of a file: all matrices side by side, without the marks of the pointer and of the chosen row.

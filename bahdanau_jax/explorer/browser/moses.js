@@ -61,7 +61,7 @@ export function mosesTokenizer(rules) {
 
   return (line) => {
     let text = line.replace(SPACES, " ").replace(/[\0-\x1f]/g, "");
-    const unknown = protect(text);
+    const unknown = protect(text, line);
     text = replace(stripped(unknown.text), before);
     text = text.replace(/\.{2,}/g, (dots, at, whole) => {
       const marker = ` ${"DOT".repeat(dots.length)}MULTI`;
@@ -75,9 +75,9 @@ export function mosesTokenizer(rules) {
   };
 }
 
-// The symbol <unk> stays one token, in any case of letters, where the text has it in lower case.
-function protect(text) {
-  if (!text.includes("<unk>")) return { text, restore: (t) => t };
+// The symbol <unk> stays one token, in any case of letters, where the line has it in lower case.
+function protect(text, line) {
+  if (!line.includes("<unk>")) return { text, restore: (t) => t };
   const found = text.match(/<unk>/gi);
   const runs = text.match(/THISISPROTECTEDX*/g);
   const longest = runs && Math.max(...runs.map((run) => run.length - 15));

@@ -29,16 +29,17 @@ function merged(word, scores) {
   }
 }
 
-// The segmentation of highest probability under the unigram model.
+// The segmentation of highest probability under the unigram model. Sums have the 32 bits of sentencepiece: they decide
+// between segmentations that are equally likely.
 function likeliest(word, scores, longest, least) {
   const letters = [...word], sums = [0], starts = [0];
   for (let end = 1; end <= letters.length; end++) {
     sums[end] = -Infinity;
     for (let start = Math.max(0, end - longest); start < end; start++) {
       const score = scores.get(letters.slice(start, end).join("")) ?? (end - start === 1 ? least : null);
-      if (score !== null && sums[start] + score > sums[end]) {
-        [sums[end], starts[end]] = [sums[start] + score, start];
-      }
+      if (score === null) continue;
+      const sum = Math.fround(Math.fround(score) + sums[start]);
+      if (sum > sums[end]) [sums[end], starts[end]] = [sum, start];
     }
   }
   const parts = [];
@@ -46,6 +47,27 @@ function likeliest(word, scores, longest, least) {
     parts.unshift(letters.slice(starts[end], end).join(""));
   }
   return parts;
+}
+
+const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
+
+function isCharacter(bytes) {
+  try {
+    return [...strict.decode(bytes)].length === 1;
+  } catch {
+    return false;
+  }
+}
+
+// UTF-8 as text; each byte that belongs to no character becomes U+FFFD, as sentencepiece writes it.
+function characters(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; ) {
+    const size = [1, 2, 3, 4].find((n) => isCharacter(bytes.slice(at, at + n)));
+    text += size ? strict.decode(bytes.slice(at, at + size)) : "\ufffd";
+    at += size ?? 1;
+  }
+  return text;
 }
 
 // The text of pieces. `ofByte` maps pieces that stand for a byte to the byte.
@@ -57,8 +79,7 @@ function joined(symbols, ofByte) {
     else if (Array.isArray(runs.at(-1))) runs.at(-1).push(byte);
     else runs.push([byte]);
   }
-  const decode = (run) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(run));
-  const text = runs.map((run) => (Array.isArray(run) ? decode(run) : run)).join("");
+  const text = runs.map((run) => (Array.isArray(run) ? characters(Uint8Array.from(run)) : run)).join("");
   return text.startsWith(" ") ? text.slice(1) : text;
 }
 
@@ -73,7 +94,7 @@ function pieces({ entries, scores: values, bytes, kind }) {
   const ofByte = new Map(bytes.map((id, byte) => [entries[id], byte]));
   // Not Math.max(...): a function does not accept an argument for each piece of a large vocabulary.
   const longest = entries.reduce((most, entry) => Math.max(most, [...entry].length), 0);
-  const least = [...scores.values()].reduce((least, score) => Math.min(least, score), Infinity) - 10;
+  const least = Math.fround([...scores.values()].reduce((least, score) => Math.min(least, score), Infinity) - 10);
   const cut = kind === "bpe" ? (word) => merged(word, scores)
     : (word) => likeliest(word, scores, longest, least);
 

@@ -66,8 +66,9 @@ class Moses:
         >>> Moses(rules["fr"]).tokenize("L'homme n'a pas vu, hier.")
         "L' homme n' a pas vu , hier ."
         """
+        is_protected = UNKNOWN in text  # before control characters within it are removed
         text = re.sub(r"[\000-\037]", "", re.sub(r"\s+", " ", text))
-        protected = re.findall(UNKNOWN, text, re.IGNORECASE) if UNKNOWN in text else []
+        protected = re.findall(UNKNOWN, text, re.IGNORECASE) if is_protected else []
         longest = max((len(run) for run in re.findall(f"{PROTECTED}(X*)", text)), default=-1)
         marks = [f"{PROTECTED}{'X' * (longest + 1)}{i:03}" for i in range(len(protected))]
         for token, mark in zip(protected, marks, strict=True):

@@ -16,16 +16,18 @@ WINDOW = 1024  # lines that are read at once
 CHUNK = 1 << 20  # bytes that are read at once
 
 
-def windows(stream: Any) -> Iterator[list[str]]:
+def windows(stream: Any, longest: int) -> Iterator[list[str]]:
     """Yield at most WINDOW lines of a binary stream at a time, as soon as they arrive.
 
-    A byte-order mark at the beginning is removed.
+    A byte-order mark at the beginning is removed. Of a line above `longest` bytes, which the
+    Translator leaves out, little more than these are kept.
     """
     pieces: list[bytes] = []  # of the line that has not ended
     mark = codecs.BOM_UTF8
     for chunk in iter(lambda: stream.read1(CHUNK), b""):
         head, *lines = chunk.split(b"\n")
-        pieces.append(head)
+        if sum(map(len, pieces)) <= longest:
+            pieces.append(head)
         if lines:
             lines, pieces = [b"".join(pieces), *lines[:-1]], lines[-1:]
             lines[0], mark = lines[0].removeprefix(mark), b""

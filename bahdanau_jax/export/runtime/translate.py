@@ -129,7 +129,9 @@ def main():
         translator = Translator(**options())
     except FAULTS as error:
         sys.exit(f"{DAMAGED} ({error})")
-    for lines in windows(sys.stdin.buffer):
+    if sys.stdin is None or sys.stdout is None:
+        sys.exit("translate.py: stdin and stdout should be open")
+    for lines in windows(sys.stdin.buffer, translator.longest["bytes"]):
         texts = [" ".join(text.splitlines()) + "\n" for text in translator.translate(lines)]
         sys.stdout.buffer.write("".join(texts).encode("utf-8", "replace"))
         sys.stdout.buffer.flush()
@@ -142,3 +144,5 @@ if __name__ == "__main__":
         os._exit(141)  # the reader of a pipe closed it
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:  # such as a full disk
+        sys.exit(f"translate.py: {error.strerror or error}")

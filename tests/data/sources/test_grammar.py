@@ -283,6 +283,7 @@ def test_french_verbs():
     assert conjugate("annoncer")[0] == ("annonce", "annonçons", "annoncez", "annonce", "annoncent")
     assert conjugate("changer")[0][WE] == "changeons"
     assert conjugate("choisir")[0][WE] == "choisissons"
+    assert conjugate("er")[0][WE] == "ons"  # an ending alone is no verb, and no fault
     assert conjugate("vendre")[0] == ("vends", "vendons", "vendez", "vend", "vendent")
     assert conjugate("vendre")[1][THIRD] == "vendra"
     assert conjugate("vendre")[2] == (("vendu", "vendus"), ("vendue", "vendues"))

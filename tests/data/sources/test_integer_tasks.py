@@ -79,7 +79,9 @@ def test_options_bound_the_draws():
         assert {int(word) for word in pair.source} <= set(range(1, 6))
 
 
-@pytest.mark.parametrize("bounds", [{"min": 0}, {"min": 5, "max": 4}, {"limit": 0}])
+@pytest.mark.parametrize(
+    "bounds", [{"min": 0}, {"min": 5, "max": 4}, {"limit": 0}, {"limit": 10**22}, {"max": 10**12}]
+)
 def test_impossible_bounds(bounds):
     with pytest.raises(ValueError, match="min=.*max=.*limit="):
         generate(TASKS["copy"]._replace(**bounds), "train")

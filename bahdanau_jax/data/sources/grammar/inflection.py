@@ -102,7 +102,7 @@ def conjugate(infinitive: str, irregular: str = "") -> tuple[Persons, Persons, F
         lost, endings, shorter, ending = _REGULAR[infinitive[-2:]]
         stem = infinitive[:-lost]
         present = [stem + e.strip("-") for e in endings.split()]
-        soft = {"c": "ç", "g": "ge"}.get(stem[-1]) if infinitive.endswith("er") else None
+        soft = {"c": "ç", "g": "ge"}.get(stem[-1:]) if infinitive.endswith("er") else None
         if soft:  # annonçons, changeons
             present[WE] = stem[:-1] + soft + "ons"
         future, participle = infinitive[: len(infinitive) - shorter], stem + ending
