@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.installed
 # cores busy. In the order of their names, the last files are short, so neither process waits long.
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install demo docs notebooks test test-slow test-all accelerator faults release-check lint format clean
+.PHONY: help install demo docs notebooks test test-slow test-optimised test-all accelerator faults release-check lint format clean
 
 help:
 	@echo "make install make .venv with the pinned versions of everything; EXTRAS=dev,docs,cuda: for a GPU too"
@@ -20,6 +20,7 @@ help:
 	@echo "make notebooks  run docs/notebooks, and write their pages and .ipynb files to build/notebooks"
 	@echo "make test    run the tests, without the slow ones"
 	@echo "make test-slow  run the slow ones: benchmarks, killed runs, more variants of the model"
+	@echo "make test-optimised  run those of the numbers with programs that are optimised as those of users"
 	@echo "make test-all  run all tests, also those that take minutes: several processes"
 	@echo "make accelerator  compare the results of the GPU or TPU of this machine with its CPU's"
 	@echo "make faults  kill training runs, damage their files, fill their disks, and compare the final results"
@@ -46,6 +47,9 @@ test: $(INSTALLED)
 
 test-slow: $(INSTALLED)
 	$(PYTEST) -m "slow and not exhaustive"
+
+test-optimised: $(INSTALLED)
+	BAHDANAU_TESTS_OPTIMISED=1 $(PYTEST) tests/model tests/decoding tests/training tests/test_end_to_end.py
 
 test-all: $(INSTALLED)
 	$(PYTEST) -m ""

@@ -1,9 +1,11 @@
 """Options of the compiler for tests, which compile much and compute little.
 
-Programs that are not optimised take a third of the time to compile. JAX is not imported here, so
-that the options can be set before JAX reads them.
+Programs that are not optimised take a third of the time to compile. Where the variable
+BAHDANAU_TESTS_OPTIMISED is set, they are optimised as those of users are. JAX is not imported here,
+so that the options can be set before JAX reads them.
 """
 
+import os
 import re
 from importlib import metadata
 
@@ -15,4 +17,6 @@ OPTIONS: dict[str, int | bool] = {
 }
 if _JAXLIB < (0, 11, 1):  # later compilers do not know the option, and refuse it
     OPTIONS["xla_cpu_use_fusion_emitters"] = False
+if os.environ.get("BAHDANAU_TESTS_OPTIMISED"):
+    OPTIONS = {}
 XLA_FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in OPTIONS.items())
