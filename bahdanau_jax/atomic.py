@@ -37,7 +37,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     hidden = f".{os.getpid()}."
     is_long = len(os.fsencode(hidden + target.name)) > LONGEST_NAME
-    short = f"{zlib.crc32(os.fsencode(target.name)):08x}{target.suffix}"
+    ending = target.suffix if len(target.suffix) < 10 else ""
+    short = f"{zlib.crc32(os.fsencode(target.name)):08x}{ending}"
     draft = target.with_name(hidden + (short if is_long else target.name))
     try:
         yield draft

@@ -87,10 +87,10 @@ def import_weights(
 ) -> int:
     """Make a run folder with 0 updates from a file of weights; return their number.
 
-    The run translates, and `train` continues from these weights. `words` is only for GroundHog's
-    files: two lists of words, source and target, one in each line, in the order of GroundHog's ids
-    from 2. A file whose configuration names code (`module:attribute`) is refused without
-    `trust_code`.
+    The run translates. `train` continues from the weights of a safetensors file, on the text and
+    with the settings that it names. `words` is only for GroundHog's files: two lists of words,
+    source and target, one in each line, in the order of GroundHog's ids from 2. A file whose
+    configuration names code (`module:attribute`) is refused without `trust_code`.
 
     Raises ValueError for an unsuitable file or folder, OSError where the folder cannot be written.
 

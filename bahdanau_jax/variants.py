@@ -78,7 +78,7 @@ def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
 
 
 def check_types(config: Config) -> None:
-    """Raise ValueError with all fields whose value has another type than its default.
+    """Raise ValueError with all fields whose value has another type than its default, or no UTF-8.
 
     >>> check_types(Config(data=DataConfig(train=["a.en", "a.fr"])))
     Traceback (most recent call last):
@@ -92,6 +92,11 @@ def check_types(config: Config) -> None:
             if not (is_bool and isinstance(value, (int, float) if kind is float else kind)):
                 wanted = f"{name}.{field.name} should be {kind.__name__}"
                 lines.append(f"{wanted}, not {reprlib.repr(value)}")
+            elif isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+                # the name of a file in another encoding, which config.json cannot hold
+                lines.append(
+                    f"{name}.{field.name} is {value!r}, which is no UTF-8: rename the file"
+                )
     if lines:
         raise ValueError("\n".join(lines))
 

@@ -32,10 +32,10 @@ def test_a_folder_in_the_place_of_a_file_stays(tmp_path):
 
 
 def test_the_longest_names_of_files_are_written(tmp_path):
-    for name in ("a" * 251 + ".txt", "é" * 125 + ".txt"):
+    for name in ("a" * 251 + ".txt", "é" * 125 + ".txt", "a." + "b" * 250):
         write_text(tmp_path / name, "one\n")
         assert (tmp_path / name).read_text() == "one\n"
-    assert len([*tmp_path.iterdir()]) == 2
+    assert len([*tmp_path.iterdir()]) == 3
 
 
 KILLED = """

@@ -46,6 +46,9 @@ def test_dev_scores_are_those_of_the_run(trained):
     settings = dataclasses.replace(small.config.training, dev_metric="loss")
     config = dataclasses.replace(run.config, training=settings)
     pairs = [*data.pairs(config.data.dev, config.data)]
+    best = run.translate([pair.source for pair in pairs], beam_size=1)
+    for i in (0, 1):  # so that some translations are right
+        pairs[i] = data.Pair(pairs[i].source, best[i].text)
     evaluator = dev_scores.evaluator(config, SimpleNamespace(codecs=run.codecs, dev=pairs))
     found = evaluator.evaluate(SimpleNamespace(weights=run.params))
     source, target = run.codecs
@@ -59,14 +62,13 @@ def test_dev_scores_are_those_of_the_run(trained):
     assert found["loss"] == pytest.approx(nll, rel=1e-5)
     assert found["accuracy"] == pytest.approx(np.mean(np.equal(likely, ids)), abs=1e-6)
     assert found["score"] == -found["loss"]
-    best = run.translate([pair.source for pair in pairs], beam_size=1)
     texts = [target.tokenize(each.text) for each in best]
     references = [target.tokenize(pair.target) for pair in pairs]
     bleu, swapped = (
         scores.bleu(*sides, "none").score for sides in ((texts, references), (references, texts))
     )
     assert found["bleu"] == bleu > 0 and swapped != bleu
-    assert found["exact"] == scores.accuracy(texts, references)
+    assert found["exact"] == scores.accuracy(texts, references) > 0
 
 
 def test_each_metric_reads_its_own_score():

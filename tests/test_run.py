@@ -217,7 +217,7 @@ class Compiled:
 
 CELLS = dataclasses.replace(
     small.config,
-    data=dataclasses.replace(small.config.data, dev="", test="", shapes=2),
+    data=dataclasses.replace(small.config.data, dev="", test="", batch_size=20, shapes=2),
     model=dataclasses.replace(small.config.model, cell="tanh", attention="dot"),
     training=bj.TrainingConfig(steps=15, checkpoint_every=10),
 )

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bahdanau_jax as bj
-from bahdanau_jax import data, exchange, export, training
+from bahdanau_jax import data, exchange, export
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.decoding import LONGEST, below, long_lines
 from bahdanau_jax.hypothesis import EMPTY, TOO_LONG
@@ -31,12 +31,11 @@ def run(trained):
     return bj.load(trained[0])
 
 
-def test_the_run_of_these_tests_writes_sentences(trained, run):
+def test_the_run_of_these_tests_writes_sentences(run):
     """Where every translation is empty, most comparisons of translations cannot fail."""
     pairs = data.pairs(run.config.data.test, run.config.data)
     texts = {best.text for best in run.translate([pair.source for pair in pairs])}
     assert len(texts) >= 5 and all(texts)
-    assert max(line.get("dev_bleu", 0) for line in training.read_metrics(trained[0])) > 0
 
 
 def test_a_run_that_samples_can_search_with_a_beam(run):

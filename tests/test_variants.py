@@ -131,3 +131,9 @@ def test_a_module_of_a_package_is_found_and_the_package_does_not_run(tmp_path, m
     assert module_file("package_of_others") == str(folder.parent / "__init__.py")
     assert module_file("package_of_others.inner.deep") in (str(folder / "deep.py"), None)
     assert module_file("json.decoder").endswith("json/decoder.py")
+
+
+def test_names_of_files_that_are_no_utf8_are_refused_before_any_text_is_read():
+    config = bj.Config(data=bj.DataConfig(train="text:donn\udce9es.en,x.fr", dev="", test=""))
+    with pytest.raises(ValueError, match=r"data\.train is .*, which is no UTF-8: rename the file"):
+        bj.check(config)

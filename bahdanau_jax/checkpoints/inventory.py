@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from bahdanau_jax.checkpoints.orbax_errors import Damaged
 from bahdanau_jax.checkpoints.selection import Chosen, Records, best, candidates
 
 UNCHECKED, GOOD = "unchecked", "good"
+SET_ASIDE = re.compile(rf"{DAMAGED}(\d+)(-\d+)?")  # the name of a damaged one; its step
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ def inventory(folder: Path, verify: bool = False) -> list[Entry]:
         with contextlib.suppress(FileNotFoundError):  # a trainer has just removed it
             entries.append(_entry(folder / str(step), step, scores.get(step), state, step == top))
     aside = sorted(folder.glob(f"{DAMAGED}*"))
-    named = [(path, path.name.removeprefix(DAMAGED)) for path in aside]
+    named = [(path, SET_ASIDE.fullmatch(path.name)) for path in aside]
     return entries + [
-        _entry(path, int(step), None, "damaged, set aside", False)
+        _entry(path, int(step[1]), None, "damaged, set aside", False)
         for path, step in named
-        if step.isdigit()
+        if step
     ]
 
 

@@ -23,7 +23,8 @@ class Checkpoints:
     """List the checkpoints of a run: step, dev score, size, date, and state.
 
     By default only their metadata are checked. --export writes the weights of the best checkpoint;
-    --import makes a new run folder from a file of weights, for translation and training.
+    --import makes a new run folder from a file of weights, for translation and, from a safetensors
+    file, training.
     """
 
     run: Path  # the folder of a run; with --import, the folder to create

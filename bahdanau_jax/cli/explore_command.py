@@ -56,6 +56,7 @@ def main(arguments: Sequence[str]) -> None:
     serve_command.check_port(chosen.port)
     names = run_folder.names(chosen.run)
     with serving.bind(chosen.host, chosen.port) as opened:
+        hosts = serving.answered_hosts(chosen.host, chosen.allow_host, opened.getsockname()[0])
         runs = load(chosen.run, chosen.trust_code)
         from bahdanau_jax import explorer
 
@@ -66,7 +67,6 @@ def main(arguments: Sequence[str]) -> None:
         if not serving.is_loopback(chosen.host):
             log.warning("--host %s: other machines can read the page and the model", chosen.host)
         served = dict(zip(names, runs, strict=True))
-        hosts = serving.answered_hosts(chosen.host, chosen.allow_host, opened.getsockname()[0])
         app = serving.application(served, SETTINGS, pages(page), hosts)
         address = f"{serving.url(opened)}/"
         print(address, flush=True)

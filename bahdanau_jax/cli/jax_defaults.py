@@ -3,8 +3,10 @@
 They are set by the libraries' own environment variables, so this file imports none of them.
 """
 
+import contextlib
 import ctypes
 import os
+import stat
 import sys
 import tempfile
 import warnings
@@ -20,8 +22,18 @@ def cache_folder() -> Path:
     caches = "Library/Caches" if sys.platform == "darwin" else ".cache"
     home = os.path.expanduser("~")
     if home == "~":  # no variable HOME, and no entry of the user
-        return Path(tempfile.gettempdir()) / f"bahdanau_jax-{os.getuid()}"
+        return _private(Path(tempfile.gettempdir()) / f"bahdanau_jax-{os.getuid()}")
     return Path(home) / caches / "bahdanau_jax"
+
+
+def _private(folder: Path) -> Path:
+    """The folder, or a new one where another user could have written programs into it."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == 0o700:
+            return folder
+    return Path(tempfile.mkdtemp(prefix=f"{folder.name}-"))
 
 
 def apply() -> None:

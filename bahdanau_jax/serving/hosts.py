@@ -40,7 +40,7 @@ def answered_hosts(host: str, further: Collection[str] = (), address: str = "") 
     ()
     """
     for each in further:
-        if "/" in each or (name(each) != each.lower().removesuffix(".") and each.count(":") < 2):
+        if not _is_name(each):
             raise ValueError(
                 f"--allow-host is {each!r}, but should be a name without scheme and port, such as "
                 "translate.example.org"
@@ -49,6 +49,14 @@ def answered_hosts(host: str, further: Collection[str] = (), address: str = "") 
         return ()
     own = (*LOOPBACK, host.lower(), *filter(None, [address]))
     return tuple(dict.fromkeys((*own, *further)))
+
+
+def _is_name(host: str) -> bool:
+    """Whether a header Host can have this name: a name without scheme and port, or an address."""
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return bool(host) and "/" not in host and name(host) == host.lower().removesuffix(".")
 
 
 def name(header: str) -> str:

@@ -27,7 +27,8 @@ class Signals:
         if threading.current_thread() is threading.main_thread():
             if is_distributed():  # JAX handles SIGTERM and tells the other processes
                 forward = lambda number, frame: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
-                self._before[signal.SIGINT] = signal.signal(signal.SIGINT, forward)
+                if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+                    self._before[signal.SIGINT] = signal.signal(signal.SIGINT, forward)
                 return self
             for number in (signal.SIGINT, signal.SIGTERM):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background

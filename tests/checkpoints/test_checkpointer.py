@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import distributed
-from bahdanau_jax.checkpoints import Checkpointer, orbax_errors, state_digest
+from bahdanau_jax.checkpoints import Checkpointer, inventory, orbax_errors, state_digest
 from tests.training import toy
 
 # Where loading fails, Orbax's own threads complain to a loop that is closed by then.
@@ -245,6 +245,8 @@ def test_a_step_that_is_damaged_twice_is_set_aside_twice(states, tmp_path, caplo
         checkpoints.save(4, states[3])
         checkpoints.close()
     assert {path.name for path in tmp_path.glob("damaged-*")} == {"damaged-4", "damaged-4-2"}
+    aside = [each.folder.name for each in inventory(tmp_path) if each.step == 4]
+    assert sorted(aside) == ["4", "damaged-4", "damaged-4-2"]
     assert bits(restored(tmp_path)) == bits(states[3])
 
 

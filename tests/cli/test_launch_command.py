@@ -1,5 +1,6 @@
 """The launcher with stand-in processes: which of them it starts, ends and restarts."""
 
+import os
 import re
 import signal
 import subprocess
@@ -170,6 +171,17 @@ def test_a_signal_is_handed_on_and_ends_the_whole(tmp_path, number):
     process.send_signal(number)
     assert process.wait(30) == 143
     assert not alive(tmp_path)
+
+
+def test_a_signal_that_is_ignored_stays_so():
+    """A shell ignores Ctrl-C for a job in the background of a script."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with launch_command._signals() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN and not stop.received
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_who_does_not_leave_in_time_is_ended(tmp_path):

@@ -4,9 +4,11 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
+from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.cli import main as cli
 
 
@@ -310,9 +312,18 @@ def test_child_processes_keep_their_memory_too(monkeypatch):
     assert os.environ["MALLOC_TOP_PAD_"] == "0"  # that of the environment, where it is set
 
 
-def test_the_cache_of_programs_has_a_place_and_yields_to_the_environment(monkeypatch, tmp_path):
-    from bahdanau_jax.cli import jax_defaults
+def test_a_user_without_a_home_has_a_private_cache(monkeypatch, tmp_path):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = jax_defaults.cache_folder()
+    assert folder.parent == tmp_path and folder.stat().st_mode & 0o777 == 0o700
+    assert jax_defaults.cache_folder() == folder
+    folder.chmod(0o777)  # another user could write programs into it
+    assert jax_defaults.cache_folder() != folder
 
+
+def test_the_cache_of_programs_has_a_place_and_yields_to_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
     jax_defaults.apply()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"

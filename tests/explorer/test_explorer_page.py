@@ -53,6 +53,14 @@ def test_each_module_comes_after_those_that_it_imports():
     assert {f"{name}.js" for name in seen} | {"explorer.css", "explorer.html"} == set(SOURCES)
 
 
+def test_entities_of_the_examples_are_read_as_in_python():
+    """The page itself replaces none; see `browser_text.remarks`."""
+    given = example_sentences.given(["a &amp; b"], ["c &lt; d"])[0]
+    read = example_sentences.unescaped(given)
+    assert (read.text, read.reference) == ("a & b", "c < d")
+    assert example_sentences.unescaped(example_sentences.given(["&gt;"])[0]).reference is None
+
+
 def test_a_run_that_samples_is_shown_by_a_beam_search_and_the_page_says_so(tiny):
     sampled = pages.run("chance", decoding=DecodingConfig(method="sample"))
     searched, [remark] = (

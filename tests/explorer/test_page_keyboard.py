@@ -90,8 +90,11 @@ def test_the_focus_and_the_cell_stay_where_the_gradients_appear(tab, tiny_page):
     tab.open(tiny_page)
     tab.page.focus(".matrix .scroll")
     press(tab, "ArrowRight", "ArrowRight")
-    at = tab.run("explorer.app.panels[0].matrix.at")
+    at, read = tab.run(
+        "[explorer.app.panels[0].matrix.at, document.querySelector('.readout').textContent]"
+    )
     tab.run("explorer.app.panels[0].showMatrix()")
+    assert tab.run("document.querySelector('.readout').textContent") == read
     assert tab.run("document.activeElement.className") == "scroll"
     assert tab.run("explorer.app.panels[0].matrix.at") == at == [0, 1]
 

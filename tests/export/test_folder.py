@@ -148,6 +148,16 @@ def test_errors_of_the_program_take_one_line(exported, libraries):
     assert missing.stderr.startswith(b"no module jax: python -m pip install -r ")
 
 
+@pytest.mark.slow
+def test_streams_that_are_full_or_closed_are_one_line(exported):
+    command = f"{sys.executable} {exported[0] / 'translate.py'}"
+    for redirected in ("> /dev/full", "<&-", ">&-"):
+        line = f"echo We sleep. | {command} {redirected}"
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.startswith("translate.py: "), done.stderr
+        assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

@@ -154,7 +154,7 @@ class Round:
 
     def full_disk(self) -> None:
         """The disk is full after the first checkpoints; then the user frees some space."""
-        with mounted(self.scratch / f"disk-{self._names}", 0.9) as real:
+        with mounted(self.scratch / f"disk-{self._names}", 3) as real:  # of 1.2 MB each
             folder = self.scratch / f"disk-{self._names}" / "run"
             shutil.copytree(self.fresh(), folder)
             limit = 0 if real else 40_000
@@ -162,6 +162,8 @@ class Round:
             self.told(
                 f"disk full ({'small file system' if real else 'limit on files'})", code, said
             )
+            if real:
+                self.check(bool(finished(folder)), "disk full: no checkpoint was saved before")
             rescued = self.scratch / f"rescued-{self._names}"
             shutil.copytree(folder, rescued)
         self.go_on(rescued, "disk full, then not")

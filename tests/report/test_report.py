@@ -73,7 +73,7 @@ def test_the_parts_agree_with_the_whole(reported, trained):
         assert 0 <= low <= table[name] <= high <= 100
     for part, name in (("by-length", "BLEU"), ("by-length-tokenized", "BLEU-tokenized")):
         (whole,) = [one for one in table[part]["output"] if one["sentences"]]
-        assert whole["sentences"] == 12 and whole["score"] == table[name] > 0
+        assert whole["sentences"] == 12 and whole["score"] == table[name]
     run, part = runs.load(trained[0]), table["no-UNK"]
     pairs = list(runs.data.pairs(small.config.data.test, small.config.data))
     known = [all(1 not in c.encode(t) for c, t in zip(run.codecs, p, strict=True)) for p in pairs]
@@ -119,7 +119,7 @@ def test_greedy_translations_without_unk_are_not_computed_again(trained):
     run = dataclasses.replace(run, config=dataclasses.replace(run.config, decoding=decoding))
     draw = np.random.default_rng(1).normal  # weights with which some translations contain UNK
     params = jax.tree.map(lambda leaf: draw(size=leaf.shape).astype(np.float32), run.params)
-    params["output"]["b_w"][UNK] = 18
+    params["output"]["b_w"][UNK] = 200
     run = dataclasses.replace(run, params=params)
     lines = [pair.source for pair in runs.data.pairs(small.config.data.test, run.config.data)]
     sources = [line for line in lines if UNK not in run.codecs[0].encode(line)]

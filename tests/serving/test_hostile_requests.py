@@ -39,7 +39,7 @@ def test_which_names_a_server_answers():
     assert answered_hosts("localhost", address="127.0.1.1") == (*LOOPBACK, "127.0.1.1")
     assert answered_hosts("0.0.0.0", address="0.0.0.0") == ()
     assert answered_hosts("0.0.0.0", ["::2", "X.example."])[-2:] == ("::2", "X.example.")
-    for wrong in ("x.example:443", "https://x.example", "x.example/"):
+    for wrong in ("x.example:443", "https://x.example", "x.example/", "", "[::2]", "[::2]:80"):
         with pytest.raises(ValueError, match="should be a name without scheme and port"):
             answered_hosts("127.0.0.1", [wrong])
 

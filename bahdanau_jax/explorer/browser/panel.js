@@ -143,7 +143,7 @@ export class Panel {
     const { view } = this, obstacle = this.engine.obstacleToGradients(this.analysis, this.chosen.steps);
     this.pair.classList.toggle("broad", view === "both");
     this.matrix.show(this.analysis, this.chosen, { view, gradients: this.gradients, obstacle, gold: this.goldCells() });
-    this.matrix.highlight(null, null, this.state.selected);
+    this.matrix.highlight(...(this.matrix.at ?? [null, null]), this.state.selected);
     this.showFiles();
   }
 

@@ -26,7 +26,7 @@ def windows(stream: Any, longest: int) -> Iterator[list[str]]:
     mark = codecs.BOM_UTF8
     for chunk in iter(lambda: stream.read1(CHUNK), b""):
         head, *lines = chunk.split(b"\n")
-        if sum(map(len, pieces)) <= longest:
+        if sum(map(len, pieces)) <= longest + len(mark):
             pieces.append(head)
         if lines:
             lines, pieces = [b"".join(pieces), *lines[:-1]], lines[-1:]

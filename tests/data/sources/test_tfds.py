@@ -8,6 +8,7 @@ import re
 import resource
 import socket
 import tarfile
+import tempfile
 import threading
 import time
 from functools import partial
@@ -53,6 +54,14 @@ def letters(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tfds_writer, "SHARD_PAIRS", 10)
         return write(tmp_path_factory.mktemp("letters"), train=PAIRS, test=PAIRS[:2])
+
+
+def test_tfds_leaves_no_folder_of_its_bucket(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    config = DataConfig(train="builtin:copy/train?pairs=3", dev="", test="")
+    write_tfds(config, tmp_path / "datasets", "copied")
+    assert not [*(tmp_path / "temporary").iterdir()]
 
 
 def read(spec: str, **settings) -> list[tuple[str, str]]:
