@@ -40,9 +40,9 @@ class Aligned:
     ) -> alignment.Links:
         """Link each target word by its largest weight, or all words by weights >= `threshold`.
 
-        `weights` is read by `Weights.of`; `eos` is a key of `linking.EOS_RULES`. `prior` multiplies
-        the weights between words. A pair not scored has no links. Raises ValueError for weights
-        that the pair was aligned without.
+        `weights` is read by `Weights.of`; `eos` is a key of `linking.EOS_RULES`, and is not read
+        with a `threshold`. `prior` multiplies the weights between words. A pair not scored has no
+        links. Raises ValueError for weights that the pair was aligned without.
         """
         plain = self.weights(weights)
         if self.score is None:

@@ -237,7 +237,7 @@ def _build(cls, data: Any, path: str):
             values[name] = _build(type(default), value, f"{path}{name}.")
             continue
         if isinstance(default, float) and type(value) is int:
-            value = float(value)
+            value = float(value) if abs(value) < 1e308 else float("inf")
         if type(value) is not type(default):
             raise ValueError(
                 f"{path}{name} should be {type(default).__name__}, not {reprlib.repr(value)}"

@@ -8,6 +8,7 @@ import binascii
 import dataclasses
 import json
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -102,6 +103,7 @@ def import_weights(
     with run_folder.lock(folder):
         if (folder / CONFIG).exists():
             raise ValueError(f"{folder} holds a run already: choose another folder")
+        run_folder.check_complete(folder)
         contents = READERS[path.suffix](path, words, trust_code)
         with replaced_folder(folder / VOCABULARY) as new:
             contents.write_vocabulary(new)
@@ -188,6 +190,13 @@ def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.P
     return unflatten(shapes, named)
 
 
+# What NumPy and zipfile raise for a file that is damaged, or in a form that they do not know.
+NOT_ARRAYS = (
+    *(ValueError, TypeError, EOFError, KeyError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
 def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: bool) -> Imported:
     """Read GroundHog's .npz. It contains only arrays, so `trust_code` does not matter."""
     if words is None:
@@ -199,7 +208,7 @@ def _read_groundhog(path: Path, words: tuple[Path, Path] | None, trust_code: boo
         with np.load(path) as file:
             arrays = dict(file)
         params, sizes = model.groundhog.parameters(arrays), model.groundhog.config(arrays)
-    except (ValueError, TypeError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except NOT_ARRAYS as error:
         raise ValueError(f"{path} is not a file of GroundHog's weights: {error}") from error
     rows = sizes.source_vocabulary, sizes.target_vocabulary
     settings = dataclasses.replace(

@@ -64,6 +64,21 @@ def _shortest_end(path: Path, others: Collection[Path]) -> str:
     return next(unique, str(path))
 
 
+def check_complete(workdir: Path) -> None:
+    """Raise ValueError where there are checkpoints of a run whose configuration is gone.
+
+    An import that was killed may leave one of step 0.
+    """
+    folder = workdir / CHECKPOINTS
+    if not (workdir / CONFIG).exists() and folder.is_dir():
+        steps = {int(path.name) for path in folder.iterdir() if path.name.isdecimal()}
+        if steps - {0}:
+            raise ValueError(
+                f"{workdir} has the checkpoints of a run, but no {CONFIG}: put it back, or choose "
+                "another folder"
+            )
+
+
 def updates_made(workdir: Path) -> int:
     """The newest step in the names of checkpoint folders; -1 where there is no run."""
     folder = workdir / CHECKPOINTS

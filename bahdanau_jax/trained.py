@@ -50,7 +50,7 @@ def load(
 
     A damaged or missing checkpoint that would have been chosen is reported by `logging.warning`,
     with the step that is used instead, and listed in `Run.chosen`. Raises FileNotFoundError or
-    ValueError where the folder has no run, is damaged, or lacks the checkpoints or weights.
+    ValueError where the folder has no run or lacks the weights, OSError for damaged checkpoints.
     """
     folder = Path(folder)
     check_run(folder)

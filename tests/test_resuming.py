@@ -98,3 +98,14 @@ def test_the_runs_of_a_sweep_have_the_same_text(tmp_path):
     with pytest.raises(ValueError, match="the text of data.train is no longer"):
         resuming.check_or_record_text("2", dev, shared, [seed])
     assert not [*(shared / "store").iterdir()]
+
+
+def test_checkpoints_without_a_configuration_are_not_gone_on_with(folder):
+    """Their weights would win over those of a run that begins, or that is imported."""
+    (folder / CONFIG).unlink()
+    for step in (0, 200):
+        (folder / "checkpoints" / str(step)).mkdir(parents=True)
+        if not step:
+            resuming.check_experiment(with_data(), folder)  # of an import that was killed
+    with pytest.raises(ValueError, match=r"checkpoints of a run, but no config\.json: put it back"):
+        resuming.check_experiment(with_data(), folder)

@@ -94,7 +94,7 @@ def _line(text: bytes) -> dict | None:
 
 
 def _is_score(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)  # pyright: ignore
+    return type(value) in (int, float) and abs(value) < math.inf  # pyright: ignore
 
 
 @dataclass(frozen=True)

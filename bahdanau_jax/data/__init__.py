@@ -18,6 +18,7 @@ from bahdanau_jax.data.sources.addresses import (
     corpora,
     file_digests,
     is_aligned,
+    open_corpora,
     pairs,
 )
 from bahdanau_jax.data.sources.grammar import AlignedPair
@@ -66,6 +67,7 @@ __all__ = [
     "lay_out",
     "load",
     "moses_tables",
+    "open_corpora",
     "overlaps",
     "pairs",
     "prepare",

@@ -16,7 +16,8 @@ def repetition(sentences: Sequence[Sequence[str]]) -> dict[str, Any]:
     - `sentences`: share of the sentences in which an n-gram directly follows itself, for each n
       from 1 to 4 and for any of them.
     - `again`: share of the n-grams that occur earlier in the same sentence, over all sentences:
-      1 − Σ different n-grams / Σ n-grams (seq-rep-n of Welleck et al. 2020, arXiv 1908.04319).
+      1 − Σ different n-grams / Σ n-grams. It is seq-rep-n of Welleck et al. 2020 (arXiv
+      1908.04319), pooled over the sentences, where theirs is a mean of the sentences' ratios.
 
     Shares of nothing are NaN.
 

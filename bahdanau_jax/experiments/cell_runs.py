@@ -275,7 +275,7 @@ def _ended(folder: Path) -> dict[str, Any] | None:
         ended = parse_json((folder / ENDED).read_text(encoding="utf-8"))
         group, updates = ended.get("group") or [], ended.get("updates", 1)
         return {"diverged": ended["diverged"], "group": [*map(int, group)], "updates": int(updates)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
 

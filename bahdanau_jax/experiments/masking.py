@@ -195,7 +195,7 @@ def _cut(batch: Batch, matrices: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the matrix [T-1, S-1] of each sentence, without padding and EOS."""
     for row, matrix in enumerate(matrices):
         T, S = int(batch.target_mask[row].sum()) - 1, int(batch.source_mask[row].sum()) - 1
-        yield matrix[:T, :S]
+        yield matrix[: max(T, 0), :S]  # a target may have no token
 
 
 def _sentences(batch: Batch, drops, weights) -> Iterator[tuple[str, str, np.ndarray]]:

@@ -29,6 +29,13 @@ class Results(NamedTuple):
         values = ((seed, scores.get(metric)) for seed, scores in self.scores[cell].items())
         return {seed: float(x) for seed, x in values if isinstance(x, int | float)}
 
+    @property
+    def seeds(self) -> str:
+        """The number of seeds of a cell; the fewest and the most where some have failed."""
+        counts = [len(runs) for runs in self.scores.values()]
+        low, high = min(counts), max(counts)
+        return f"{low}" if low == high else f"{low} to {high}"
+
     def summary(self, cell: str, metric: str) -> statistics.Summary | None:
         """A score over the seeds of a cell; None where no seed has it.
 

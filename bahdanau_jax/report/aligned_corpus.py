@@ -82,15 +82,15 @@ def _shown(source: Sequence[str], target: Sequence[str]) -> str:
 
 
 def check_opposite(forward: Run, backward: Run) -> None:
-    """Raise ValueError for two models of the same direction."""
+    """Raise ValueError for two models that do not translate in opposite directions."""
     ours, theirs = (
         (run.config.data.source_language, run.config.data.target_language)
         for run in (forward, backward)
     )
-    if ours == theirs and len(set(ours)) > 1:
+    if theirs != ours[::-1]:
         raise ValueError(
-            f"{forward.folder} and {backward.folder} both translate {ours[0]} to {ours[1]}; the "
-            "reverse run has to be of the opposite direction"
+            f"{forward.folder} translates {ours[0]} to {ours[1]}, and {backward.folder} "
+            f"{theirs[0]} to {theirs[1]}; the reverse run has to be of the opposite direction"
         )
 
 

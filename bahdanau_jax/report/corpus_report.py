@@ -12,6 +12,8 @@ from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.figures import save
 
+SPLITS = ("train", "dev", "test")
+
 # Reason in `dropped` -> its description.
 REASONS = {
     "empty": "with an empty side",
@@ -107,7 +109,8 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
     `i?j` a possible one, and tokens count from 0. Returns the paths.
 
     Raises ValueError and OSError for a faulty corpus or folder, and ValueError where both languages
-    are the same, because both sides would have the same file.
+    are the same, because both sides would have the same file, and where a file of a corpus would be
+    replaced.
     """
     languages = config.source_language, config.target_language
     if len(set(languages)) == 1:
@@ -115,9 +118,10 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
             f"data.source_language and data.target_language are both {languages[0]}, and each "
             "needs a file of its own: give them different names to export text"
         )
+    _keep_sources(config, folder, languages)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for split in ("train", "dev", "test"):
+    for split in SPLITS:
         if spec := getattr(config, split):
             corpora = [corpus.address for corpus in data.corpora(spec)]
             rows: Iterable[Sequence[str]] = data.pairs(spec, config)
@@ -133,6 +137,16 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
                 path.unlink(missing_ok=True)
             written += paths
     return written
+
+
+def _keep_sources(config: DataConfig, folder: Path, languages: Sequence[str]) -> None:
+    """Raise ValueError where a file to write is one of those that the corpora are read from."""
+    endings = [*languages, *(f"tokens.{each}" for each in languages), "pharaoh"]
+    written = {folder / f"{split}.{ending}" for split in SPLITS for ending in endings}
+    for spec in filter(None, (getattr(config, split) for split in SPLITS)):
+        for path in (path for corpus in data.open_corpora(spec, config) for path in corpus.files):
+            if any(path.exists() and each.exists() and path.samefile(each) for each in written):
+                raise ValueError(f"{path} is text of a corpus: export to another folder")
 
 
 def _aligned_lines(corpora: Sequence[str], config: DataConfig) -> Iterator[tuple[str, str, str]]:

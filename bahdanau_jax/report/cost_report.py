@@ -43,7 +43,7 @@ def _totals(cost: Cost) -> Iterator[tuple[str, str]]:
     updates = cost.epoch_updates
     yield "memory of an update", f"{cost.memory / 2**30:.2f} GiB"
     if cost.peak is not None:
-        yield "memory of the updates at their peak", f"{cost.peak / 2**30:.2f} GiB"
+        yield "peak memory of this process", f"{cost.peak / 2**30:.2f} GiB"
     yield "padding", f"{cost.padding:.1%} of all positions"
     yield "an epoch", f"{updates:,} updates, {duration(cost.epoch_seconds)}"
     yield "speed", f"{cost.tokens / cost.epoch_seconds:,.0f} words of both sides a second"

@@ -215,6 +215,7 @@ def _no_unk(
     are the tallies of `hypotheses`.
     """
     rows, banned = list(range(len(sources))), run.config.data.vocabulary == WORDS
+    allows = not run.config.decoding.ban_unk
     if banned:
         sides = zip(run.codecs, (sources, references), strict=True)
         known = [[UNK not in codec.encode(line) for line in side] for codec, side in sides]
@@ -242,7 +243,7 @@ def _no_unk(
         "banned": banned,
         **{name: counted[name].score() for name in scores.BLEUS},
         "intervals": _intervals(counted, settings) if rows else {},
-        "UNK-allowed": {name: before[name].score() for name in scores.BLEUS},
+        "UNK-allowed": {n: before[n].score() if allows else None for n in scores.BLEUS},
     }
 
 

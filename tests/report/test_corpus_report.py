@@ -113,6 +113,19 @@ def test_what_was_written_before_stays_where_export_fails(tmp_path):
     assert left == {"train.en": "old\n", "train.pharaoh": "old\n"}
 
 
+def test_a_corpus_is_not_replaced_by_its_export(tmp_path):
+    for name, text in {"train.en": "one\n", "train.fr": "un\n", "more.tsv": "two\tdeux\n"}.items():
+        (tmp_path / name).write_text(text)
+    spec = "text:train.en,train.fr; tsv:more.tsv"
+    config = DataConfig(train=spec, dev="", test="", root=str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"train\.en is text of a corpus: export to another folder"
+    ):
+        corpus_report.export(config, tmp_path)
+    assert (tmp_path / "train.en").read_text() == "one\n"
+    assert len(corpus_report.export(config, tmp_path / "new")) == 2
+
+
 def test_links_of_other_text_do_not_stay(tmp_path):
     corpus_report.export(DataConfig(train="builtin:copy/train?pairs=3", dev="", test=""), tmp_path)
     (tmp_path / "a.tsv").write_text("one\tun\n")

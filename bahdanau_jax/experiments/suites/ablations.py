@@ -129,9 +129,9 @@ def _training(outcome: Outcome) -> str:
     """The size of the experiment, from its cells."""
     config = next(iter(outcome.cells.values()))
     train, test = (_lists(address) for address in (config.data.train, config.data.test))
-    rounds = max(map(len, outcome.results.scores.values()))
+    rounds = outcome.results.seeds
     return (
-        f"{rounds} {'round' if rounds == 1 else 'rounds'} of each cell from fresh weights; "
+        f"{rounds} {'round' if rounds == '1' else 'rounds'} of each cell from fresh weights; "
         f"{config.training.steps:,} updates of {config.data.batch_size} lists by "
         f"{config.optimizer.name.capitalize()}; {config.model.hidden_size} hidden units. All "
         f"rounds and cells have the same {train} training lists and the same {test} test lists. "

@@ -120,10 +120,10 @@ def _beyond(outcome: Outcome, curves: Mapping[str, Sequence[Range]]) -> Section:
         *("kept", "BLEU of a dictionary, all lengths", "AER of the diagonal"),
     )
     text = (
-        "The baselines need no training: a dictionary that translates word for word, and links on "
-        "the diagonal. A model without attention has no alignment and so no AER. The perplexity "
-        "under Scores is that of the reference's words, each after the reference's words before "
-        "it; a model that translates worse can have the better one."
+        "The baselines need no training: a dictionary that translates word for word, whose BLEU is "
+        "that of tokens, and links on the diagonal. A model without attention has no alignment and "
+        "so no AER. The perplexity under Scores is that of the reference's words, each after the "
+        "reference's words before it; a model that translates worse can have the better one."
     )
     return Section("Beyond the training length", text, (Table(header, rows),))
 

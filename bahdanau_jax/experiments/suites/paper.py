@@ -152,11 +152,11 @@ def _table_1(outcome: Outcome, done: Sequence[str]) -> Section:
         if runs:
             means = [_mean([each.get("BLEU") for each in own]) for own in of_tests]
             ordinary.append((name, *means))
-    seeds = max(len(runs) for runs in outcome.results.scores.values())
+    seeds = outcome.results.seeds
     text = (
         "BLEU of tokenised text, as the paper's. No UNK: sentences without unknown words in source "
         "and reference, translated with UNK banned. On the right are the numbers of the paper's "
-        f"Table 1 on newstest2014. {f'Our numbers are means over {seeds} seeds. ' * (seeds > 1)}"
+        f"Table 1 on newstest2014. {f'Our numbers are means over {seeds} seeds. ' * (seeds != '1')}"
         "The section What differs from the paper lists the text and the settings that are not the "
         f"paper's. {paper_training.SELECTION} {_known_sentences(outcome, tests, done)} The second "
         "table is BLEU of ordinary text (sacreBLEU's 13a)."
