@@ -285,7 +285,7 @@ BAD = {
     ),
     "dice of nothing": (("--gold", "test.pharaoh", "--dice", "nowhere:x"), "nowhere"),
     "no run": (("--run", "."), "holds no run"),
-    "twice the same direction": (("--reverse-run", "RUN"), "both translate en to fr"),
+    "twice the same direction": (("--reverse-run", "RUN"), "has to be of the opposite direction"),
 }
 
 

@@ -50,9 +50,9 @@ class Corpus(NamedTuple):
 class OpenCorpus(NamedTuple):
     """A corpus whose files were located."""
 
-    address: str
+    address: str  # as `data.train` names it, without its weight
     files: list[Path]  # all files that shape the pairs; those of the generator of a built-in corpus
-    read: Callable[[], Iterator[tuple[str, str]]]
+    read: Callable[[], Iterator[tuple[str, str]]]  # the sentence pairs, from the first on
 
     def pairs(self) -> Iterator[Pair]:
         """The sentence pairs from the first on. Raises as `pairs` does."""
