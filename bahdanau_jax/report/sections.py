@@ -188,7 +188,7 @@ def _output(scores: Mapping[str, Any]) -> Section:
         f"{number(scores['unfinished'], '.1%')} of the translations reached the length limit "
         f"before EOS; {number(scores['UNK'], '.2%')} of the output tokens are UNK. A sentence "
         f"repeats if an n-gram of {behaviour.ORDERS[0]} to {behaviour.ORDERS[-1]} words follows "
-        "itself; n-grams seen before occur in the same sentence (pooled seq-rep-n, 1908.04319)."
+        "itself; n-grams seen before occur in the same sentence (arXiv 1908.04319, pooled)."
     )
     return Section("Output", text, (Table(("", *(SYSTEMS[s] for s in systems)), rows),))
 

@@ -27,12 +27,12 @@ class Signals:
         if threading.current_thread() is threading.main_thread():
             if is_distributed():  # JAX handles SIGTERM and tells the other processes
                 forward = lambda number, frame: os.kill(os.getpid(), signal.SIGTERM)  # noqa: E731
-                if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-                    self._before[signal.SIGINT] = signal.signal(signal.SIGINT, forward)
-                return self
-            for number in (signal.SIGINT, signal.SIGTERM):
+                handlers = {signal.SIGINT: forward}
+            else:
+                handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM), self._raise_flag)
+            for number, handler in handlers.items():
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background
-                    self._before[number] = signal.signal(number, self._raise_flag)
+                    self._before[number] = signal.signal(number, handler)
         return self
 
     def at(self, step: int) -> bool:

@@ -39,10 +39,9 @@ SENTENCES = (
 )
 
 # Part of the scores of a run -> (the end of a picture's name, what its BLEU is of).
-CURVES = {
-    "by-length-tokenized": ("", "tokenised text"),
-    "by-length": ("_13a", "ordinary text (13a)"),
-}
+CURVES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"by-length-tokenized": ("", "tokenised text"), "by-length": ("_13a", "ordinary text (13a)")}
+)
 
 STEPS = 6_250  # five passes over 100,000 pairs in batches of 80
 
