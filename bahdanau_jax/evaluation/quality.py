@@ -83,7 +83,7 @@ def correlations(
     sampled = np.array([spearman(times) for block in blocks for times in block])
     every = np.ones(len(quality))
     pearson = [_correlation(each, quality, every) for each in values.values()]
-    columns = zip(pearson, spearman(every), map(_middle, sampled.T), strict=True)
+    columns = zip(pearson, spearman(every), map(significance.middle, sampled.T), strict=True)
     return {name: Correlation(*column) for name, column in zip(values, columns, strict=True)}
 
 
@@ -141,10 +141,3 @@ def _correlation(
     a, b = (each - times @ each / times.sum() for each in (a, b))
     size = float(np.sqrt((times @ a**2) * (times @ b**2)))
     return float(np.clip((times * a) @ b / size, -1, 1)) if size else np.nan
-
-
-def _middle(values: Float[np.ndarray, " R"]) -> tuple[float, float]:
-    """The middle 95 % of the values that are numbers."""
-    known = values[~np.isnan(values)]
-    low, high = np.percentile(known, [2.5, 97.5]).tolist() if len(known) else (np.nan, np.nan)
-    return low, high

@@ -51,7 +51,7 @@ def intervals(
 
     >>> intervals({"BLEU": bleu_tally(translations, references)})["BLEU"].low
     """
-    return {name: _interval(scores) for name, scores in resampled(tallies, resamples, seed).items()}
+    return {name: middle(scores) for name, scores in resampled(tallies, resamples, seed).items()}
 
 
 def resampled(
@@ -120,7 +120,7 @@ def _comparison(
     return Comparison(
         *scores,
         difference,
-        _interval(drawn),
+        middle(drawn),
         wins=float((drawn > 0).mean()),
         p_bootstrap=_p_value(distances - distances.mean() > size + ROUNDING) if size else 1.0,
         p_randomization=_p_value(np.abs(shuffled) >= size - ROUNDING),
@@ -172,10 +172,19 @@ def _blocks(resamples: int, sentences: int) -> Iterator[int]:
         resamples -= most
 
 
-def _interval(drawn: Float[np.ndarray, " R"]) -> Interval:
-    """Cut 1/40 of the scores at either end, at the ranks that sacreBLEU uses."""
-    ordered, cut = np.sort(drawn), len(drawn) // 40
-    return Interval(float(ordered[cut]), float(ordered[len(drawn) - 1 - cut]))
+def middle(drawn: Float[np.ndarray, " R"]) -> Interval:
+    """Return the middle 95 % of R resampled values; NaN is left out.
+
+    1/40 of the values is cut off at either end, at the ranks that sacreBLEU uses.
+
+    >>> middle(np.arange(80.0))
+    Interval(low=2.0, high=77.0)
+    """
+    ordered = np.sort(drawn[~np.isnan(drawn)])
+    if not len(ordered):
+        return Interval(np.nan, np.nan)
+    cut = len(ordered) // 40
+    return Interval(float(ordered[cut]), float(ordered[len(ordered) - 1 - cut]))
 
 
 def _p_value(extreme: Bool[np.ndarray, " R"]) -> float:

@@ -17,6 +17,7 @@ from bahdanau_jax import data, model, run, run_folder
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.sweep_cells import DATA, seed_folder
+from bahdanau_jax.experiments.sweep_definition import FREE
 from bahdanau_jax.experiments.sweep_texts import digest_of_pairs
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import (
@@ -172,7 +173,8 @@ class CellRuns:
 
         Returns the number of entries of each vocabulary. Raises ValueError for another text.
         """
-        text = json.dumps(dataclasses.asdict(self.config.data), sort_keys=True)
+        fields = dataclasses.asdict(self.config.data).items()
+        text = json.dumps({k: v for k, v in fields if f"data.{k}" not in FREE}, sort_keys=True)
         shared = self.workdir / DATA / hashlib.sha256(text.encode()).hexdigest()[:12]
         statistics = run.prepare(self.config, shared, self.reporter.stage)
         config = self.config.data

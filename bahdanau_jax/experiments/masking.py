@@ -18,6 +18,7 @@ from scipy.stats import rankdata
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.evaluation.significance import middle
 from bahdanau_jax.experiments.inspection import as_batch, without
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params, attribution, interventions, teacher_forced
@@ -38,6 +39,16 @@ def rank_correlation(a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"]) -> 
     x, y = (rankdata(side) - (len(side) + 1) / 2 for side in (a, b))
     size = np.sqrt((x @ x) * (y @ y))
     return float(x @ y / size) if size else 0.0
+
+
+def same_top(a: Float[np.ndarray, " N"], b: Float[np.ndarray, " N"]) -> float:
+    """Return the chance that the largest value of a is where that of b is; ties break at random.
+
+    >>> same_top(np.array([1.0, 1.0, 0.0]), np.array([0.2, 0.1, 0.1]))
+    0.5
+    """
+    x, y = a == a.max(), b == b.max()
+    return float((x & y).sum() / (x.sum() * y.sum()))
 
 
 def by_unk(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, "S B T"]:
@@ -203,7 +214,7 @@ def _sentences(batch: Batch, drops, weights) -> Iterator[tuple[str, str, np.ndar
     for masking, drop in drops.items():
         for measure, values in weights.items():
             for a, b in zip(_cut(batch, values), _cut(batch, drop), strict=True):
-                hits = (a.argmax(axis=1) == b.argmax(axis=1)).astype(float)
+                hits = [same_top(x, y) for x, y in zip(a, b, strict=True)]
                 correlations = [rank_correlation(x, y) for x, y in zip(a, b, strict=True)]
                 yield masking, measure, np.stack([correlations, hits], axis=1)
 
@@ -213,6 +224,5 @@ def _summary(sentences: Sequence[np.ndarray], draws: np.ndarray) -> Correlation:
     sums = np.array([pairs.sum(axis=0) for pairs in sentences])
     counts = np.array([len(pairs) for pairs in sentences])
     mean, top = sums.sum(axis=0) / counts.sum()
-    resampled = sums[draws, 0].sum(axis=1) / counts[draws].sum(axis=1)
-    low, high = np.percentile(resampled, [2.5, 97.5])
-    return Correlation(float(mean), float(low), float(high), float(top))
+    low, high = middle(sums[draws, 0].sum(axis=1) / counts[draws].sum(axis=1))
+    return Correlation(float(mean), low, high, float(top))

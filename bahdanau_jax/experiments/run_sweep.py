@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import gc
 import itertools
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,7 @@ from bahdanau_jax.experiments import cell_processes
 from bahdanau_jax.experiments.cell_runs import CellRuns
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.sweep_cells import RESULTS, Cells, check_name, checked_seeds
-from bahdanau_jax.experiments.sweep_definition import define, stored_text, undo, with_dtypes
+from bahdanau_jax.experiments.sweep_definition import Before, define, with_dtypes
 from bahdanau_jax.experiments.sweep_texts import checked_texts, record_texts
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
@@ -78,7 +78,7 @@ def sweep(
     workdir = Path(workdir)
     cells = with_dtypes(cells, workdir)
     with run_folder.lock(workdir):
-        before = stored_text(workdir)
+        before = Before.of(workdir)
         _stored(workdir / RESULTS)
         groups = define(workdir, cells, seeds, vmapped, order)
         results = Results({}, {})
@@ -91,7 +91,7 @@ def sweep(
             _prepare(all_runs, vmapped, shared_only and len(seeds) > 1)
             record_texts(workdir, texts)
         except BaseException:  # also Ctrl-C
-            undo(workdir, cells, before)
+            before.restore(workdir, cells)
             raise
         if processes == 1:
             ended = _in_turn(all_runs, vmapped, reporter)
@@ -102,7 +102,7 @@ def sweep(
             for name, outcome in ended:
                 done[name] = outcome
                 results = _results([(cell, done[cell]) for cell in cells if cell in done])
-                _write(workdir / RESULTS, results)
+                _write(workdir / RESULTS, results, before.cells)
     return results
 
 
@@ -203,10 +203,11 @@ def _read(address: str, settings: DataConfig, most: int | None) -> None:
         pass
 
 
-def _write(path: Path, results: Results) -> None:
-    """Write the scores, beside those of cells of earlier calls."""
+def _write(path: Path, results: Results, before: Container[str]) -> None:
+    """Write the scores, beside those of the cells of earlier calls, named in `before`."""
     stored = _stored(path)
-    older = {n: runs for n, runs in stored["scores"].items() if n not in results.scores}
+    others = ((n, runs) for n, runs in stored["scores"].items() if n not in results.scores)
+    older = {name: runs for name, runs in others if name in before}
     failed = {
         run: error for run, error in stored["failed"].items() if run.rpartition("/")[0] in older
     }

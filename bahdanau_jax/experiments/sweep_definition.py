@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bahdanau_jax import model
 from bahdanau_jax.atomic import write_text
@@ -42,12 +42,38 @@ def with_dtypes(cells: Cells, workdir: Path) -> dict[str, Config]:
     return found
 
 
-def stored_text(workdir: Path) -> str | None:
-    """The definition in a folder, as it is there; None where there is none."""
-    path = workdir / DEFINITION
-    if not path.exists():
-        return None
-    return path.read_text(encoding="utf-8", errors="replace")  # `define` refuses what is no UTF-8
+class Before(NamedTuple):
+    """The folder of a sweep before a call."""
+
+    definition: str | None  # the text of its definition; None where there is none
+    folders: frozenset[Path]  # of cells, of their runs, and of prepared data
+
+    @classmethod
+    def of(cls, workdir: Path) -> "Before":
+        path, text = workdir / DEFINITION, None
+        if path.exists():  # `define` refuses what is no UTF-8
+            text = path.read_text(encoding="utf-8", errors="replace")
+        return cls(text, _folders(workdir))
+
+    @property
+    def cells(self) -> frozenset[str]:
+        """The names of the cells. The definition has to be one that `define` accepts."""
+        return frozenset(parse_json(self.definition)["cells"] if self.definition else ())
+
+    def restore(self, workdir: Path, cells: Cells) -> None:
+        """Forget new cells of which none has been trained: other settings may use the folder."""
+        if self.definition is None:
+            (workdir / DEFINITION).unlink()
+        else:
+            write_text(workdir / DEFINITION, self.definition)
+        for folder in _folders(workdir) - self.folders:
+            if folder.relative_to(workdir).parts[0] in (DATA, *cells):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folders(workdir: Path) -> frozenset[Path]:
+    found = (path for pattern in ("*", "*/*") for path in workdir.glob(pattern))
+    return frozenset(path for path in found if path.is_dir())
 
 
 def define(
@@ -78,19 +104,6 @@ def define(
         raise ValueError(f"{workdir} holds other folders: choose an empty one for a sweep")
     write_text(path, json.dumps(now, indent=2, ensure_ascii=False) + "\n")
     return now["seeds"]
-
-
-def undo(workdir: Path, cells: Cells, before: str | None) -> None:
-    """Forget new cells of which none has been trained, so that other settings may use the folder.
-
-    `before` is the `stored_text` before these cells.
-    """
-    if before is not None:
-        write_text(workdir / DEFINITION, before)
-        return
-    (workdir / DEFINITION).unlink()
-    for name in (DATA, *cells):
-        shutil.rmtree(workdir / name, ignore_errors=True)
 
 
 def _definition(path: Path) -> dict[str, Any]:

@@ -109,6 +109,13 @@ def test_the_seed_decides():
     assert intervals(tallies(GOOD), 50, seed=1) != intervals(tallies(GOOD), 50, seed=2)
 
 
+def test_the_middle_of_resamples_leaves_out_what_is_no_number():
+    values = np.random.default_rng(3).permutation(np.arange(1000.0))
+    assert significance.middle(values) == (25.0, 974.0)
+    assert significance.middle(np.append(values, np.nan)) == (25.0, 974.0)
+    assert np.isnan(significance.middle(np.array([np.nan]))).all()
+
+
 def test_one_sentence_has_an_interval_of_no_width():
     score = bleu_tally(GOOD[:1], REFERENCES[:1])
     assert intervals({"BLEU": score}, 10)["BLEU"] == (score.score(), score.score())

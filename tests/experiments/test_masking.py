@@ -25,6 +25,18 @@ def test_rank_correlations_are_those_of_scipy():
     assert masking.rank_correlation(np.ones(4), np.arange(4.0)) == 0
 
 
+def test_equal_weights_have_the_top_of_chance():
+    """The place of the largest drop is no advantage: ties count as a draw of lots would."""
+    rng = np.random.default_rng(4)
+    for size in (2, 5, 13):
+        drop = rng.permutation(size).astype(float)
+        assert masking.same_top(np.ones(size), drop) == pytest.approx(1 / size)
+        assert masking.same_top(drop, drop) == 1 and masking.same_top(drop, -drop) == 0
+        a, b = rng.integers(0, 3, (2, size))
+        places = itertools.product(np.flatnonzero(a == a.max()), np.flatnonzero(b == b.max()))
+        assert masking.same_top(a, b) == pytest.approx(np.mean([i == j for i, j in places]))
+
+
 def test_a_drop_is_log_p_before_less_log_p_after():
     config, own = CONFIGS["default"], pairs(seed=3, count=3)
     params, b = parameters(config), on_device(batch(own))

@@ -81,6 +81,27 @@ def test_a_fault_of_the_data_of_a_later_cell_leaves_the_sweep_as_it_was(
     assert not sweep(one, tmp_path / "s", [1], vmapped=False).failed
 
 
+def test_a_failed_extension_leaves_no_text_that_the_next_one_has_to_repeat(tmp_path, monkeypatch):
+    """The new cell's text was prepared, and recorded, before that of another cell was refused."""
+    for name in ("t.en", "t.fr"):
+        (tmp_path / name).write_text("a b\nc\n")
+    text = {"train": "text:t.en,t.fr", "dev": "", "test": "text:t.en,t.fr", "root": str(tmp_path)}
+    written = config(data=dataclasses.replace(small.config.data, **text))
+    known, new, wrong = (
+        {name: dataclasses.replace(own, data=dataclasses.replace(own.data, max_tokens=most))}
+        for name, own, most in (("a", config(), 40), ("b", written, 40), ("c", config(), 1))
+    )
+    folder = tmp_path / "s"
+    monkeypatch.setattr(run, "train", lambda *_, **__: None)
+    sweep(known, folder, [1], vmapped=False)
+    before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+    with pytest.raises(ValueError, match="cell c: no training pair is left"):
+        sweep(known | new | wrong, folder, [1, 2], vmapped=False)
+    assert {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")} == before
+    (tmp_path / "t.fr").write_text("a b\na\n")
+    sweep(known | new, folder, [1], vmapped=False)
+
+
 def test_cells_of_one_sweep_have_one_compute_dtype(without_training, tmp_path, monkeypatch):
     model_of = dataclasses.replace(small.config.model, compute_dtype="auto")
     cells = product(config(model=model_of), {"model.order": ["paper", "luong"]})
@@ -303,6 +324,29 @@ def test_results_of_earlier_cells_stay(without_training, tmp_path):
     sweep(dict([first]), folder, [1], vmapped=False)
     stored = json.loads((folder / "results.json").read_text())
     assert set(stored["scores"]) == set(CELLS)
+
+
+def test_results_of_a_sweep_that_is_gone_do_not_return(without_training, tmp_path):
+    folder, (first, second) = tmp_path / "s", CELLS.items()
+    sweep(dict([first, second]), folder, [1], vmapped=False)
+    (folder / "sweep.json").unlink()
+    for name in (*CELLS, "data"):
+        shutil.rmtree(folder / name)
+    sweep(dict([first]), folder, [1], vmapped=False)
+    stored = json.loads((folder / "results.json").read_text())
+    assert set(stored["scores"]) == {first[0]}
+
+
+def test_data_are_prepared_once_wherever_the_corpus_is(tmp_path):
+    """Neither their place nor the number of processes changes them."""
+    for name in ("t.en", "t.fr", "moved/t.en", "moved/t.fr"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a b\nc\n")
+    text = {"train": "text:t.en,t.fr", "dev": "", "test": "text:t.en,t.fr"}
+    for changed in ({"root": str(tmp_path)}, {"root": str(tmp_path / "moved"), "processes": 2}):
+        own = config(data=dataclasses.replace(small.config.data, **text, **changed))
+        cell_runs.CellRuns(tmp_path / "s", "a", own, [[1]]).prepare()
+    assert len([*(tmp_path / "s/data").iterdir()]) == 1
 
 
 @pytest.mark.parametrize("error", [TypeError("a score of mine"), RuntimeError("out of memory")])

@@ -118,6 +118,15 @@ def test_the_speed_of_a_score_adds_what_ran_together(groups, expected, tmp_path)
     assert score_functions._words_per_second(outcome, "cell") == expected
 
 
+def test_a_seed_that_failed_in_a_group_leaves_the_speed_of_the_group(tmp_path):
+    folder = tmp_path / "cell/seed-1"
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text('{"step": 1, "words_per_second": 20.0}\n')
+    (folder / cell_runs.ENDED).write_text('{"diverged": null, "group": [1, 2]}')
+    outcome = Outcome(tmp_path, {}, Results({"cell": {1: {}}}, {"cell/seed-2": "diverged"}))
+    assert score_functions._words_per_second(outcome, "cell") == 40.0
+
+
 def test_lengths_compares_the_models_of_one_training_length_at_each_range_of_lengths(tmp_path):
     runs = {
         "RNNsearch-15": {n: _length_bins(30.0 + n, 25.0 + n) for n in (1, 2, 3)},

@@ -88,14 +88,18 @@ def compared(cells: Cells) -> list[tuple[str, str]]:
 
 
 def _words_per_second(outcome: Outcome, cell: str) -> float | None:
-    """The sum over the seeds that trained together, and the mean over such groups."""
-    rates: dict[tuple[int, ...], float] = {}
+    """The sum over the seeds that trained together, and the mean over such groups.
+
+    Seeds of a group that failed trained as fast as the others.
+    """
+    rates: dict[tuple[int, ...], list[float]] = {}
     for seed in outcome.results.scores[cell]:
         folder = outcome.folder(cell, seed)
         lines, group = training.read_metrics(folder), group_of(folder, seed)
         own = [line["words_per_second"] for line in lines if line.get("words_per_second")]
-        rates[group] = rates.get(group, 0.0) + (statistics.median(own) if own else 0.0)
-    return statistics.mean(rates.values()) if rates else None
+        rates.setdefault(group, []).append(statistics.median(own) if own else 0.0)
+    groups = [len(group) * statistics.mean(own) for group, own in rates.items()]
+    return statistics.mean(groups) if groups else None
 
 
 def _memory(outcome: Outcome, cell: str) -> float | None:
