@@ -15,7 +15,7 @@ from bahdanau_jax.cli import main as command_line
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.names import did_you_mean
 from bahdanau_jax.parsing import finite
-from benchmarks import accelerator_command, serve_options
+from benchmarks import accelerator_command, program_cache, serve_options
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,10 @@ def _data(arguments: Sequence[str]) -> dict:
 
     settings = dataclasses.replace(chosen.data, dev="", test="")
     shapes = numbers("padding-shapes", chosen.padding_shapes)
-    return data_benchmark.run(settings, chosen.encoders.split(","), chosen.repeats, shapes)
+    encoders = [name.strip() for name in chosen.encoders.split(",") if name.strip()]
+    if not encoders:
+        raise ValueError("--encoders is empty: name at least one kind of encoding")
+    return data_benchmark.run(settings, encoders, chosen.repeats, shapes)
 
 
 @dataclass(frozen=True)
@@ -355,7 +358,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     >>> main(["train", "--size", "tiny"])
     """
-    return command_line.main(arguments, dispatch)
+    with program_cache.empty_cache():
+        return command_line.main(arguments, dispatch)
 
 
 if __name__ == "__main__":

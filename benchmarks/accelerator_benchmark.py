@@ -6,7 +6,6 @@ left is left out. This process does not use the accelerator: each program that d
 """
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,6 @@ from benchmarks.peers import process
 RESULTS = "accelerator.json"  # in the output folder
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 RESERVE = 10.0  # seconds at the end that no part gets
-CACHE = "JAX_COMPILATION_CACHE_DIR"
 
 
 class Measured(NamedTuple):
@@ -83,8 +81,7 @@ def run(
 
     save()
     with tempfile.TemporaryDirectory(prefix="accelerator-", ignore_cleanup_errors=True) as folder:
-        cache = {} if os.environ.get(CACHE) else {CACHE: str(Path(folder) / "programs")}
-        request = Request(output, Path(folder), cache, torch_python, config)
+        request = Request(output, Path(folder), torch_python, config)
         waiting = dict(chosen)
         for name, part in chosen.items():
             shares = sum(each.share for each in waiting.values())

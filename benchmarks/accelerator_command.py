@@ -27,7 +27,7 @@ class Accelerator:
     quick: bool = False  # tiny sizes, which show on any machine that the command works
     torch_python: Path | None = None  # the Python of an environment with torch and NumPy
     batches: str = ""  # batch sizes in place of 80,256,1024,4096, and of 80,1024 in comparisons
-    lengths: str = ""  # values of S = T in training in place of 30,50
+    lengths: str = ""  # values of S = T in place of 30,50; the first is that of all other parts
     precisions: str = ""  # of bfloat16,tf32,float32, the first of which is measured most
     settings: str = ""  # of the compiler, by their names in COMPILER, separated by commas
     train: str = ""  # the address of a corpus to train on in the time left
@@ -52,6 +52,10 @@ def measure(arguments: Sequence[str], numbers: Callable[[str, str], list[int]]) 
     from benchmarks import accelerator_benchmark
 
     parts = _names(chosen.parts, accelerator_benchmark.PARTS, "part")
+    for option, part in (("train", "learning"), ("torch_python", "torch")):
+        if getattr(chosen, option) and parts and part not in parts:
+            name = option.replace("_", "-")
+            raise ValueError(f"--{name} has no meaning without the part {part}: add it to --parts")
     scale = QUICK if chosen.quick else FULL
     given = {
         "batches": tuple(batches),

@@ -72,9 +72,10 @@ def ask_each(
     """Ask a program for each case, in groups if its greeting has `threads` to compile.
 
     `start` starts the program with a time limit in seconds. A case that ends the program is
-    recorded with its error, and the others go to a new process. Cases beyond the time are left out.
+    recorded with its error, and the others go to a new process. After a group has ended it, cases
+    are compiled one by one. Cases beyond the time are left out.
     """
-    waiting, current, size = [*cases], [*cases[:1]], FIRST_GROUP
+    waiting, current, size, most = [*cases], [*cases[:1]], FIRST_GROUP, len(cases)
     while waiting:
         if part.left() < LEAST_SECONDS:
             part.leave_out([{**label, **case} for case in waiting])
@@ -84,7 +85,7 @@ def ask_each(
                 part.results.setdefault("program", peer.greeting)
                 while waiting:
                     threads = peer.greeting.get("threads", 0)
-                    current = waiting[: min(size, threads) or 1]
+                    current = waiting[: min(size, threads, most) or 1]
                     if threads:
                         size = _compile(peer, current, size, part)
                     for case in [*current]:
@@ -96,6 +97,9 @@ def ask_each(
             return
         except Failure as error:
             say(str(error))
+            if len(current) > 1:  # one of them, while the group was compiled
+                most = 1
+                continue
             for case in current:
                 part.add({**label, **case}, {"failed": str(error)})
                 waiting.remove(case)
@@ -109,14 +113,11 @@ def _compile(peer: Peer, cases: Sequence[Case], size: int, part: Part) -> int:
     return 2 * size if seconds < GROUP_SHARE * part.left() else size
 
 
-def _program(
-    module: str, argument: Any, request: Request, setting: str = "default"
-) -> Callable[[float], Peer]:
+def _program(module: str, argument: Any, setting: str = "default") -> Callable[[float], Peer]:
     """Starts a program of ours with a setting of the compiler."""
     command = process.ours(f"benchmarks.{module}", json.dumps(argument))
     flags = f"{os.environ.get('XLA_FLAGS', '')} {COMPILER[setting]}".strip()
-    environment = {**request.environment, "XLA_FLAGS": flags}
-    return lambda seconds: Peer(module, command, seconds, environment)
+    return lambda seconds: Peer(module, command, seconds, {"XLA_FLAGS": flags})
 
 
 def _timed(scale: Scale) -> Ask:
@@ -130,7 +131,7 @@ def correctness(part: Part, request: Request, scale: Scale) -> None:
     from benchmarks import device_comparison  # which imports JAX
 
     cases = [{"comparison": name} for name in device_comparison.names(scale.quick)]
-    start = _program("device_comparison", {}, request)
+    start = _program("device_comparison", {})
     ask_each(part, start, cases, lambda peer, case: peer.ask(do="compare", **case))
 
 
@@ -149,7 +150,7 @@ def _updates(
 def training(part: Part, request: Request, scale: Scale) -> None:
     """Time updates: all batches and precisions, then settings, and then the other lengths."""
     first, *others = scale.lengths
-    start = functools.partial(_program, "device_updates", scale.size._asdict(), request)
+    start = functools.partial(_program, "device_updates", scale.size._asdict())
     rows, repeats, elements = scale.limits
 
     def ask(peer: Peer, case: Case) -> Mapping[str, Any]:
@@ -173,7 +174,7 @@ def training(part: Part, request: Request, scale: Scale) -> None:
 
 def profile(part: Part, request: Request, scale: Scale) -> None:
     """Trace a few updates, and list their costliest operations."""
-    start = _program("device_updates", scale.size._asdict(), request)
+    start = _program("device_updates", scale.size._asdict())
     cases = _updates(scale.lengths[:1], scale.precisions[:1], scale.compared)
 
     def ask(peer: Peer, case: Case) -> Mapping[str, Any]:
@@ -185,7 +186,7 @@ def profile(part: Part, request: Request, scale: Scale) -> None:
 
 def decoding(part: Part, request: Request, scale: Scale) -> None:
     """Time searches of random sentences by random weights."""
-    start = _program("device_search", scale.size._asdict(), request)
+    start = _program("device_search", scale.size._asdict())
     cases = [
         {"beam": beam, "batch": batch, "length": scale.lengths[0], "precision": precision}
         for precision, batch, beam in itertools.product(
@@ -207,6 +208,7 @@ def torch(part: Part, request: Request, scale: Scale) -> None:
         return {
             "target_words_per_second": round(words / answer["seconds"], 1),
             "gflops": round(operations / answer["seconds"] / 1e9, 1),
+            "device": peer.greeting.get("device"),  # "cpu" beside a TPU
             **answer,
         }
 
@@ -225,7 +227,7 @@ def torch(part: Part, request: Request, scale: Scale) -> None:
         ]
 
         def start(seconds: float, name: str = name, command: Sequence[str] = command) -> Peer:
-            return Peer(name, command, seconds, request.environment)
+            return Peer(name, command, seconds)
 
         ask_each(part, start, cases, ask, {"program": name})
 

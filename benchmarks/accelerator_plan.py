@@ -89,7 +89,6 @@ class Request(NamedTuple):
 
     output: Path
     scratch: Path  # deleted at the end
-    environment: Mapping[str, str]  # of every program
     torch_python: Path | None
     config: Config | None  # of the training
 

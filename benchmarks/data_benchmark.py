@@ -5,7 +5,6 @@ import functools
 import itertools
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -61,9 +60,7 @@ def run(
 
 def _in_a_process(config: DataConfig, workdir: Path) -> dict[str, Any]:
     settings = json.dumps([dataclasses.asdict(config), str(workdir)])
-    command = process.ours(__name__, settings)
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    answer = json.loads(done.stdout)
+    answer = process.result("the preparation", process.ours(__name__, settings))
     if "fault" in answer:
         raise ValueError(answer["fault"])
     return answer

@@ -23,6 +23,7 @@ from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import Config
 from bahdanau_jax.training import Trainer
 from benchmarks import machine
+from benchmarks.program_cache import empty_cache
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
 
@@ -78,9 +79,9 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
 
 
 def _predicted(config: Config, workdir: Path) -> cost.Cost:
-    """What a dry run in a process of its own predicts."""
+    """What a dry run predicts in a process of its own, which keeps its programs for itself."""
     fresh = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=fresh) as process:
+    with empty_cache(), concurrent.futures.ProcessPoolExecutor(1, mp_context=fresh) as process:
         return process.submit(cost.estimate, config, workdir).result()
 
 

@@ -37,30 +37,30 @@ def run(
     target: float,
     minutes: float,
     python: Path | None = None,
-    peer_updates: int = 20_000,
+    peer_updates: int = 1_000_000_000,
 ) -> dict[str, Any]:
     """Train in new folders of `workdir`, each until the target BLEU or the time limit.
 
     BLEU is that of greedy translations of all dev pairs, tokenised and in the case of the
     vocabulary; JoeyNMT has those without an empty side. `python` is that of an environment with
-    JoeyNMT. Raises ValueError where a folder exists already, or where ours fails. Where JoeyNMT
-    fails, `failed` has its error.
+    JoeyNMT, which makes at most `peer_updates`, by default as many as its time allows. Raises
+    ValueError where a folder or file exists already, or where ours fails. Where JoeyNMT fails,
+    `failed` has its error.
     """
-    ours, theirs = workdir / "ours", workdir / "joeynmt"
-    for folder in (ours, theirs):
-        if folder.exists():
-            raise ValueError(f"{folder} exists already: name another --workdir, or delete it")
+    ours, theirs, settings = workdir / "ours", workdir / "joeynmt", workdir / "settings.json"
+    logs = {folder: folder.with_suffix(".log") for folder in (ours, theirs)}
+    for path in (ours, theirs, settings, *logs.values()):
+        if path.exists():
+            raise ValueError(f"{path} exists already: name another --workdir, or delete it")
     if python is not None:
         python = process.located("JoeyNMT", python)
         say(recipe.unequal(config).rstrip("\n"))
     workdir.mkdir(parents=True, exist_ok=True)
-    settings = workdir / "settings.json"
     config.save(settings)
     command = process.ours(__name__, str(settings), str(ours))
     results: dict[str, Any] = {"machine": machine.describe(PACKAGES), "target_bleu": target}
-    log = workdir / "ours.log"
     scores_of_ours = functools.partial(bleus, ours)
-    results["ours"] = watched("training", command, scores_of_ours, target, minutes, log)
+    results["ours"] = watched("training", command, scores_of_ours, target, minutes, logs[ours])
     if "failed" in results["ours"]:
         raise ValueError(results["ours"]["failed"])
     if python is not None:
@@ -80,11 +80,11 @@ def run(
         settings = theirs / "config.json"
         settings.write_text(json.dumps(peer_config, indent=2), encoding="utf-8")
         command = recipe.command(python, "train", settings)
-        written, log = _written(trained, theirs), workdir / "joeynmt.log"
+        written = _written(trained, theirs)
         results["joeynmt"] = {
             **recipe.sizes(trained.config),
             "training": peer_config["training"],
-            **watched("JoeyNMT", command, written, target, minutes, log),
+            **watched("JoeyNMT", command, written, target, minutes, logs[theirs]),
         }
     return results
 

@@ -86,11 +86,13 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     with tempfile.TemporaryDirectory() as name:
         phases = training.phases_of(trainer, Path(name), (), 0, PLAIN)
         try:
-            training.run(
+            _, outcome = training.run(
                 state, phases=phases, next_batches=itertools.cycle(batches), step_fn=stamped
             )
         finally:
             phases.checkpointer.close()
+    if outcome is training.Outcome.INTERRUPTED:
+        raise training.Interrupted("the benchmark was interrupted, and has no result")
     durations = {
         clock: np.diff([getattr(spent, clock) for spent in starts]).tolist()
         for clock in Spent._fields

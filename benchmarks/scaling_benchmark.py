@@ -5,6 +5,7 @@ S·T, and only products of units with units grow with n² (`sizes.products`).
 """
 
 import statistics
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,7 +51,7 @@ def run(
     base = choose(sizes.SIZES, size, "size")[0]
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        with open(output / "scaling.svg", "ab"):  # raises OSError before any work
+        with tempfile.TemporaryFile(dir=output):  # raises OSError before any work
             pass
     sweeps = {letter: sweep(base, letter, times) for letter in (*DEGREES, "ST")}
     seconds, memory = _measure(sorted({one for sweep in sweeps.values() for one in sweep}), rounds)

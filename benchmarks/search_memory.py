@@ -5,7 +5,6 @@ B sentences, S source tokens, K hypotheses, T steps, V words.
 
 import dataclasses
 import json
-import subprocess
 import sys
 from typing import Any, NamedTuple
 
@@ -39,7 +38,8 @@ def memory(case: Case = Case()) -> dict[str, Any]:  # noqa: B008
     """The memory of a search in MiB, and its growth with more steps and more words.
 
     `beyond_mib` are second differences: about 0 if nothing grows with T² or with T·V. One array of
-    K·T·V for each sentence would need `one K*T*V`.
+    K·T·V for each sentence would need `one K*T*V`. Raises process.Failure where the process of the
+    measured search fails.
     """
     base = planned(case)
     return {
@@ -82,9 +82,7 @@ def _resident(case: Case) -> dict[str, int]:
     """The memory of a process before a search, with only the parameters, and its peak."""
     fields = [dataclasses.asdict(case.model), case.rows, case.length]
     fields.append(dataclasses.asdict(case.decoding))
-    command = process.ours(__name__, json.dumps(fields))
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)
+    return process.result("the search", process.ours(__name__, json.dumps(fields)))
 
 
 def main() -> None:

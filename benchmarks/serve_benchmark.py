@@ -15,6 +15,7 @@ from bahdanau_jax import data, run_folder
 from bahdanau_jax.config import Config
 from bahdanau_jax.reporting import say
 from benchmarks import machine
+from benchmarks.program_cache import empty_cache
 from benchmarks.sentence_latency import percentiles
 from benchmarks.server_process import LONGEST, Client, Server, one_by_one, request
 
@@ -42,7 +43,7 @@ def run(
     lines, servers = lines_of(folder, corpus), {}
     for name, options in SERVERS.items():
         say(f"server: {name}")
-        with Server(folder, options, trust_code) as server:
+        with empty_cache(), Server(folder, options, trust_code) as server:
             alone = {}
             for beam in beams:
                 search = {"beam_size": beam}

@@ -37,6 +37,7 @@ class Contestant(NamedTuple):
     command: Callable[[str, Path | None], list[str]]  # (name, Python) -> command without JSON
     choices: Mapping[str, Sequence[Any]]
     flops: Callable[[Size], int] = sizes.flops  # operations of the products in an update
+    own_dtype: str = ""  # the compute dtype, where it is always the same
 
     def with_dtype(self, compute_dtype: str) -> "Contestant":
         """The program with our compute dtype; with bfloat16, PyTorch may use autocast."""
@@ -71,8 +72,15 @@ OURS_NAME = "ours"
 OURS = Contestant("the project's train_step", _here, _COMPUTE_DTYPE)
 PEERS: Mapping[str, Contestant] = MappingProxyType(
     {
-        "jax": Contestant("plain JAX: scan, autodiff, all logits at once", _here, {}),
-        "bfloat16": Contestant("ours with model.compute_dtype=bfloat16", _here, {}),
+        "jax": Contestant(
+            "plain JAX in float32: scan, autodiff, all logits at once",
+            _here,
+            {},
+            own_dtype="float32",
+        ),
+        "bfloat16": Contestant(
+            "ours with model.compute_dtype=bfloat16", _here, {}, own_dtype="bfloat16"
+        ),
         "torch": Contestant(
             "hand-written PyTorch, eager",
             _there("torch_step.py"),
@@ -172,6 +180,7 @@ def _measure(
         "mflop_per_word": round(sizes.flops(size) / words / 1e6, 1),
     }
     settings = {field: values[0] for field, values in program.choices.items()}
+    dtype = settings["compute_dtype"]
     with start(program, OURS_NAME, size, settings, None) as ours:
         results["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
         count = _updates_in_a_round(ours)
@@ -179,8 +188,9 @@ def _measure(
     results["peers"], our_rounds = {}, []
     for name, peer in contestants.items():
         try:
-            take = functools.partial(turn, count=count, compute_dtype=settings["compute_dtype"])
-            result, turns = _compare(peer, name, size, python, begin, take, rounds)
+            takes = [functools.partial(turn, count=count, compute_dtype=dtype)]
+            takes += [functools.partial(takes[0], compute_dtype=peer.own_dtype or dtype)]
+            result, turns = _compare(peer, name, size, python, begin, takes, rounds)
         except Failure as error:
             if error.name == OURS_NAME:
                 raise
@@ -191,11 +201,14 @@ def _measure(
         our_rounds += turns
     if not our_rounds:
         with begin() as ours:
-            our_rounds = [turn(ours, count, settings["compute_dtype"]) for _ in range(rounds)]
+            our_rounds = [turn(ours, count, dtype) for _ in range(rounds)]
     results["ours"] |= rates(our_rounds, size, program.flops(size))
     every = results["ours"], *results["peers"].values()
     measured = [result for result in every if "failed" not in result]
-    limit = results["limit_gflops"] = max(result["matrix_gflops"] for result in measured)
+    own = {name for name in results["peers"] if contestants[name].own_dtype not in ("", dtype)}
+    others = [result for name, result in results["peers"].items() if name not in own]
+    rated = [each["matrix_gflops"] for each in (results["ours"], *others) if "failed" not in each]
+    limit = results["limit_gflops"] = max(rated)
     for result in measured:
         result["share_of_limit"] = round(result["gflops"] / limit, 3)
     return results
@@ -207,7 +220,7 @@ def _compare(
     size: Size,
     python: Path | None,
     begin: Callable[[], Peer],
-    take: Callable[[Peer], Round],
+    takes: Sequence[Callable[[Peer], Round]],  # of ours and of the peer
     n: int,
 ) -> tuple[dict[str, Any], list[Round]]:
     """Measure a peer and ours in turn; return the peer's results with ratios, and our rounds.
@@ -221,7 +234,7 @@ def _compare(
         result["memory"] = peer.ask(do="memory")
         pairs = []
         for number in range(n):
-            pairs.append((take(ours), take(peer)))
+            pairs.append((takes[0](ours), takes[1](peer)))
             say(
                 f"{name} {number + 1}/{n}: "
                 + " beside ".join(f"{p.seconds:.3f} s" for p in pairs[-1])

@@ -43,7 +43,8 @@ def run(size: str = "small", compute_dtype: str = "float32", count: int = 8) -> 
         request = {"size": each._asdict(), "compute_dtype": compute_dtype, "count": count}
         command = process.ours("benchmarks.update_profile", json.dumps(request))
         flags = f"{os.environ.get('XLA_FLAGS', '')} {FLAG}".strip()
-        with Peer("the profile", command, environment={"XLA_FLAGS": flags}) as program:
+        environment = {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+        with Peer("the profile", command, environment=environment) as program:
             profiles.append({"size": each._asdict(), **program.greeting})
     return {
         "machine": machine.describe(PACKAGES),

@@ -137,7 +137,8 @@ def run_here(path: Path, result: Path) -> None:
 def run(path: Path) -> list[list[dict[str, Any]]]:
     """Run a notebook in a fresh process and an empty folder; return the outputs of each cell.
 
-    Raises Failed with the file, the line and the error, or where it took more than MOST_SECONDS.
+    Raises Failed with the file, the line and the error, or where it took more than MOST_SECONDS. It
+    is killed after twice that time and a minute.
     """
     before = _seconds()
     environment = dict(os.environ)
@@ -146,8 +147,13 @@ def run(path: Path) -> list[list[dict[str, Any]]]:
         result, workdir = Path(folder) / "result.json", Path(folder) / "work"
         workdir.mkdir()
         command = [sys.executable, "-m", "tools.notebooks", "--here", str(result), str(path)]
+        limit = 'ulimit -t $0 && exec "$@"'  # the kernel ends a notebook that does not
         done = subprocess.run(
-            command, cwd=workdir, env=environment, capture_output=True, encoding="utf-8"
+            ["sh", "-c", limit, str(2 * MOST_SECONDS + 60), *command],
+            cwd=workdir,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
         )
         outputs = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
         if done.returncode or not isinstance(outputs, list):
@@ -235,7 +241,9 @@ def update(path: Path, folder: Path) -> bool:
     mark, now = folder / f"{path.stem}.digest", digest(path)
     written = (mark, folder / f"{path.stem}.md", folder / f"{path.stem}.ipynb")
     if all(each.exists() for each in written) and mark.read_text().strip() == now:
-        return False
+        named = re.findall(rf"\(({path.stem}_files/[^)]+)\)", written[1].read_text("utf-8"))
+        if all((folder / each).exists() for each in named):
+            return False
     folder.mkdir(parents=True, exist_ok=True)
     mark.unlink(missing_ok=True)
     write(path, folder, run(path))

@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.evaluation.significance import middle
+from bahdanau_jax.evaluation import significance
 from bahdanau_jax.experiments.inspection import as_batch, without
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import Params, attribution, interventions, teacher_forced
@@ -224,5 +224,5 @@ def _summary(sentences: Sequence[np.ndarray], draws: np.ndarray) -> Correlation:
     sums = np.array([pairs.sum(axis=0) for pairs in sentences])
     counts = np.array([len(pairs) for pairs in sentences])
     mean, top = sums.sum(axis=0) / counts.sum()
-    low, high = middle(sums[draws, 0].sum(axis=1) / counts[draws].sum(axis=1))
+    low, high = significance.middle(sums[draws, 0].sum(axis=1) / counts[draws].sum(axis=1))
     return Correlation(float(mean), low, high, float(top))

@@ -31,6 +31,7 @@ def train(path: str) -> None:
 
 
 def serve(path: str) -> None:
+    serving.end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # so that stdout has only the answers
 

@@ -61,7 +61,11 @@ class Peer:
         self._stack.callback(self._end)
         if seconds is not None:
             self._limit(seconds)
-        self.greeting = self._answer()
+        try:
+            self.greeting = self._answer()
+        except BaseException:  # also Ctrl-C: nobody else knows of the process yet
+            self._stack.close()
+            raise
 
     def __enter__(self) -> "Peer":
         return self
@@ -113,6 +117,17 @@ class Peer:
         if self._is_over.is_set():
             return TimeLimit(self.name, "was stopped at its time limit", output)
         return Failure(self.name, fault, output)
+
+
+def result(name: str, command: Sequence[str]) -> dict[str, Any]:
+    """Run a program of ours, with the allocator of our command line, and return what it prints.
+
+    Raises Failure where it fails, and where that is no JSON object.
+    """
+    kept = {variable: os.environ.get(variable) for variable, _ in jax_defaults.MALLOC.values()}
+    environment = {variable: value for variable, value in kept.items() if value is not None}
+    with Peer(name, command, environment=environment) as peer:
+        return peer.greeting
 
 
 def run(name: str, command: Sequence[str]) -> None:

@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.model import ORDERS
+from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.trained import Run
 from benchmarks.peers import process
 
@@ -36,15 +36,19 @@ def joeynmt(run: Run, python: Path, folder: Path, updates: int, keep: bool = Tru
     python = process.located("JoeyNMT", python)
     name, config = f"JoeyNMT ({python})", folder / "config.json"
     wanted = json.dumps(configuration(run, folder, updates), indent=2) + "\n"
+    draft = folder / "draft.json"
     if config.exists():
-        if config.read_text(encoding="utf-8") != wanted:
+        if _portable(config.read_text(encoding="utf-8")) != _portable(wanted):
             raise ValueError(
                 f"{folder} holds another JoeyNMT model: take another --peer-folder, or delete it"
             )
+        config.write_text(wanted, encoding="utf-8")  # the folder may have moved
     else:
-        write_text(run, folder, DEV_PAIRS)
-        draft = folder / "draft.json"
+        if folder.exists() and any(folder.iterdir()) and not draft.exists():
+            raise ValueError(f"{folder} holds other files: take another --peer-folder")
+        folder.mkdir(parents=True, exist_ok=True)
         draft.write_text(wanted, encoding="utf-8")
+        write_text(run, folder, DEV_PAIRS)
         process.run(name, command(python, "train", draft))
         draft.replace(config)  # only a trained model has this file
     return process.Peer(name, command(python, "serve", config, keep))
@@ -132,6 +136,16 @@ def configuration(run: Run, folder: Path, updates: int, **training: Any) -> dict
     }
 
 
+def _portable(text: str) -> dict[str, Any] | None:
+    """A configuration for JoeyNMT without the names of folders and of the device."""
+    try:
+        config = parse_json(text)
+        sides = {name: {**config["data"][name], "voc_file": None} for name in SIDES}
+        return {**config, "data": sides, "model_dir": None, "use_cuda": None}
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def _key(run: Run) -> str:
     """A digest of the vocabularies and the corpus."""
     words = [codec.vocabulary.to_bytes() for codec in run.codecs]
@@ -139,25 +153,28 @@ def _key(run: Run) -> str:
 
 
 def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
-    """Write the run's words and pairs to the files of `configuration`."""
+    """Write the run's words and pairs to the files of `configuration`.
+
+    The training pairs are those that the run has kept of its corpora, each once.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for codec, name in zip(run.codecs, SIDES, strict=True):
         words = (str(i) for i in range(len(codec.vocabulary)) if i not in (EOS, UNK))
         _write(folder / f"vocabulary.{name}", words)
     config = run.config.data
-    train = kept(run, config.train, config.max_tokens or 100)
-    dev = itertools.islice(kept(run, config.dev or config.train), dev_pairs)
-    for split, pairs in (("train", train), ("dev", dev)):
-        both = [words for _, words in pairs]
-        for name, lines in zip(SIDES, zip(*both, strict=True), strict=True):
+    store = data.prepare(config, run.folder, trained=True).train
+    train = ([_words(store.source(i)), _words(store.target(i))] for i in range(len(store)))
+    dev = (words for _, words in kept(run, config.dev or config.train))
+    for split, pairs in (("train", train), ("dev", itertools.islice(dev, dev_pairs))):
+        for name, lines in zip(SIDES, zip(*pairs, strict=True), strict=True):
             _write(folder / f"{split}.{name}", lines)
 
 
-def kept(run: Run, spec: str, longest: float = math.inf) -> Iterator[tuple[data.Pair, list[str]]]:
-    """The pairs of a corpus for JoeyNMT and their words, without empty sides and longer ones."""
+def kept(run: Run, spec: str) -> Iterator[tuple[data.Pair, list[str]]]:
+    """The pairs of a corpus for JoeyNMT and their words, without empty sides."""
     for pair in data.pairs(spec, run.config.data):
         both = [to_words(codec, text) for codec, text in zip(run.codecs, pair[:2], strict=True)]
-        if all(0 < len(words.split()) <= longest for words in both):
+        if all(both):
             yield pair, both
 
 
@@ -184,7 +201,11 @@ def to_words(codec: Codec, text: str) -> str:
     >>> to_words(codec, "The man sleeps .")
     '4 17 <unk> 3'
     """
-    return " ".join(UNK_SYMBOL if i == UNK else str(i) for i in codec.encode(text)[:-1])
+    return _words(codec.encode(text))
+
+
+def _words(ids: Iterable[int]) -> str:
+    return " ".join(UNK_SYMBOL if i == UNK else str(i) for i in [*ids][:-1])
 
 
 def to_ids(words: str) -> Sequence[int]:

@@ -13,16 +13,25 @@ import pytest
 from benchmarks import accelerator_benchmark, accelerator_parts
 from benchmarks.accelerator_parts import Part, ask_each
 from benchmarks.accelerator_plan import COMPILER, QUICK
+from benchmarks.peers import serving
 from benchmarks.peers.process import Failure, Peer, TimeLimit
 from tests import small
 
 # A program that answers as the benchmark's programs do, and ends or waits at some cases.
-PROGRAM = """
-import json, sys, time
-print(json.dumps({"threads": 2, "process": time.time()}), flush=True)
+PROGRAM = (
+    f"""
+import json, os, sys, time
+sys.path.insert(0, {str(Path(serving.__file__).parent)!r})
+import serving
+serving.end_with_parent()
+"""
+    + """
+print(json.dumps({"threads": 2, "process": os.getpid()}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
     if request["do"] == "compile":
+        if any(case["number"] == 6 for case in request["cases"]):
+            raise MemoryError("number 6 is too large to compile")
         print(json.dumps({"seconds": 0.0}), flush=True)
     elif request["number"] == 2:
         raise MemoryError("number 2 is too large")
@@ -31,6 +40,7 @@ for line in sys.stdin:
     else:
         print(json.dumps({"square": request["number"] ** 2}), flush=True)
 """
+)
 
 
 def part(seconds: float) -> Part:
@@ -60,13 +70,22 @@ def test_a_case_that_ends_the_program_leaves_the_others_measured():
     assert "left_out" not in this.results
 
 
+def test_a_case_whose_compilation_ends_the_program_leaves_its_group_measured():
+    this = part(60)
+    asked(this, [1, 6, 3, 4])
+    squares = {figure["number"]: figure.get("square") for figure in this.results["figures"]}
+    assert squares == {1: 1, 6: None, 3: 9, 4: 16}
+    (failed,) = [figure for figure in this.results["figures"] if "failed" in figure]
+    assert failed["failed"].endswith("MemoryError: number 6 is too large to compile")
+
+
 def test_cases_beyond_the_time_are_left_out(monkeypatch):
     monkeypatch.setattr(accelerator_parts, "LEAST_SECONDS", 0.0)
     this, start = part(8), time.monotonic()
-    asked(this, [1, 5, 6])
+    asked(this, [1, 5, 8])
     assert time.monotonic() - start < 30  # and not the 600 s of number 5
     assert [figure["number"] for figure in this.results["figures"]] == [1]
-    assert this.results["left_out"] == [{"label": "x", "number": n} for n in (5, 6)]
+    assert this.results["left_out"] == [{"label": "x", "number": n} for n in (5, 8)]
     asked(this, [7])
     assert this.results["left_out"][-1] == {"label": "x", "number": 7}
 
@@ -171,7 +190,15 @@ accelerator_benchmark.run(Path(sys.argv[1]), minutes=5.0)
 """
 
 
-def test_a_kill_leaves_what_was_measured(tmp_path):
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_kill_leaves_what_was_measured_and_no_program(tmp_path):
     results = tmp_path / "out" / "accelerator.json"
     environment = {**os.environ, "PYTHONPATH": str(small.ROOT)}
     command = [sys.executable, "-c", KILLED, str(results.parent)]
@@ -188,6 +215,10 @@ def test_a_kill_leaves_what_was_measured(tmp_path):
             time.sleep(0.05)
         running.send_signal(signal.SIGKILL)
     assert [figure["square"] for figure in figures()] == [1, 9]
+    program = json.loads(results.read_text())["parts"]["squares"]["program"]["process"]
+    while is_running(program) and time.monotonic() < until:  # it is in the middle of a case
+        time.sleep(0.05)
+    assert not is_running(program)
 
 
 @pytest.fixture(scope="module")

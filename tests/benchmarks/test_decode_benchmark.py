@@ -3,14 +3,19 @@
 import json
 import stat
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from bahdanau_jax.batch import EOS_SYMBOL
 from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.trained import load
-from benchmarks import search_memory
+from benchmarks import decode_benchmark, search_memory
 from benchmarks.peers import process, recipe, serving
 from benchmarks.peers.process import last_error
 
@@ -149,6 +154,77 @@ def test_a_program_begins_with_the_allocator_as_it_comes(monkeypatch):
         assert peer.greeting["PATH"]
     table = {parameter: value for parameter, (_, value) in jax_defaults.MALLOC.items()}
     assert table == serving.MALLOC
+
+
+def test_a_peer_interrupted_before_its_greeting_is_ended(monkeypatch):
+    processes = []
+
+    def interrupted(peer):
+        processes.append(peer._process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process.Peer, "_answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        process.Peer("a peer", [sys.executable, "-c", "import time; time.sleep(600)"])
+    assert processes[0].returncode is not None
+
+
+def test_a_program_that_dies_is_a_line_and_not_a_traceback():
+    with pytest.raises(process.Failure, match="the search ended; last error: MemoryError: full"):
+        process.result("the search", [sys.executable, "-c", "raise MemoryError('full')"])
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    jax_defaults.keep_memory()
+    found = process.result("the search", [sys.executable, "-c", program])
+    assert {"MALLOC_TOP_PAD_", "MALLOC_ARENA_MAX"} <= found.keys()  # as our command line has them
+
+
+class Searches:
+    """A run whose scores are known, by beam and sentence."""
+
+    SCORES: ClassVar[Mapping[int, Sequence[float]]] = {
+        1: (-1.0, -2.0, -3.0),
+        2: (-1.5, -2.0, -2.0),
+        5: (-1.2, -2.5, -3.5),
+    }
+
+    def translate(self, lines, beam_size, **_):
+        alpha = np.zeros((0, 0), np.float32)
+        return [Hypothesis("", (), (), score, True, (), alpha) for score in self.SCORES[beam_size]]
+
+
+def test_sentences_with_a_worse_score_than_a_narrower_beam_are_counted():
+    text = decode_benchmark.Text(["a", "b", "c"], ["", "", ""])
+    found = decode_benchmark._below(Searches(), text, (5, 2))  # pyright: ignore
+    assert found == {"2 than 1": 1, "5 than 1": 3, "5 than 2": 2}
+
+
+@pytest.fixture
+def without_joeynmt(monkeypatch):
+    """Replace JoeyNMT's training, its program and our text; return the commands."""
+    commands = []
+    monkeypatch.setattr(process, "located", lambda name, python: python)
+    monkeypatch.setattr(process, "run", lambda name, command: commands.append(command))
+    monkeypatch.setattr(process, "Peer", lambda name, command: commands.append(command))
+    monkeypatch.setattr(recipe, "write_text", lambda *_: None)
+    return commands
+
+
+def test_a_moved_joeynmt_is_not_trained_again(trained, without_joeynmt, tmp_path):
+    run, python = load(trained[0]), Path("python")
+    recipe.joeynmt(run, python, tmp_path / "a", updates=5)
+    (tmp_path / "a").rename(tmp_path / "b")
+    recipe.joeynmt(run, python, tmp_path / "b", updates=5)
+    assert [command[2] for command in without_joeynmt] == ["train", "serve", "serve"]
+    assert str(tmp_path / "b" / "model") in (tmp_path / "b/config.json").read_text()
+    with pytest.raises(ValueError, match="holds another JoeyNMT model"):
+        recipe.joeynmt(run, python, tmp_path / "b", updates=6)
+
+
+def test_a_folder_with_files_of_others_is_refused(trained, without_joeynmt, tmp_path):
+    (tmp_path / "train.src").write_text("mine\n")
+    with pytest.raises(ValueError, match="holds other files: take another --peer-folder"):
+        recipe.joeynmt(load(trained[0]), Path("python"), tmp_path, updates=5)
+    assert [*tmp_path.iterdir()] == [tmp_path / "train.src"] and not without_joeynmt
 
 
 def test_the_peers_words_are_our_ids(trained):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import stat
 import sys
 
@@ -54,13 +55,15 @@ def test_both_train_until_they_reach_the_target(learn):
 
 def test_joeynmt_has_all_dev_pairs_however_long(trained, tmp_path):
     """Our dev BLEU is that of all pairs, so theirs has the long ones, too."""
-    run = load(trained[0])
+    shutil.copytree(trained[0], tmp_path / "run")
+    run = load(tmp_path / "run")
     short = dataclasses.replace(run.config.data, max_tokens=4)
     run = dataclasses.replace(run, config=dataclasses.replace(run.config, data=short))
     pairs = list(data.pairs(short.dev, short))
     assert any(len(run.codecs[0].encode(pair.source)) > 5 for pair in pairs)
-    recipe.write_text(run, tmp_path)
-    dev, train = ((tmp_path / name).read_text().splitlines() for name in ("dev.src", "train.src"))
+    recipe.write_text(run, tmp_path / "peer")
+    files = (tmp_path / "peer" / f"{split}.src" for split in ("dev", "train"))
+    dev, train = (file.read_text().splitlines() for file in files)
     assert len(dev) == len(pairs)
     assert 0 < max(len(line.split()) for line in train) <= 4
 

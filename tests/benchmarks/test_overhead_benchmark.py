@@ -5,6 +5,9 @@ import statistics
 
 import pytest
 
+from bahdanau_jax import training
+from bahdanau_jax.cli import experiment
+from benchmarks import overhead_benchmark
 from benchmarks.__main__ import main
 from benchmarks.overhead_benchmark import Event, as_configured, costs, events
 
@@ -26,6 +29,15 @@ def test_lines_and_saves_are_told_apart(tmp_path, capsys):
         assert found[clock]["update"] > 0 and len(found[clock]["save"]) >= 2
     assert statistics.median(found["cpu_seconds"]["save"]) > 0  # tiny updates, and still a save
     assert set(found["as_configured_ratio"]) == {"seconds", "cpu_seconds"}
+
+
+def test_an_interrupted_training_has_no_result(tmp_path, monkeypatch):
+    (tmp_path / "small.py").write_text(SMALL, encoding="utf-8")
+    stopped = lambda state, **_: (state, training.Outcome.INTERRUPTED)  # noqa: E731
+    monkeypatch.setattr(training, "run", stopped)
+    own = experiment.load(str(tmp_path / "small.py")).with_vocabularies(50, 50)
+    with pytest.raises(training.Interrupted):
+        overhead_benchmark.run(own, length=3, steps=130, checkpoint_every=35)
 
 
 def test_what_is_added_is_measured_against_the_neighbours():

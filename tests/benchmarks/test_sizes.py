@@ -99,3 +99,19 @@ def test_plain_jax_computes_our_loss_and_gradients_also_of_padded_rows(problem):
     ours = jax.jit(jax.value_and_grad(bj.loss, argnums=1), static_argnums=0)(config, params, batch)
     for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(mine, other, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_plain_jax_makes_our_updates(problem):
+    """Equal losses of the same batch, update after update: clipping and Adadelta are the same."""
+    config, params, batch = problem
+    losses = []
+    for program in (updates.ours, updates.simple):
+        state, step, loss, _ = program(config, jax.tree.map(jnp.copy, params))
+        found = []
+        for _ in range(4):
+            state, result = step(state, batch)
+            found.append(float(loss(result)))
+        losses.append(found)
+    assert losses[0][3] < losses[0][0] - 1e-3
+    np.testing.assert_allclose(*losses, rtol=1e-5)

@@ -42,11 +42,17 @@ def without_training(monkeypatch):
         (folder / "checkpoints" / str(own.training.steps)).mkdir(parents=True)
         own.save(folder / "config.json")
 
+    def train_vmapped(configs, folders, *_):
+        for own, folder in zip(configs, folders, strict=True):
+            train(own, folder)
+        return {}
+
     def scores(self, folder):
         own = Config.load(folder / "config.json")
         return {"BLEU": 10.0 * own.training.seed + (own.model.order == "luong"), "chrF": None}
 
     monkeypatch.setattr(run, "train", train)
+    monkeypatch.setattr(run, "train_vmapped", train_vmapped)
     monkeypatch.setattr(run, "prepare", lambda *_: {"vocabulary": {"source": 9, "target": 9}})
     monkeypatch.setattr(cell_runs.CellRuns, "_share_data", lambda *_: {"source": 9, "target": 9})
     monkeypatch.setattr(cell_runs.CellRuns, "_scored", scores)

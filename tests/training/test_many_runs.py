@@ -430,7 +430,7 @@ def test_the_groups_of_a_cpu_are_few_and_equal_where_few_more_make_them_so(runs,
     assert vmapped_update.groups_of_cores(runs, cores) == groups
 
 
-@pytest.mark.parametrize("vmapped", [False, True])
+@pytest.mark.parametrize("vmapped", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_programs_of_the_dev_scores_translate_with_the_trained_run(vmapped, tmp_path):
     greedy = dataclasses.replace(small.config.decoding, beam_size=1)
     configs = [
