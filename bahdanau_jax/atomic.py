@@ -1,5 +1,6 @@
 """Files and folders that appear whole or not at all, even if the process is killed."""
 
+import errno
 import glob
 import os
 import shutil
@@ -25,8 +26,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """A draft that replaces `path` when the block ends without an error.
 
     If `path` is a link, its target is replaced. If it is a stream (`is_stream`), it is the draft
-    itself, which is written to at once. Raises FileNotFoundError or NotADirectoryError that names
-    `path` where its folder is missing or a file.
+    itself, which is written to at once. Errors name `path`: IsADirectoryError before the block
+    where it is a folder, others such as FileNotFoundError where its folder is missing.
 
     >>> with replaced_file(Path("config.json")) as draft:
     ...     draft.write_text("{}")
@@ -35,6 +36,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
         yield path
         return
     target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
     hidden = f".{os.getpid()}."
     is_long = len(os.fsencode(hidden + target.name)) > LONGEST_NAME
     ending = target.suffix if len(target.suffix) < 10 else ""
@@ -48,6 +51,10 @@ def replaced_file(path: Path) -> Iterator[Path]:
             raise
         fault = "the folder is a file" if target.parent.exists() else "the folder does not exist"
         raise type(error)(error.errno, fault, str(path)) from error
+    except OSError as error:
+        if error.filename != str(draft):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         if target.parent.is_dir():
             draft.unlink(missing_ok=True)

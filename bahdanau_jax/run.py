@@ -117,7 +117,9 @@ def train(
                 trainer, prepared.train, workdir, [*dev, *evaluators], began, reporter, traced
             )
     if outcome is training.Outcome.INTERRUPTED:
-        raise training.Interrupted(f"{workdir} is saved: run it again to go on")
+        if run_folder.updates_made(workdir) > 0:
+            raise training.Interrupted(f"{workdir} is saved: run it again to go on")
+        raise training.Interrupted(f"{workdir} was stopped before its first save: run it again")
     reporter.stage("loading the best checkpoint")
     return load(workdir, trust_code=True)  # the caller's own configuration
 
@@ -137,8 +139,8 @@ def train_vmapped(
     seed of the first run.
 
     Returns the errors of the runs that diverged, by their index. Raises as `train` does, and
-    ValueError for configurations that differ in another setting, or that stop early
-    (training.patience).
+    ValueError for configurations that differ in another setting, and for settings that such runs do
+    not have (`training.why_not_vmapped`).
     """
     began, first = time.perf_counter(), configs[0]
     for config in configs:
@@ -146,10 +148,12 @@ def train_vmapped(
         seed = dataclasses.replace(config.training, seed=first.training.seed)
         if dataclasses.replace(config, training=seed) != first:
             raise ValueError("runs that train vmapped may differ in training.seed alone")
-    if first.training.patience:
-        raise ValueError("runs that train vmapped cannot stop early: set training.patience to 0")
+    if why := training.why_not_vmapped(first.training):
+        raise ValueError(why)
     workdirs = [Path(workdir) for workdir in workdirs]
-    configs = [with_named_dtype(config, workdirs[0]) for config in configs]
+    begun_before = [workdir for workdir in workdirs if (workdir / CONFIG).exists()]
+    of_dtype = [*begun_before, workdirs[0]][0]
+    configs = [with_named_dtype(config, of_dtype) for config in configs]
     with contextlib.ExitStack() as stack:
         for workdir in workdirs:
             stack.enter_context(run_folder.lock(workdir))
@@ -197,6 +201,7 @@ def _begin(config: Config, workdir: Path, reporter: Reporter) -> tuple[Config, P
     _remark(config, workdir)
     made = run_folder.updates_made(workdir)
     if distributed.is_main_process() and made <= config.training.steps:
+        run_folder.forget_import(workdir)
         config.save(workdir / CONFIG)
     return config, prepared
 

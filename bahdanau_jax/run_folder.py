@@ -6,6 +6,7 @@ One trainer at a time holds the lock. Readers can test whether it is held.
 import contextlib
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -79,6 +80,12 @@ def check_complete(workdir: Path) -> None:
             )
 
 
+def forget_import(workdir: Path) -> None:
+    """Remove the weights of an import that was killed before it wrote the configuration."""
+    if not (workdir / CONFIG).exists():
+        shutil.rmtree(workdir / CHECKPOINTS / "0", ignore_errors=True)
+
+
 def updates_made(workdir: Path) -> int:
     """The newest step in the names of checkpoint folders; -1 where there is no run."""
     folder = workdir / CHECKPOINTS
@@ -106,7 +113,8 @@ def check(workdir: Path) -> None:
 def lock(workdir: Path) -> Iterator[None]:
     """Lock a folder for one trainer. The kernel releases the lock when the process dies.
 
-    Raises OSError where another process trains there, and where the folder cannot be created.
+    Raises OSError where another process trains there, and where the folder cannot be created or
+    locked.
     Raises ValueError as `check`.
     """
     check(workdir)
@@ -127,6 +135,11 @@ def lock(workdir: Path) -> Iterator[None]:
             raise OSError(
                 f"{workdir} is in use by another training run (process {file.read().strip()}): "
                 "wait for it, stop it, or choose another folder"
+            ) from error
+        except OSError as error:
+            raise OSError(
+                f"{workdir} cannot be locked ({error.strerror}): choose a folder on a file system "
+                "with locks (flock)"
             ) from error
         file.truncate(0)
         file.write(f"{os.getpid()}\n")

@@ -62,7 +62,10 @@ def module_file(name: str) -> str | None:
         try:
             spec = _spec(".".join(parts[:depth]), folders)
             folders = list(spec.submodule_search_locations or ()) if spec else []
-        except (ImportError, ValueError, AttributeError, TypeError, KeyError, OSError):
+        except KeyError:  # a folder without __init__.py in a package that is not imported
+            spec = ModuleSpec(name, None, is_package=True)
+            folders = [os.path.join(folder, parts[depth - 1]) for folder in folders or ()]
+        except (ImportError, ValueError, AttributeError, TypeError, OSError):
             return None
         if spec is None:
             return None

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -5,7 +6,7 @@ import threading
 
 import pytest
 
-from bahdanau_jax.atomic import replaced_folder, write_text
+from bahdanau_jax.atomic import replaced_file, replaced_folder, write_text
 
 
 def test_a_pipe_is_written_to_and_stays(tmp_path):
@@ -26,9 +27,26 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
 
 def test_a_folder_in_the_place_of_a_file_stays(tmp_path):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(IsADirectoryError, match="folder"):
-        write_text(tmp_path / "folder", "one\n")
+    with (
+        pytest.raises(IsADirectoryError, match="is a folder, not a file: .*/folder'"),
+        replaced_file(tmp_path / "folder"),
+    ):
+        pytest.fail("work was begun whose result has no place")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_an_error_names_the_file_and_not_its_draft(tmp_path):
+    with (
+        pytest.raises(PermissionError, match="/wanted'") as caught,
+        replaced_file(tmp_path / "wanted") as draft,
+    ):
+        raise PermissionError(errno.EACCES, "Permission denied", str(draft))
+    assert caught.value.filename == str(tmp_path / "wanted")
+    with (
+        pytest.raises(PermissionError, match="/another'"),
+        replaced_file(tmp_path / "wanted"),
+    ):
+        raise PermissionError(errno.EACCES, "Permission denied", "/another")
 
 
 def test_the_longest_names_of_files_are_written(tmp_path):

@@ -8,21 +8,29 @@ import pytest
 
 from bahdanau_jax import cost, data, model, run, training
 from bahdanau_jax.cli import train_command
+from bahdanau_jax.config import Config
 from bahdanau_jax.report import cost_report
 from tests import small
 
 
 @pytest.fixture(scope="module")
 def estimated(tmp_path_factory):
-    return cost.estimate(small.config, tmp_path_factory.mktemp("cost"))
+    return cost.estimate(several_shapes(), tmp_path_factory.mktemp("cost"))
+
+
+def several_shapes() -> Config:
+    """Small batches of four shapes, of which some are measured."""
+    settings = dataclasses.replace(small.config.data, shapes=4, batch_size=20)
+    return dataclasses.replace(small.config, data=settings)
 
 
 def test_the_parts_add_up(estimated, tmp_path):
     found = estimated
     assert sum(found.parameters.values()) == model.count(model.shapes(found.config.model))
-    run.prepare(small.config, tmp_path)
-    store = data.prepare(small.config.data, tmp_path).train
-    plan = data.Plan.of(store, small.config.data, small.config.training.seed)
+    config = several_shapes()
+    run.prepare(config, tmp_path)
+    store = data.prepare(config.data, tmp_path).train
+    plan = data.Plan.of(store, config.data, config.training.seed)
     assert found.epoch_updates == plan.steps()
     planned = plan.epoch(0)
     positions = sum(sum(each.shape) * each.height for each in planned)
@@ -34,6 +42,7 @@ def test_the_parts_add_up(estimated, tmp_path):
 
 def test_some_shapes_are_measured_and_the_smallest_and_the_largest_are_among_them(estimated):
     shapes = estimated.shapes
+    assert len(shapes) > cost.MEASURED
     assert [each.positions for each in shapes] == sorted(each.positions for each in shapes)
     assert shapes[0].measured and shapes[-1].measured
     assert sum(each.measured for each in shapes) == min(cost.MEASURED, len(shapes))
@@ -55,8 +64,7 @@ def test_every_shape_is_compiled_as_in_a_training(tmp_path, monkeypatch):
             super().__init__(step, state, batches, **options)
 
     monkeypatch.setattr(training, "Ahead", Recorded)
-    settings = dataclasses.replace(small.config.data, shapes=4, batch_size=20)
-    found = cost.estimate(dataclasses.replace(small.config, data=settings), tmp_path)
+    found = cost.estimate(several_shapes(), tmp_path)
     assert len(found.shapes) > cost.MEASURED
     assert made == [(len(found.shapes), set())]
     assert found.shapes[0].memory < found.shapes[-1].memory == found.memory

@@ -1,11 +1,12 @@
 """The settings and the text with which a run can be resumed."""
 
 import dataclasses
+import errno
 import json
 
 import pytest
 
-from bahdanau_jax import resuming
+from bahdanau_jax import resuming, run_folder
 from bahdanau_jax.config import Config, DataConfig, ModelConfig, TrainingConfig
 from bahdanau_jax.data import Pair, Prepared
 from bahdanau_jax.run_folder import CONFIG
@@ -109,3 +110,24 @@ def test_checkpoints_without_a_configuration_are_not_gone_on_with(folder):
             resuming.check_experiment(with_data(), folder)  # of an import that was killed
     with pytest.raises(ValueError, match=r"checkpoints of a run, but no config\.json: put it back"):
         resuming.check_experiment(with_data(), folder)
+
+
+def test_an_import_that_was_killed_gives_a_new_run_no_weights(tmp_path):
+    left = tmp_path / "checkpoints" / "0"
+    left.mkdir(parents=True)
+    (tmp_path / CONFIG).write_text("{}")
+    run_folder.forget_import(tmp_path)
+    assert left.exists()  # an import that is complete
+    (tmp_path / CONFIG).unlink()
+    run_folder.forget_import(tmp_path)
+    assert not left.exists()
+
+
+def test_a_folder_without_locks_is_named(tmp_path, monkeypatch):
+    def refuse(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(run_folder.fcntl, "flock", refuse)
+    told = f"{tmp_path} cannot be locked .No locks available.: choose a folder on a file system"
+    with pytest.raises(OSError, match=told), run_folder.lock(tmp_path):
+        pass

@@ -129,7 +129,7 @@ def test_a_module_of_a_package_is_found_and_the_package_does_not_run(tmp_path, m
         path.write_text("raise SystemExit('it ran')")
     monkeypatch.chdir(tmp_path)
     assert module_file("package_of_others") == str(folder.parent / "__init__.py")
-    assert module_file("package_of_others.inner.deep") in (str(folder / "deep.py"), None)
+    assert module_file("package_of_others.inner.deep") == str(folder / "deep.py")
     assert module_file("json.decoder").endswith("json/decoder.py")
 
 

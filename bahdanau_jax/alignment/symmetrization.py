@@ -4,7 +4,7 @@
 Both are (source, target): `transposed` turns the backward model's links round.
 
 Source: Och and Ney 2003 (intersection, union, growing); Koehn, Och and Marcu 2003. The growing
-methods follow the program of the latter, with its order of visits.
+methods have the order of visits of Moses' program symal: by the target word, then the source word.
 """
 
 import heapq
@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from bahdanau_jax.alignment.linking import Link, Links
 
+# In this order: the difference of the target words, and of the source words.
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -73,40 +74,46 @@ def grow_diag_final_and(forward: AbstractSet[Link], backward: AbstractSet[Link])
 
 
 def _grow_diag(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> _Growing:
-    """Pass over the links, sorted by source and target word, until a pass adds none.
+    """Pass over the links, sorted by target and source word, until a pass adds none.
 
     A pass also visits links that it adds after its current position. No link needs a second visit:
     a neighbour that was not added is outside the union, or both its words have links already.
     """
     grown, candidates = _Growing(forward & backward), forward | backward
-    next_pass = list(grown.links)
+    next_pass = [*map(_visited, grown.links)]
     while next_pass:
         this_pass, next_pass = next_pass, []
         heapq.heapify(this_pass)
         while this_pass:
-            link = heapq.heappop(this_pass)
+            place = heapq.heappop(this_pass)
             for down, right in NEIGHBOURS:
-                neighbour = link[0] + down, link[1] + right
-                if neighbour in candidates and not grown.reaches_both(neighbour):
-                    grown.add(neighbour)
-                    if neighbour > link:
+                neighbour = place[0] + down, place[1] + right
+                link = neighbour[::-1]
+                if link in candidates and not grown.reaches_both(link):
+                    grown.add(link)
+                    if neighbour > place:
                         heapq.heappush(this_pass, neighbour)
                     else:
                         next_pass.append(neighbour)
     return grown
 
 
+def _visited(link: Link) -> tuple[int, int]:
+    """The place of a link in the order of visits: (target, source)."""
+    return link[::-1]
+
+
 def _final(
     grown: _Growing, models: tuple[AbstractSet[Link], ...], is_linked: Callable[[Link], bool]
 ) -> Links:
     for links in models:
-        for link in sorted(links):
+        for link in sorted(links, key=_visited):
             if not is_linked(link):
                 grown.add(link)
     return frozenset(grown.links)
 
 
-# The methods, by their names in Moses.
+# The methods, by their names in Moses, whose `intersect` is `intersection` here.
 SYMMETRIZATIONS: Mapping[str, Callable[[AbstractSet[Link], AbstractSet[Link]], Links]] = (
     MappingProxyType(
         {

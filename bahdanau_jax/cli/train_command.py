@@ -97,12 +97,13 @@ def main(arguments: Sequence[str]) -> int | None:
 
 def _predict(chosen: Train, reporter: Reporter) -> None:
     """Print what the training will cost. The data are those of the run folder, if it has them."""
-    from bahdanau_jax import cost
+    from bahdanau_jax import cost, data
     from bahdanau_jax.report import cost_report
 
     run_folder.check(chosen.workdir)
     with tempfile.TemporaryDirectory() as empty:
-        own = (chosen.workdir / run_folder.STORE).is_dir()
+        has_run = (chosen.workdir / run_folder.CONFIG).exists()
+        own = has_run or data.has_vocabulary(chosen.settings.data, chosen.workdir)
         predicted = cost.estimate(chosen.settings, chosen.workdir if own else Path(empty), reporter)
     print("\n".join(cost_report.lines(predicted)))
 
@@ -123,5 +124,5 @@ def _report_in_one_process(arguments: Sequence[str]) -> None:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    command = ["train", *arguments, "--processes", "1"]
+    command = ["train", *arguments, "--processes", "1", "--profile", ""]
     os.execv(sys.executable, [sys.executable, "-m", "bahdanau_jax.cli.main", *command])

@@ -9,7 +9,7 @@ from bahdanau_jax.data.batches.pipeline import (
     train_batches,
 )
 from bahdanau_jax.data.batches.plan import PLANS, Plan
-from bahdanau_jax.data.preparation import Prepared, prepare
+from bahdanau_jax.data.preparation import Prepared, has_vocabulary, prepare
 from bahdanau_jax.data.sources import grammar
 from bahdanau_jax.data.sources.addresses import (
     Pair,
@@ -63,6 +63,7 @@ __all__ = [
     "ends_with_parent",
     "file_digests",
     "grammar",
+    "has_vocabulary",
     "is_aligned",
     "lay_out",
     "load",

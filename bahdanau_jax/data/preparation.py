@@ -112,6 +112,19 @@ def prepare(
     return Prepared(codecs, train, dev, test, _statistics(codecs, train))
 
 
+def has_vocabulary(config: DataConfig, workdir: Path) -> bool:
+    """Whether the folder has a vocabulary that was learned from the training pairs of `config`.
+
+    >>> has_vocabulary(config, Path("runs/prepared"))
+    True
+    """
+    folder = Path(workdir) / run_folder.VOCABULARY
+    if not folder.exists():
+        return False
+    identity = addresses.identity(addresses.open_corpora(config.train, config))
+    return codec.learned_from(folder) == identity
+
+
 def _encode(
     folder: Path, spool: Spool, codecs: tuple[Codec, Codec], config: DataConfig, corpora: int
 ) -> Store:

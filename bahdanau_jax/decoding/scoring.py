@@ -40,7 +40,8 @@ def score(
 ) -> list[Hypothesis]:
     """Return each target as a hypothesis with its probabilities, its alignment and its score.
 
-    The scores can be compared with those of a search with the settings `decoding`. A target that is
+    The scores can be compared with those of a search with the settings `decoding`, without its
+    coverage term where the weights are not attention. A target that is
     text is tokenised and ends with EOS; a hypothesis keeps its tokens, and one without tokens, of a
     blank or too long line, is returned as it is. Nothing is split or cut. `advance` gets the number
     of such lines and of the pairs of each batch. `weights`, a key of `model.LINK_WEIGHTS`, are the
@@ -54,7 +55,9 @@ def score(
     check_equal_counts("sources", sources, "targets", targets)
     x = [codecs[0].encode(line) for line in sources]
     y = [target_ids(codecs[1], target) for target in targets]
-    models, ranking = members(config, params, decoding.compute_dtype), Ranking.of(decoding)
+    models = members(config, params, decoding.compute_dtype)
+    covered = decoding if weights == "attention" else replace(decoding, coverage=0.0)
+    ranking = Ranking.of(covered)
     for member in models[0]:
         check_link_weights(weights, member)
     interventions.check(intervention, len(x))

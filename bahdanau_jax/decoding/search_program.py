@@ -141,8 +141,9 @@ def inside(decoding: DecodingConfig) -> DecodingConfig:
 @functools.partial(jax.jit, static_argnums=(0, 3, 4, 5))
 def _search(configs, weights, inputs, steps, decoding, n_best) -> NBest:
     method = METHODS[decoding.method]
-    # A single hypothesis has about as many words as its source, so folding would save no time.
-    folded = method.width(decoding, n_best) > 1
+    # A single hypothesis has about as many words as its source, so folding would save no time. It
+    # rounds differently, and a sample is the same however many there are.
+    folded = method.stochastic or method.width(decoding, n_best) > 1
     stepping, state = combined(
         configs, weights, inputs.source, inputs.mask, folded, inputs.intervention
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from bahdanau_jax import model
 from bahdanau_jax.batch import pad
-from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.config import MOST_TRANSLATIONS, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.backpointers import NBest
 from bahdanau_jax.decoding.constraints import FREE, Rules
@@ -75,11 +75,13 @@ def translate(
             the number of lines that it completed.
         intervention: a change of α, with a row for each line (`model.interventions`).
 
-    Raises ValueError where `n_best` is 0 or above the beam size, for unequal numbers of prefixes
-    and lines, and for an intervention in a line that is split.
+    Raises ValueError where `n_best` is 0, or above the beam size or MOST_TRANSLATIONS, for unequal
+    numbers of prefixes and lines, and for an intervention in a line that is split.
     """
     if n_best < 1:
         raise ValueError(f"n_best is {n_best}, but should be at least 1")
+    if n_best > MOST_TRANSLATIONS:
+        raise ValueError(f"n_best is {n_best:,}, but should be at most {MOST_TRANSLATIONS:,}")
     width = METHODS[decoding.method].width(decoding, n_best)
     if n_best > width:
         raise ValueError(

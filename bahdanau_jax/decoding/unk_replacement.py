@@ -29,7 +29,8 @@ def replace_unknown(
 
     `source` is the line that was translated. The unit (never EOS) is translated by `lexicon`, which
     is asked for the unit as written and then in lower case, or else copied as written. An UNK whose
-    weights are all 0 stays. Tokens and probabilities do not change; `original` is the old text.
+    weights are all 0 stays. Tokens and probabilities do not change. Where the text does, `original`
+    is that of the search.
 
     >>> replace_unknown(hypothesis, run.codecs, "Mrs. Oomen-Ruijten sleeps.").text
     'Mme Oomen-Ruijten dort.'
@@ -48,7 +49,10 @@ def replace_unknown(
     ends = itertools.pairwise((0, *hypothesis.seams, len(symbols)))
     parts = [codecs[1].write(symbols[a:b]) for a, b in ends]  # joined as `long_lines.join` does
     text = " ".join(filter(None, parts))
-    return dataclasses.replace(hypothesis, text=text, original=hypothesis.text)
+    if text == hypothesis.text:
+        return hypothesis
+    original = hypothesis.text if hypothesis.original is None else hypothesis.original
+    return dataclasses.replace(hypothesis, text=text, original=original)
 
 
 def replace_in_all(

@@ -141,8 +141,8 @@ def connected(coordinator: str = "", processes: int = 0, process_id: int = -1) -
     """Connect to the other processes of a training, if there are any. JAX must not be in use yet.
 
     Without arguments, JAX finds the others through SLURM, Open MPI, Kubernetes or Cloud TPU. Raises
-    ValueError for arguments that do not fit, OSError where JAX does not understand the cluster, and
-    Lost where another process does not answer, at the start or later.
+    ValueError for arguments that do not fit and where JAX is in use, OSError where JAX does not
+    understand the cluster, and Lost where another process does not answer, at the start or later.
     """
     arguments = arrangement(coordinator, processes, process_id, os.environ)
     if arguments is None:
@@ -161,6 +161,11 @@ def connected(coordinator: str = "", processes: int = 0, process_id: int = -1) -
     except ValueError as error:  # starting again would not help
         raise OSError(f"cannot join the other processes: {error}") from error
     except RuntimeError as error:
+        if "before any JAX" in str(error):
+            raise ValueError(
+                "code that the configuration names, or its file, computes with JAX when it is "
+                "imported: processes connect before JAX is in use, so move that into a function"
+            ) from error
         where = arguments.get("coordinator_address", "this cluster")
         raise Lost(
             f"cannot join the other processes of {where}: {error}; the address should be that of "

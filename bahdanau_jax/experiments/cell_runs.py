@@ -30,7 +30,7 @@ from bahdanau_jax.report import (
 )
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.resuming import check_or_record_text
-from bahdanau_jax.training import SHARED, Diverged
+from bahdanau_jax.training import SHARED, Diverged, why_not_vmapped
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class CellRuns:
         if vmapped is None:
             sized = self.config.with_vocabularies(**self._vocabulary).model
             size = model.count(model.shapes(sized))
-            vmapped = size <= MOST_VMAPPED and not self.config.training.patience
+            vmapped = size <= MOST_VMAPPED and not why_not_vmapped(self.config.training)
         return vmapped and len(self.seeds) > 1
 
     def _share_data(self, seeds: Sequence[int]) -> Mapping[str, int]:

@@ -56,7 +56,7 @@ def sweep(
         workdir: the folder of the sweep.
         seeds: the values of training.seed.
         vmapped: whether the seeds of a cell train vmapped. With None, those of small models without
-            `training.patience` do.
+            `training.patience`, `parallel` and `shard` of their own do.
         order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`. With
             None, they share one. Seeds that train in turn have their own, and refuse "shared".
         settings: those of the scores.
@@ -193,8 +193,8 @@ def _check_settings(config: Config, vmapped: bool | None) -> None:
         raise ValueError(lines[0])
     if not config.data.test:
         raise ValueError("data.test is empty, but a sweep scores every run on test pairs")
-    if vmapped and config.training.patience:
-        raise ValueError("runs that train vmapped cannot stop early: set training.patience to 0")
+    if vmapped and (why := training.why_not_vmapped(config.training)):
+        raise ValueError(why)
 
 
 def _read(address: str, settings: DataConfig, most: int | None) -> None:

@@ -228,7 +228,7 @@ def teacher_force(
 
 
 Words = Int[Array, "B ..."]  # "..." is empty, or K hypotheses, which share a sentence's memory
-# (words, state) -> the logits of the next words, the state, alpha
+# (words, state) -> log-probabilities of the next words, the state, alpha
 Stepper = Callable[[Words, State], tuple[Float[Array, "B ... V"], State, Float[Array, "B ... S"]]]
 # (words, state) -> the distribution of the next words, the state, alpha
 Predictor = Callable[[Words, State], tuple[Distribution, State, Float[Array, "B ... S"]]]

@@ -43,7 +43,7 @@ def _progress(run: Run) -> Iterator[tuple[str, str]]:
             yield "time of training", duration(last["seconds"])
     best = [line for line in lines if isinstance(line.get(DEV_SCORE), int | float)]
     if best:
-        top = max(best, key=lambda line: line[DEV_SCORE])
+        top = max(best, key=lambda line: (line[DEV_SCORE], line["step"]))  # as checkpoints do
         metric = run.config.training.dev_metric
         value = abs(top[DEV_SCORE])  # the dev score of the loss is its negative
         yield "best dev score", f"{metric} {value:.4g}, at step {top['step']:,}"

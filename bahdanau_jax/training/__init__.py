@@ -10,7 +10,7 @@ from bahdanau_jax.training.phases import Diverged, Interrupted, OneRun, Outcome
 from bahdanau_jax.training.precompilation import Ahead
 from bahdanau_jax.training.profiling import Profile
 from bahdanau_jax.training.run_record import machine, read_record
-from bahdanau_jax.training.settings import DEV_METRICS, faults
+from bahdanau_jax.training.settings import DEV_METRICS, faults, why_not_vmapped
 from bahdanau_jax.training.step import TrainState
 from bahdanau_jax.training.telemetry import Telemetry
 from bahdanau_jax.training.trainer import Evaluator, Trainer, phases_of, train_and_evaluate
@@ -44,4 +44,5 @@ __all__ = [
     "schedule",
     "train_and_evaluate",
     "train_vmapped",
+    "why_not_vmapped",
 ]

@@ -54,7 +54,7 @@ class Signals:
 
     def _raise_flag(self, number, frame) -> None:
         self.received = True
-        if signal.SIGINT in self._before:
+        if number == signal.SIGINT:  # another one leaves at once
             signal.signal(signal.SIGINT, self._again)
         if self._can_abandon:
             self._can_abandon = False  # abandon the work only once

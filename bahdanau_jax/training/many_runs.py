@@ -4,6 +4,7 @@ Each run has its own folder, in which it writes the same files as a run that tra
 """
 
 import contextlib
+import itertools
 import logging
 import time
 from collections.abc import Iterator, Sequence
@@ -56,7 +57,15 @@ class ManyRuns:
         for i, each in enumerate(self.runs):
             each.start(step)
             if each.progress.diverged is not None:
-                self.failed[i] = Diverged(each.progress.diverged)
+                self._fail(i, Diverged(each.progress.diverged))
+
+    def _fail(self, index: int, error: Diverged) -> None:
+        """Leave out a run. If it shows the progress, another one shows it from now on."""
+        self.failed[index] = error
+        monitor = self.runs[index].monitor
+        monitor.note(f"{monitor.workdir} diverged, and is left out")
+        if (other := next(self._active(), None)) is not None:
+            monitor.hand_over(other[1].monitor)
 
     def check(self) -> None:
         for each in self.runs:
@@ -66,7 +75,8 @@ class ManyRuns:
         return any(each.due(step, interrupted) for _, each in self._active())
 
     def compiling(self, step: int, batch: Batch) -> None:
-        self.runs[0].compiling(step, batch)
+        for _, each in itertools.islice(self._active(), 1):
+            each.compiling(step, batch)
 
     def measure(self, step: int, state: States) -> dict[int, Any]:
         return {
@@ -85,7 +95,8 @@ class ManyRuns:
             try:
                 each.record(step, own, telemetry.get(i, {}), batch)
             except Diverged as error:
-                self.failed[i], each.progress.diverged = error, str(error)
+                each.progress.diverged = str(error)
+                self._fail(i, error)
 
     def evaluate_when_due(self, step: int, state: States, signals: Signals) -> bool:
         for i, each in self._active():

@@ -142,6 +142,12 @@ class Monitor:
             self._seconds += now - self._since
             self._since = now
 
+    def hand_over(self, other: "Monitor") -> None:
+        """Let the monitor of another run show the progress, if this one does."""
+        if self._reporter is not SILENT:
+            other._reporter, other._stage = self._reporter, self._stage
+            self._reporter, self._stage = SILENT, SILENT.stage("")
+
     def watch_programs(self) -> None:
         """Start the log of compilations, which `start` does otherwise."""
         if self._programs is None and is_main_process():

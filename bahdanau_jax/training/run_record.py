@@ -26,12 +26,15 @@ ENVIRONMENT = ("JAX_", "XLA_", "BAHDANAU_")  # the prefixes of variables that ar
 def append_record(workdir: Path, config: Config, step: int) -> None:
     """Add this start to the list in record.json, which is replaced atomically.
 
-    A damaged file is renamed to record.json.damaged. Only the main process writes.
+    A start with no update left to make adds nothing to the list, unless it is the first. A damaged
+    file is renamed to record.json.damaged. Only the main process writes.
     """
     if not is_main_process():
         return
     path = Path(workdir) / RECORD
     entries = _read(path)
+    if entries and step >= config.training.steps:
+        return
     entries.append(describe(config, step))
     write_text(path, json.dumps(entries, indent=2, ensure_ascii=False) + "\n")
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import distributed
-from bahdanau_jax.config import Config
+from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.names import choose, is_code
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, optimizer_named
 from bahdanau_jax.training.step import LOSS_NORMALIZATIONS
@@ -32,6 +32,23 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "training.shard": distributed.SHARDINGS,
     }
 )
+
+
+def why_not_vmapped(settings: TrainingConfig) -> str:
+    """Why runs with these settings cannot train vmapped; "" where they can.
+
+    >>> why_not_vmapped(TrainingConfig())
+    ''
+    """
+    if settings.patience:
+        return "runs that train vmapped cannot stop early: set training.patience to 0"
+    for field in ("parallel", "shard"):
+        if getattr(settings, field) != (usual := getattr(TrainingConfig, field)):
+            return (
+                f"runs that train vmapped are not split over devices: set training.{field} to "
+                f"{usual}, or train them in turn"
+            )
+    return ""
 
 
 def faults(config: Config) -> Iterator[str]:

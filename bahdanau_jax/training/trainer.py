@@ -31,7 +31,8 @@ class Evaluator(NamedTuple):
 
     `evaluate` returns numbers, and pictures [height, width, 3] with 8 bits per colour, by name.
     They are written to metrics.jsonl and TensorBoard as `name`_ plus their own name. The number
-    `dev_score`, higher is better, selects the best checkpoint and stops a training early.
+    `dev_score`, higher is better, selects the best checkpoint, and with `training.patience`, which
+    needs dev pairs too, it stops a training early.
 
     >>> Evaluator("params", lambda state: {"norm": float(optax.tree.norm(state.weights))})
     """

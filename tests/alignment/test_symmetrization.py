@@ -9,8 +9,9 @@ from bahdanau_jax.alignment.symmetrization import SYMMETRIZATIONS, transposed
 LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 6)), max_size=14)
 
 
+# The order of Moses' program symal, whose places are (target, source).
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
-PLACES = [(i, j) for i in range(6) for j in range(7)]
+PLACES = [(i, j) for j in range(7) for i in range(6)]
 
 
 def loops(method: str, forward, backward):
@@ -24,7 +25,7 @@ def loops(method: str, forward, backward):
     while before != len(grown) and method != "intersection":
         before = len(grown)
         for i, j in PLACES:
-            for a, b in NEIGHBOURS if (i, j) in grown else ():
+            for b, a in NEIGHBOURS if (i, j) in grown else ():
                 new = i + a, j + b
                 if not all(linked(*new)) and new in forward | backward:
                     grown.add(new)
@@ -52,6 +53,12 @@ HAND = {
 @pytest.mark.parametrize("method", SYMMETRIZATIONS)
 def test_by_hand(method):
     assert SYMMETRIZATIONS[method](FORWARD, BACKWARD) == HAND[method]
+
+
+def test_the_target_words_are_visited_in_their_order():
+    """The links of symal for this case; in the order of the source words, 1-0 would be missing."""
+    forward, backward = {(0, 2), (2, 0), (1, 3)}, {(0, 2), (2, 0), (1, 0)}
+    assert SYMMETRIZATIONS["grow-diag"](forward, backward) == {(0, 2), (1, 0), (1, 3), (2, 0)}
 
 
 def test_growth_goes_on_from_what_it_added():

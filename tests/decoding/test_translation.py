@@ -24,7 +24,7 @@ from bahdanau_jax.decoding import (
 from bahdanau_jax.decoding.backpointers import NBest
 from bahdanau_jax.decoding.translation import _batches, _join_ranks, _prefer_finished
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
-from bahdanau_jax.model import decoder
+from bahdanau_jax.model import decoder, interventions
 from tests.model import worlds
 
 SOURCE, TARGET = "a b c d e f g", "p q r s t u"
@@ -268,6 +268,40 @@ def test_samples_go_by_seed_and_line_whatever_they_are_drawn_with():
     assert [h.tokens for each in other for h in each] != [
         h.tokens for each in together for h in each
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sample_is_the_same_however_many_there_are(name):
+    """Also where products are rounded: one sample and several are computed alike."""
+    world = MODELS[name], weights(MODELS[name])
+    how = {"method": "sample", "temperature": 1.5, "compute_dtype": "bfloat16"}
+    one, three = (translated(*world, LINES, n, **how) for n in (1, 3))
+    for (alone,), (first, *_) in zip(one, three, strict=True):
+        assert alone.tokens == first.tokens
+        np.testing.assert_allclose(alone.log_probabilities, first.log_probabilities, atol=1e-5)
+        np.testing.assert_allclose(alone.alpha, first.alpha, atol=1e-6)
+
+
+def test_other_weights_than_attention_have_no_coverage_term_and_no_intervention(world):
+    pair = ["a b c"], ["p q r"]
+    covered = dataclasses.replace(DECODING, coverage=0.4)
+    scores = {
+        (name, settings.coverage): score(*world, CODECS, settings, *pair, weights=name)[0].score
+        for name in ("attention", "saliency")
+        for settings in (DECODING, covered)
+    }
+    assert scores["saliency", 0.4] == pytest.approx(scores["attention", 0.0], abs=1e-5)
+    assert scores["attention", 0.4] < scores["attention", 0.0] - 0.01
+    masked = interventions.mask(jnp.ones((1, 8), bool))
+    with pytest.raises(ValueError, match="it cannot be used with saliency"):
+        score(*world, CODECS, DECODING, *pair, weights="saliency", intervention=masked)
+
+
+def test_more_translations_than_any_beam_are_refused():
+    world = MODELS["paper"], weights(MODELS["paper"])
+    with pytest.raises(ValueError, match="n_best is 2,000, but should be at most 1,000"):
+        translated(*world, LINES, 2000)
 
 
 def test_how_often_a_beam_ends_below():

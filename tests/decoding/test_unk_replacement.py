@@ -65,6 +65,16 @@ def test_unknown_words_are_copied_as_written_and_detokenised():
     assert after.to_json()["original"] == before.text and "original" not in before.to_json()
 
 
+def test_what_is_not_replaced_is_left_as_it_is():
+    source = "Xyz sleeps"
+    unseen = hypothesis(WORDS, source, [UNK], [0])
+    unseen.alpha[:] = 0  # as after an intervention that masks every word
+    assert replace_unknown(unseen, WORDS, source) is unseen
+    once = replace_unknown(hypothesis(WORDS, source, [UNK], [0]), WORDS, source)
+    again = replace_unknown(once, WORDS, source, {"Xyz": "Abc"})
+    assert (once.text, again.text, again.original) == ("Xyz", "Abc", once.original)
+
+
 def test_the_lexicon_says_it_as_written_or_else_in_lower_case():
     source = "Dogs dogs Dogs cats"
     before = hypothesis(WORDS, source, [UNK] * 4, [0, 1, 2, 3])

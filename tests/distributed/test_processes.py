@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -109,6 +110,20 @@ def test_others_that_cannot_be_joined_are_told_with_what_to_do(monkeypatch):
     assert not processes.is_connected()
 
 
+def test_code_that_computes_on_import_is_no_lost_process(monkeypatch):
+    def refuse(**told):
+        raise RuntimeError(
+            "jax.distributed.initialize() must be called before any JAX calls that might "
+            "initialise the XLA backend."
+        )
+
+    monkeypatch.setattr(jax.distributed, "initialize", refuse)
+    told = "code that the configuration names, or its file, computes with JAX when it is imported"
+    with pytest.raises(ValueError, match=told), distributed.connected("10.0.0.1:4321", 2, 0):
+        pass
+    assert not processes.is_connected()
+
+
 def test_a_cluster_that_jax_cannot_read_is_no_lost_process(monkeypatch):
     def refuse(**told):
         raise ValueError("coordinator_address should be defined.")
@@ -162,6 +177,15 @@ def test_one_process_agrees_with_itself():
     assert distributed.broadcast(scores) == scores
     assert distributed.main_process_first(lambda: 7) == 7
     assert distributed.holds_everywhere(True) and not distributed.holds_everywhere(False)
+
+
+def test_numbers_of_the_main_process_arrive_to_the_last_bit(monkeypatch):
+    monkeypatch.setattr(processes, "is_distributed", lambda: True)
+    monkeypatch.setattr(processes, "barrier", lambda: None)
+    through_jax = SimpleNamespace(broadcast_one_to_all=jnp.asarray)  # which has no 64 bits
+    monkeypatch.setattr(processes, "multihost_utils", through_jax)
+    scores = {"loss": 1 / 3, "bleu": np.nextafter(50.0, 51.0), "none": np.inf}
+    assert distributed.broadcast(scores) == scores
 
 
 def test_where_the_main_process_fails_the_others_leave(monkeypatch):

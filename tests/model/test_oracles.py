@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bahdanau_jax as bj
 from bahdanau_jax.model import encode
 from bahdanau_jax.model.decoder import teacher_force
 from tests import oracles
@@ -16,6 +17,7 @@ from tests.model.worlds import (
     batch,
     compiled,
     everything,
+    on_device,
     pairs,
     parameters,
     relative,
@@ -136,6 +138,24 @@ def test_deferred_gradients_equal_autodiff(name, dtype):
     for a, e in zip(got, wanted, strict=True):
         assert a.dtype == dtype
         assert relative(a, e) < TOLERANCES[dtype] * 10
+
+
+def test_deferred_gradients_have_gradients():
+    """Reverse mode twice: the slope of a gradient's norm."""
+    slopes = []
+    for gradients in ("deferred", "autodiff"):
+        config = dataclasses.replace(CONFIGS["default"], gradients=gradients, readout="tanh")
+        with jax.enable_x64(True):
+            b = on_device(batch(pairs(count=2)))
+            params = jax.tree.map(jnp.asarray, parameters(config, np.float64, scale=0.3))
+
+            def norm(params, config=config, b=b):
+                gradient = jax.grad(bj.loss, argnums=1)(config, params, b)
+                return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
+
+            slopes.append(jax.tree.leaves(compiled(jax.grad(norm))(params)))
+    for deferred, autodiff in zip(*slopes, strict=True):
+        assert relative(deferred, autodiff) < 1e-9
 
 
 def test_autodiff_serves_forward_mode_and_second_order():

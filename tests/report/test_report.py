@@ -244,7 +244,11 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
     }
     again = {"time": "2025-03-02T08:00:00+00:00", "step": 550}
     (tmp_path / "record.json").write_text(json.dumps([start, "junk", again]))
-    lines = [{"step": 550, "dev_score": -0.5}, {"step": 1100, "seconds": 158.6, "epoch": 1.17}]
+    lines = [
+        {"step": 275, "dev_score": -0.5},
+        {"step": 550, "dev_score": -0.5},
+        {"step": 1100, "seconds": 158.6, "epoch": 1.17},
+    ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (table,) = provenance.made(run, {"checkpoint": {"steps": [1100]}}).tables
     metric, steps = run.config.training.dev_metric, run.config.training.steps

@@ -142,6 +142,16 @@ def test_a_second_interrupt_is_immediate(step, tmp_path):
         toy.train(tmp_path, signalled)
 
 
+def test_the_first_interrupt_after_sigterm_saves_too(step, tmp_path):
+    def signalled(state, batch):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        return step(state, batch)
+
+    state, outcome = toy.train(tmp_path, signalled)
+    assert outcome is training.Outcome.INTERRUPTED and max(kept(tmp_path)) == int(state.step) == 1
+
+
 def test_a_signal_ends_an_evaluation_which_is_made_later(step, unbroken, tmp_path):
     def signalled(state):
         os.kill(os.getpid(), signal.SIGINT)

@@ -16,6 +16,7 @@ from bahdanau_jax import data, run, training
 from bahdanau_jax.checkpoints import Checkpointer
 from bahdanau_jax.config import TrainingConfig
 from bahdanau_jax.decoding import search_program
+from bahdanau_jax.reporting import PLAIN, SILENT
 from bahdanau_jax.run_folder import COMPILATIONS, updates_made
 from bahdanau_jax.training import many_runs, monitor, vmapped_update
 from tests import small
@@ -255,11 +256,17 @@ def test_what_cannot_train_vmapped_is_refused(tmp_path):
         run.train_vmapped([config(1), config(2, steps=5)], folders)
     with pytest.raises(ValueError, match="set training.patience to 0"):
         run.train_vmapped([config(1, patience=1), config(2, patience=1)], folders)
+    for field, value in (("parallel", "pmap"), ("shard", "optimizer")):
+        with pytest.raises(ValueError, match=f"set training.{field} to"):
+            run.train_vmapped([config(n, **{field: value}) for n in (1, 2)], folders)
     assert not any(folder.exists() for folder in folders)
 
 
 class Folder:
     """The checkpoints of a run, which has lines of its own."""
+
+    workdir = Path("run")
+    note = hand_over = lambda *_: None
 
     workdir = Path("2")
 
@@ -315,6 +322,16 @@ def test_a_run_that_diverged_saves_with_the_others_and_stays_left_out():
         many.save_when_due(step, None, many.outcome(step, False))
     assert runs[0].checkpointer.saved == [(8, None), (12, None)]
     assert runs[1].checkpointer.saved == [(8, "not finite"), (12, "not finite")]
+
+
+def test_another_run_shows_the_progress_after_one_that_diverges(tmp_path):
+    shown = monitor.Monitor(tmp_path / "1", 12, reporter=PLAIN)
+    silent = monitor.Monitor(tmp_path / "2", 12, reporter=SILENT)
+    shown._stage = stage = object()
+    silent.hand_over(shown)  # it shows nothing that it could hand over
+    assert shown._stage is stage
+    shown.hand_over(silent)
+    assert silent._stage is stage and silent._reporter is PLAIN and shown._reporter is SILENT
 
 
 def test_no_run_saves_before_the_last_checkpoints_of_all_are_on_disk():

@@ -34,7 +34,9 @@ def test_every_start_is_recorded(tmp_path, monkeypatch):
     config = Config(training=TrainingConfig(seed=7))
     for at in (0, 12):
         run_record.append_record(tmp_path, config, at)
-    first, second = json.loads((tmp_path / RECORD).read_text())
+    done = dataclasses.replace(config.training, steps=12)
+    run_record.append_record(tmp_path, dataclasses.replace(config, training=done), 12)
+    first, second = json.loads((tmp_path / RECORD).read_text())  # none without an update
     assert (first["step"], second["step"], first["seed"]) == (0, 12, 7)
     assert first["command"] == sys.argv and first["versions"]["jax"] == jax.__version__
     assert first["devices"] == {"backend": "cpu", "kind": "cpu", "count": 1, "processes": 1}

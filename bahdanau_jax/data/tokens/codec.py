@@ -179,7 +179,8 @@ def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
     """
     record = _record(folder)
     try:
-        settings = record["settings"]
+        if not isinstance(settings := record["settings"], dict):
+            raise TypeError("settings")
         sums, types = ([record[name][side] for side in SIDES] for name in ("sha256", "types"))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder}/settings.json is damaged: it has no {error}") from error

@@ -23,6 +23,15 @@ class Pieces(NamedTuple):
     ids: Mapping[str, int]  # of the pieces
     scores: Mapping[str, float]  # unigram: log p; BPE: a higher score is merged earlier
     bytes: Sequence[int]  # ids of the 256 byte pieces, or none
+    longest: int  # characters of a piece
+    least: float  # the lowest score
+
+    @classmethod
+    def of(
+        cls, ids: Mapping[str, int], scores: Mapping[str, float], byte_ids: Sequence[int]
+    ) -> "Pieces":
+        longest, least = max(map(len, scores), default=1), min(scores.values(), default=0.0)
+        return cls(ids, scores, byte_ids, longest, least)
 
 
 class Draw(NamedTuple):
@@ -95,16 +104,15 @@ def unigram(pieces: Pieces, word: str, rate: float, rng: random.Random) -> list[
 
     Forward filtering, backward sampling. Source: Kudo, arXiv 1804.10959.
     """
-    longest = max(map(len, pieces.scores), default=1)
-    least = min(pieces.scores.values(), default=0.0) - 10.0  # the library's score of UNK
+    unknown = pieces.least - 10.0  # the library's score of UNK
     sums = [0.0]  # log Σ p^rate over the segmentations of word[:end]
     lasts: list[list[tuple[float, int]]] = [[]]  # (log weight, start) of each possible last piece
     for end in range(1, len(word) + 1):
         options = []
-        for start in range(max(0, end - longest), end):
+        for start in range(max(0, end - pieces.longest), end):
             score = pieces.scores.get(word[start:end])
             if score is None and end - start == 1:
-                score = least
+                score = unknown
             if score is not None:
                 options.append((sums[start] + rate * score, start))
         top = max(weight for weight, _ in options)

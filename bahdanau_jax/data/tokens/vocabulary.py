@@ -223,10 +223,10 @@ class SentencePiece:
         model = self._processor
         plain = [i for i in range(len(self)) if not (model.is_control(i) or model.is_unknown(i))]
         ids = {model.id_to_piece(i): i for i in plain if not model.is_byte(i)}
-        return Pieces(
+        return Pieces.of(
             ids=ids,
             scores={piece: model.get_score(i) for piece, i in ids.items()},
-            bytes=[i for i in plain if model.is_byte(i)],
+            byte_ids=[i for i in plain if model.is_byte(i)],
         )
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -77,7 +77,7 @@ def cuts(word):
 def test_the_unigram_model_draws_by_its_probabilities():
     """The oracle lists all segmentations, each with its probability to the power of the rate."""
     scores = {"a": -1.0, "b": -1.5, "ab": -2.0, "ba": -1.7, "aba": -2.9}
-    pieces = Pieces(dict.fromkeys(scores, 9), scores, ())
+    pieces = Pieces.of(dict.fromkeys(scores, 9), scores, ())
     weights = {
         cut: math.exp(0.7 * sum(scores[piece] for piece in cut))
         for cut in cuts("abab")
@@ -97,7 +97,7 @@ def test_a_word_of_many_letters_does_not_take_long(sampler):
     word = "".join(rng.choices("abcdefgh", k=10_000))
     scores = {"".join(pair): -9.0 for pair in itertools.product("abcdefgh", repeat=2)}
     scores |= dict.fromkeys("abcdefgh", -9.0)
-    drawn = sampler(Pieces({}, scores, ()), word, 0.1, rng)
+    drawn = sampler(Pieces.of({}, scores, ()), word, 0.1, rng)
     assert "".join(drawn) == word and len(drawn) < 7_000
     assert time.process_time() - began < 4  # uncut: 9 seconds
 
@@ -107,7 +107,7 @@ def test_bpe_dropout_by_hand():
     left out and bc is taken; then the rest may join.
     """
     scores = {"a": -9.0, "b": -9.0, "c": -9.0, "ab": -1.0, "bc": -2.0, "abc": -3.0}
-    pieces = Pieces(dict.fromkeys(scores, 9), scores, ())
+    pieces = Pieces.of(dict.fromkeys(scores, 9), scores, ())
     rate, rng, count = 0.4, random.Random(1), 40_000
     found = Counter(tuple(bpe_dropout(pieces, "abc", rate, rng)) for _ in range(count))
     stay, first, second = rate * rate, 1 - rate, rate * (1 - rate)

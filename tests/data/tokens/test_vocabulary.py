@@ -334,6 +334,15 @@ def test_missing_or_damaged_files(codecs, tmp_path, name, file, harm):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("settings", [[], "words", None])
+def test_settings_that_are_no_table(codecs, tmp_path, settings):
+    codec.save(tmp_path, codecs["words"])
+    record = json.loads((tmp_path / "settings.json").read_text())
+    (tmp_path / "settings.json").write_text(json.dumps(record | {"settings": settings}))
+    with pytest.raises(ValueError, match="settings.json is damaged: it has no settings"):
+        codec.load(tmp_path, CONFIGS["words"])
+
+
 def test_a_folder_of_other_settings(codecs, tmp_path):
     codec.save(tmp_path, codecs["words"])
     with pytest.raises(ValueError, match="data.lowercase = False, but it is now True"):
