@@ -5,7 +5,6 @@ S·T, and only products of units with units grow with n² (`sizes.products`).
 """
 
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,8 +50,12 @@ def run(
     base = choose(sizes.SIZES, size, "size")[0]
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):  # raises OSError before any work
+        picture = output / "scaling.svg"
+        is_new = not picture.exists()
+        with open(picture, "ab"):  # raises OSError before any work
             pass
+        if is_new:
+            picture.unlink()
     sweeps = {letter: sweep(base, letter, times) for letter in (*DEGREES, "ST")}
     seconds, memory = _measure(sorted({one for sweep in sweeps.values() for one in sweep}), rounds)
     lines = {letter: _line(sweeps[letter], letter, seconds) for letter in DEGREES}

@@ -41,7 +41,7 @@ class _Growing:
 
 def transposed(links: AbstractSet[Link]) -> Links:
     """Return (target, source) for every (source, target)."""
-    return frozenset((target, source) for source, target in links)
+    return frozenset(map(_turned, links))
 
 
 def intersection(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> Links:
@@ -80,7 +80,7 @@ def _grow_diag(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> _Grow
     a neighbour that was not added is outside the union, or both its words have links already.
     """
     grown, candidates = _Growing(forward & backward), forward | backward
-    next_pass = [*map(_visited, grown.links)]
+    next_pass = [*map(_turned, grown.links)]
     while next_pass:
         this_pass, next_pass = next_pass, []
         heapq.heapify(this_pass)
@@ -88,7 +88,7 @@ def _grow_diag(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> _Grow
             place = heapq.heappop(this_pass)
             for down, right in NEIGHBOURS:
                 neighbour = place[0] + down, place[1] + right
-                link = neighbour[::-1]
+                link = _turned(neighbour)
                 if link in candidates and not grown.reaches_both(link):
                     grown.add(link)
                     if neighbour > place:
@@ -98,16 +98,16 @@ def _grow_diag(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> _Grow
     return grown
 
 
-def _visited(link: Link) -> tuple[int, int]:
-    """The place of a link in the order of visits: (target, source)."""
-    return link[::-1]
+def _turned(pair: tuple[int, int]) -> tuple[int, int]:
+    """The place (target, source) of a link in the order of visits, and the link of a place."""
+    return pair[1], pair[0]
 
 
 def _final(
     grown: _Growing, models: tuple[AbstractSet[Link], ...], is_linked: Callable[[Link], bool]
 ) -> Links:
     for links in models:
-        for link in sorted(links, key=_visited):
+        for link in sorted(links, key=_turned):
             if not is_linked(link):
                 grown.add(link)
     return frozenset(grown.links)

@@ -118,3 +118,13 @@ def test_a_folder_that_takes_no_picture_is_said_before_any_work(tmp_path, monkey
     (tmp_path / "scaling.svg").mkdir()
     with pytest.raises(IsADirectoryError):
         scaling_benchmark.run("tiny", 1, tmp_path)
+
+
+def test_a_benchmark_that_is_interrupted_leaves_no_empty_picture(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scaling_benchmark, "_measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scaling_benchmark.run("tiny", 1, tmp_path)
+    assert not [*tmp_path.iterdir()]

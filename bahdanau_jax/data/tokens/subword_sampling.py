@@ -30,6 +30,7 @@ class Pieces(NamedTuple):
     def of(
         cls, ids: Mapping[str, int], scores: Mapping[str, float], byte_ids: Sequence[int]
     ) -> "Pieces":
+        """The table of these pieces, with `byte_ids` those of the 256 byte pieces, or none."""
         longest, least = max(map(len, scores), default=1), min(scores.values(), default=0.0)
         return cls(ids, scores, byte_ids, longest, least)
 
