@@ -41,12 +41,11 @@ def score(
     """Return each target as a hypothesis with its probabilities, its alignment and its score.
 
     The scores can be compared with those of a search with the settings `decoding`, without its
-    coverage term where the weights are not attention. A target that is
-    text is tokenised and ends with EOS; a hypothesis keeps its tokens, and one without tokens, of a
-    blank or too long line, is returned as it is. Nothing is split or cut. `advance` gets the number
-    of such lines and of the pairs of each batch. `weights`, a key of `model.LINK_WEIGHTS`, are the
-    weights that the hypotheses have as α. An `intervention` changes attention and has a row for
-    each pair.
+    coverage term where the weights are not attention. A target that is text is tokenised and ends
+    with EOS; a hypothesis keeps its tokens, and one without tokens, of a blank or too long line, is
+    returned as it is. Nothing is split or cut. `advance` gets the number of such lines and of the
+    pairs of each batch. `weights`, a key of `model.LINK_WEIGHTS`, are the weights that the
+    hypotheses have as α. An `intervention` changes attention and has a row for each pair.
 
     Raises ValueError for unequal numbers of sources and targets, and for other pairs with a side
     above LONGEST tokens. It is also raised for weights that the model does not have, and for an

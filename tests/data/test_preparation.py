@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.preparation import prepare
+from bahdanau_jax.data.preparation import has_vocabulary, prepare
 from bahdanau_jax.data.sources import addresses
 from bahdanau_jax.data.tokens import codec, text_chunks
 
@@ -80,6 +80,15 @@ def test_a_second_time_nothing_is_tokenised(config, tmp_path, monkeypatch):
     assert second.statistics == first.statistics
     assert (second.train.lengths == first.train.lengths).all()
     assert {path.name for path in (tmp_path / "work").iterdir()} == {"vocabulary", "store"}
+
+
+def test_a_folder_has_the_vocabulary_of_its_own_text_alone(config, tmp_path):
+    """A dry run may use it: it would learn another one for other text in its place."""
+    assert not has_vocabulary(config, tmp_path / "work")
+    prepare(config, tmp_path / "work")
+    assert has_vocabulary(config, tmp_path / "work")
+    other = dataclasses.replace(config, train="builtin:copy/train?pairs=3")
+    assert not has_vocabulary(other, tmp_path / "work")
 
 
 def test_other_hosts_read_what_process_0_wrote(config, tmp_path):
