@@ -151,9 +151,8 @@ def train_vmapped(
     if why := training.why_not_vmapped(first.training):
         raise ValueError(why)
     workdirs = [Path(workdir) for workdir in workdirs]
-    begun_before = [workdir for workdir in workdirs if (workdir / CONFIG).exists()]
-    of_dtype = [*begun_before, workdirs[0]][0]
-    configs = [with_named_dtype(config, of_dtype) for config in configs]
+    begun_before = next((each for each in workdirs if (each / CONFIG).exists()), workdirs[0])
+    configs = [with_named_dtype(config, begun_before) for config in configs]
     with contextlib.ExitStack() as stack:
         for workdir in workdirs:
             stack.enter_context(run_folder.lock(workdir))

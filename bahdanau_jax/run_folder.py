@@ -114,8 +114,7 @@ def lock(workdir: Path) -> Iterator[None]:
     """Lock a folder for one trainer. The kernel releases the lock when the process dies.
 
     Raises OSError where another process trains there, and where the folder cannot be created or
-    locked.
-    Raises ValueError as `check`.
+    locked. Raises ValueError as `check`.
     """
     check(workdir)
     try:

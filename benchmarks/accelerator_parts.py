@@ -98,7 +98,7 @@ def ask_each(
         except Failure as error:
             say(str(error))
             if len(current) > 1:  # one of them, while the group was compiled
-                most = 1
+                most, current = 1, waiting[:1]
                 continue
             for case in current:
                 part.add({**label, **case}, {"failed": str(error)})

@@ -55,8 +55,8 @@ def sweep(
         cells: the configurations by the names of their folders.
         workdir: the folder of the sweep.
         seeds: the values of training.seed.
-        vmapped: whether the seeds of a cell train vmapped. With None, those of small models without
-            `training.patience`, `parallel` and `shard` of their own do.
+        vmapped: whether the seeds of a cell train vmapped. With None, those of small models do
+            whose `training.patience`, `parallel` and `shard` have their defaults.
         order: the data order of seeds that train vmapped, a key of `training.DATA_ORDERS`. With
             None, they share one. Seeds that train in turn have their own, and refuse "shared".
         settings: those of the scores.

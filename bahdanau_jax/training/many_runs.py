@@ -63,7 +63,8 @@ class ManyRuns:
         """Leave out a run. If it shows the progress, another one shows it from now on."""
         self.failed[index] = error
         monitor = self.runs[index].monitor
-        monitor.note(f"{monitor.workdir} diverged, and is left out")
+        for each in self.runs:  # of which one shows it
+            each.monitor.note(f"{monitor.workdir} diverged, and is left out")
         if (other := next(self._active(), None)) is not None:
             monitor.hand_over(other[1].monitor)
 

@@ -79,6 +79,17 @@ def test_a_case_whose_compilation_ends_the_program_leaves_its_group_measured():
     assert failed["failed"].endswith("MemoryError: number 6 is too large to compile")
 
 
+def test_a_program_that_starts_only_once_fails_in_the_cases_that_are_left():
+    this, left = part(60), [started()]
+
+    def start(seconds):
+        return (left.pop() if left else started("raise OSError('no cake')"))(seconds)
+
+    ask_each(this, start, [{"number": n} for n in (1, 6, 3)], ask)
+    assert [figure["number"] for figure in this.results["figures"]] == [1, 6, 3]
+    assert all("no cake" in figure["failed"] for figure in this.results["figures"])
+
+
 def test_cases_beyond_the_time_are_left_out(monkeypatch):
     monkeypatch.setattr(accelerator_parts, "LEAST_SECONDS", 0.0)
     this, start = part(8), time.monotonic()

@@ -3,7 +3,6 @@
 import os
 import time
 
-import jax
 import pytest
 
 from benchmarks import device_program, program_cache
@@ -69,7 +68,3 @@ def test_calls_are_timed_one_by_one_in_rounds_of_the_wanted_length(clock):
 def test_a_step_is_timed_with_all_its_updates(clock):
     stepping = serving.Stepping(lambda: clock(0.5) or 3.0)
     assert stepping.step(3) == {"seconds": 1.5, "losses": [3.0, 3.0, 3.0]}
-
-
-def test_this_process_keeps_jax_in_a_folder_of_programs():
-    assert jax.config.jax_compilation_cache_dir == os.environ[program_cache.VARIABLE]
