@@ -37,13 +37,14 @@ class Contestant(NamedTuple):
     command: Callable[[str, Path | None], list[str]]  # (name, Python) -> command without JSON
     choices: Mapping[str, Sequence[Any]]
     flops: Callable[[Size], int] = sizes.flops  # operations of the products in an update
-    own_dtype: str = ""  # the compute dtype, where it is always the same
+    compute_dtype: str = ""  # of its products, where it is always the same; else ours
 
     def with_dtype(self, compute_dtype: str) -> "Contestant":
         """The program with our compute dtype; with bfloat16, PyTorch may use autocast."""
         autocast = (False,) if compute_dtype == "float32" else (True, False)
         changed = {"compute_dtype": (compute_dtype,), "autocast": autocast}
-        return self._replace(choices={n: changed.get(n, v) for n, v in self.choices.items()})
+        choices = {n: changed.get(n, v) for n, v in self.choices.items()}
+        return self._replace(choices=choices, compute_dtype=self.compute_dtype or compute_dtype)
 
 
 def _here(name: str, python: Path | None) -> list[str]:
@@ -76,10 +77,10 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             "plain JAX in float32: scan, autodiff, all logits at once",
             _here,
             {},
-            own_dtype="float32",
+            compute_dtype="float32",
         ),
         "bfloat16": Contestant(
-            "ours with model.compute_dtype=bfloat16", _here, {}, own_dtype="bfloat16"
+            "ours with model.compute_dtype=bfloat16", _here, {}, compute_dtype="bfloat16"
         ),
         "torch": Contestant(
             "hand-written PyTorch, eager",
@@ -180,7 +181,6 @@ def _measure(
         "mflop_per_word": round(sizes.flops(size) / words / 1e6, 1),
     }
     settings = {field: values[0] for field, values in program.choices.items()}
-    dtype = settings["compute_dtype"]
     with start(program, OURS_NAME, size, settings, None) as ours:
         results["ours"] = {**ours.greeting, "memory": ours.ask(do="memory")}
         count = _updates_in_a_round(ours)
@@ -188,9 +188,8 @@ def _measure(
     results["peers"], our_rounds = {}, []
     for name, peer in contestants.items():
         try:
-            takes = [functools.partial(turn, count=count, compute_dtype=dtype)]
-            takes += [functools.partial(takes[0], compute_dtype=peer.own_dtype or dtype)]
-            result, turns = _compare(peer, name, size, python, begin, takes, rounds)
+            take = functools.partial(turn, count=count, compute_dtype=program.compute_dtype)
+            result, turns = _compare(peer, name, size, python, begin, take, rounds)
         except Failure as error:
             if error.name == OURS_NAME:
                 raise
@@ -201,14 +200,13 @@ def _measure(
         our_rounds += turns
     if not our_rounds:
         with begin() as ours:
-            our_rounds = [turn(ours, count, dtype) for _ in range(rounds)]
+            our_rounds = [turn(ours, count, program.compute_dtype) for _ in range(rounds)]
+    results["ours"] |= {"compute_dtype": program.compute_dtype}
     results["ours"] |= rates(our_rounds, size, program.flops(size))
     every = results["ours"], *results["peers"].values()
     measured = [result for result in every if "failed" not in result]
-    own = {name for name in results["peers"] if contestants[name].own_dtype not in ("", dtype)}
-    others = [result for name, result in results["peers"].items() if name not in own]
-    rated = [each["matrix_gflops"] for each in (results["ours"], *others) if "failed" not in each]
-    limit = results["limit_gflops"] = max(rated)
+    alike = [each for each in measured if each["compute_dtype"] == program.compute_dtype]
+    limit = results["limit_gflops"] = max(each["matrix_gflops"] for each in alike)
     for result in measured:
         result["share_of_limit"] = round(result["gflops"] / limit, 3)
     return results
@@ -220,7 +218,7 @@ def _compare(
     size: Size,
     python: Path | None,
     begin: Callable[[], Peer],
-    takes: Sequence[Callable[[Peer], Round]],  # of ours and of the peer
+    take: Callable[..., Round],
     n: int,
 ) -> tuple[dict[str, Any], list[Round]]:
     """Measure a peer and ours in turn; return the peer's results with ratios, and our rounds.
@@ -230,11 +228,12 @@ def _compare(
     """
     tuned = tune(contestant, name, size, python)
     with begin() as ours, start(contestant, name, size, tuned["settings"], python) as peer:
-        result = {"what": contestant.what, **peer.greeting, **tuned}
+        about = {"what": contestant.what, "compute_dtype": contestant.compute_dtype}
+        result = {**about, **peer.greeting, **tuned}
         result["memory"] = peer.ask(do="memory")
         pairs = []
         for number in range(n):
-            pairs.append((takes[0](ours), takes[1](peer)))
+            pairs.append((take(ours), take(peer, compute_dtype=contestant.compute_dtype)))
             say(
                 f"{name} {number + 1}/{n}: "
                 + " beside ".join(f"{p.seconds:.3f} s" for p in pairs[-1])

@@ -33,6 +33,7 @@ def release() -> None:
         trim(0)
 
 
+# As `bahdanau_jax.data.ends_with_parent`, which a peer's Python cannot import.
 def end_with_parent() -> None:
     """From now on this process ends after its parent, also in the middle of a case."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()

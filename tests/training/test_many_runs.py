@@ -324,6 +324,16 @@ def test_a_run_that_diverged_saves_with_the_others_and_stays_left_out():
     assert runs[1].checkpointer.saved == [(8, "not finite"), (12, "not finite")]
 
 
+def test_the_next_run_that_is_left_shows_the_progress():
+    runs = [phases({}, checkpoint_every=4) for _ in range(3)]
+    many, handed = many_runs.ManyRuns(runs, [[0, 1, 2]]), []
+    for each in runs:
+        each.monitor.hand_over = handed.append
+    for failing in (0, 1, 2):
+        many._fail(failing, training.Diverged("not finite"))
+    assert handed == [runs[1].monitor, runs[2].monitor]  # and none after the last
+
+
 def test_another_run_shows_the_progress_after_one_that_diverges(tmp_path):
     shown = monitor.Monitor(tmp_path / "1", 12, reporter=PLAIN)
     silent = monitor.Monitor(tmp_path / "2", 12, reporter=SILENT)
