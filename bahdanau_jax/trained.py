@@ -42,15 +42,14 @@ def load(
         checkpoint: the order of the checkpoints: `best` dev score, or `newest`. Or the step of one
             of them, such as "750".
         average: the number of checkpoints whose weights are averaged.
-        weights: `ema`, the moving average, or `params`, the weights themselves; "": the moving
-            average where there is one.
+        weights: `params`, the weights themselves; `ema`, their moving average; "": `ema` if any.
         trust_code: import the module that the run's configuration names, where it names one
             (`module:attribute`). Without it, such a run is refused, because the author of the run
             chose the code.
 
-    A damaged or missing checkpoint that would have been chosen is reported by `logging.warning`,
-    with the step that is used instead, and listed in `Run.chosen`. Raises FileNotFoundError or
-    ValueError where the folder has no run or lacks the weights, OSError for damaged checkpoints.
+    A damaged or missing checkpoint that was to be read is reported by `logging.warning`, with the
+    step used instead, and listed in `Run.chosen`. Raises FileNotFoundError or ValueError where the
+    folder has no run or lacks the weights, OSError for damaged checkpoints.
     """
     folder = Path(folder)
     check_run(folder)
@@ -69,8 +68,7 @@ def load(
             f"{folder} holds {len(restored)} checkpoints, not {average}: ask for fewer, or train "
             f"with training.keep_checkpoints {average}"
         )
-    params = _average([state[part] for state in restored])
-    return Run(folder, config, codecs, params, chosen=chosen)
+    return Run(folder, config, codecs, _average([state[part] for state in restored]), chosen=chosen)
 
 
 def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:
@@ -109,8 +107,7 @@ def ensemble(runs: "Sequence[Run]") -> "Run":
     """
     if not runs:
         raise ValueError("an ensemble needs at least one run")
-    members = [member for run in runs for member in (run, *run.others)]
-    first, *others = (dataclasses.replace(member, others=()) for member in members)
+    first, *others = (dataclasses.replace(m, others=()) for run in runs for m in run.members)
     for other in others:
         for side, ours, theirs in zip(SIDES, first.codecs, other.codecs, strict=True):
             if ours.identity != theirs.identity:
@@ -132,15 +129,19 @@ class Run:
     others: "tuple[Run, ...]" = ()  # the other members of an ensemble
     chosen: Chosen | None = None  # the checkpoints of `params`, and damaged ones
 
-    def _models(self) -> tuple[tuple[ModelConfig, ...], tuple[model.Params, ...]]:
-        every = (self, *self.others)
-        return tuple(run.config.model for run in every), tuple(run.params for run in every)
+    @property
+    def members(self) -> "tuple[Run, ...]":
+        """This run itself, and the other members of an ensemble."""
+        return self, *self.others
+
+    def models(self) -> tuple[tuple[ModelConfig, ...], tuple[model.Params, ...]]:
+        """The configuration and the weights of each member's model."""
+        return tuple(m.config.model for m in self.members), tuple(m.params for m in self.members)
 
     def searching(self, **settings) -> DecodingConfig:
         """The settings of the run's search, with these fields replaced.
 
-        `method="beam"` also resets the run's settings of sampling. Raises ValueError for a field
-        that is unknown, or a value that does not fit.
+        `method="beam"` also resets the settings of sampling. Raises ValueError for a wrong one.
         """
         fields = {field.name: field for field in dataclasses.fields(DecodingConfig)}
         for name in settings:
@@ -189,9 +190,9 @@ class Run:
     ):
         """The best hypothesis of each line; with `n_best`, a list of the `n_best` best ones.
 
-        A line without tokens has only the empty hypothesis. A line above `decoding.LONGEST` tokens,
-        or with such a prefix, has only `hypothesis.TOO_LONG`, which is empty and not finished. Any
-        field of DecodingConfig can be given by its name, in place of the run's own setting.
+        A line without tokens has only the empty hypothesis. One above `decoding.LONGEST` tokens, or
+        with such a prefix, has only `hypothesis.TOO_LONG`, which is empty and not finished.
+        `settings` are fields of DecodingConfig, in place of the run's own.
 
         >>> run.translate(["The man sleeps ."], prefixes=["L'homme"], beam_size=12)[0].text
         >>> run.translate(["The man sleeps ."], n_best=5, method="sample", top_p=0.9, seed=3)
@@ -217,7 +218,7 @@ class Run:
         advance(len(lines) - len(full))
         answers = iter(
             decoding.translate(
-                *self._models(),
+                *self.models(),
                 self.codecs,
                 self.searching(**settings),
                 [lines[row] for row in full],
@@ -251,7 +252,7 @@ class Run:
         >>> run.score(lines, run.translate(lines))  # the same scores again; a split line has others
         """
         searching = self.searching(**settings)
-        return decoding.score(*self._models(), self.codecs, searching, sources, targets, advance)
+        return decoding.score(*self.models(), self.codecs, searching, sources, targets, advance)
 
     def encode(self, lines: Sequence[str]) -> list[decoding.Encoded]:
         """The encoder's states of each line: annotations [S, C], s_0 [H] and the S tokens.
@@ -284,8 +285,7 @@ class Run:
         >>> run.align(["The man sleeps ."], ["L' homme dort ."])[0].links()
         >>> run.align(lines, targets, weights="posterior")[0].links("posterior,share")
         """
-        models, search = self._models(), self.config.decoding
-        score = functools.partial(decoding.score, *models, self.codecs, search)
+        score = functools.partial(decoding.score, *self.models(), self.codecs, self.config.decoding)
         return aligner.align(score, self.codecs, sources, targets, level, weights, advance)
 
     def evaluate(

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import tyro
 
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import lines, options, progress
@@ -30,7 +32,8 @@ class Evaluate:
     --output, a folder gets a page, tables, pictures and translations.
     """
 
-    run: Path  # the folder of a trained model, or one of its checkpoints, DIR@STEP
+    # the folder of a trained model, or one of its checkpoints, DIR@STEP; repeat it for an ensemble
+    run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     source: Path  # text to translate, one sentence a line, also .gz or .xz
     reference: Path  # its translation, line by line
     output: Path | None = None  # a folder for the report: index.html, report.md, scores.json, ...
@@ -50,6 +53,7 @@ class Evaluate:
         "bahdanau evaluate --run runs/quickstart --source a.en --reference a.fr",
         "bahdanau evaluate --run runs/a --source a.en --reference a.fr --output report",
         "bahdanau evaluate --run runs/a --source a.en --reference a.fr --baseline runs/b",
+        "bahdanau evaluate --run runs/a --run runs/b --source a.en --reference a.fr",
     )
 
 
@@ -65,9 +69,9 @@ DECIMALS: Mapping[str, int] = MappingProxyType(
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Evaluate, arguments, "bahdanau evaluate")
-    sources, references, theirs = _read(chosen)
     _check(chosen)
-    check_runs([chosen.run, *([chosen.baseline] if chosen.baseline and theirs is None else [])])
+    sources, references, theirs = _read(chosen)
+    check_runs([*chosen.run, *([chosen.baseline] if chosen.baseline and theirs is None else [])])
     if chosen.output is not None:
         _make(chosen.output)
     with progress.reporter(progress.on_terminal()) as reporter:
@@ -97,7 +101,7 @@ def _evaluated(
 ) -> tuple["Run", "run_scores.Evaluated"]:
     """The run and its scores."""
     reporter.stage("loading the model")
-    from bahdanau_jax import variants
+    from bahdanau_jax import trained, variants
     from bahdanau_jax.report import run_scores
 
     settings = run_scores.Settings(
@@ -109,8 +113,9 @@ def _evaluated(
     )
     run_scores.check(sources, references, settings)
     variants.check(Config(decoding=DecodingConfig(**settings.search())))
-    (model,), baseline = load([chosen.run], chosen.trust_code), None
-    _warn_about_unused(chosen.run, settings.search(), model)
+    members, baseline = load(chosen.run, chosen.trust_code), None
+    model = trained.ensemble(members)
+    _warn_about_unused(chosen.run[0], settings.search(), model)
     if chosen.baseline is not None:
         if theirs is None:
             (other,) = load([chosen.baseline], chosen.trust_code)
@@ -149,6 +154,8 @@ def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
 
 def _check(chosen: Evaluate) -> None:
     """Check the options before the model is loaded, which takes seconds."""
+    if not chosen.run:
+        raise ValueError("missing: --run (bahdanau evaluate --help)")
     if chosen.seed < 0:
         raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
     _edges(chosen.length_bins)

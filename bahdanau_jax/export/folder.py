@@ -203,7 +203,9 @@ def _facts(run: Run, name: str, license: str) -> Facts:
         measured=measured(run),
         parameters=model.count(run.params),
         checkpoint=", ".join(map(str, run.chosen.used)) if run.chosen else "unknown",
-        made=[row for table in report.made(run, {}).tables for row in table.rows],
+        made=[
+            row for table in report.made(run).tables for row in table.rows if row[0] != "checkpoint"
+        ],
         versions=versions(),
         digest="",
         sizes={},

@@ -26,7 +26,11 @@ from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS, tie_faults
 from bahdanau_jax.model.recurrence import GRADIENTS
 from bahdanau_jax.model.score_contract import check_score
-from bahdanau_jax.model.teacher_forcing import TeacherForced, teacher_forced
+from bahdanau_jax.model.teacher_forcing import (
+    TeacherForced,
+    teacher_forced,
+    teacher_forced_ensemble,
+)
 
 if TYPE_CHECKING:
     from bahdanau_jax.model.seq2seq import Seq2Seq as Seq2Seq
@@ -81,6 +85,7 @@ __all__ = [
     "start",
     "step_weights",
     "teacher_forced",
+    "teacher_forced_ensemble",
     "tie_faults",
     "with_named_dtype",
 ]

@@ -15,22 +15,28 @@ PACKAGES = ("bahdanau-jax", "jax", "python")  # versions that are shown; record.
 HASH = 12  # characters of a commit that are shown
 
 
-def made(run: Run, scores: Mapping[str, Any]) -> Section:
+def made(run: Run) -> Section:
     """The evaluated checkpoint, and its training from record.json and metrics.jsonl.
 
-    Values that these files lack are left out.
+    Values that these files lack are left out. An ensemble has a table for each member.
     """
-    rows = [*_checkpoint(scores), *_progress(run), *_starts(read_record(run.folder))]
+    tables, missing = [], []
+    for member in run.members:
+        name = member.folder.resolve().name
+        rows = [*_checkpoint(member), *_progress(member), *_starts(read_record(member.folder))]
+        if rows:
+            tables.append(Table(("field", name if run.others else "value"), rows))
+        else:
+            missing.append(f"{name} has no record of it.")
     text = "From record.json and metrics.jsonl in the run folder, which contain more."
-    if not rows:
-        return Section("How this run was made", f"{run.folder.resolve().name} has no record of it.")
-    return Section("How this run was made", text, (Table(("field", "value"), rows),))
+    return Section(
+        "How this run was made", " ".join([text] * bool(tables) + missing), tuple(tables)
+    )
 
 
-def _checkpoint(scores: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    chosen = scores.get("checkpoint") or {}
-    if steps := chosen.get("steps"):
-        yield "checkpoint", f"of step {', '.join(f'{step:,}' for step in steps)}"
+def _checkpoint(run: Run) -> Iterator[tuple[str, str]]:
+    if run.chosen and run.chosen.used:
+        yield "checkpoint", f"of step {', '.join(f'{used.step:,}' for used in run.chosen.used)}"
 
 
 def _progress(run: Run) -> Iterator[tuple[str, str]]:

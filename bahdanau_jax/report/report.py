@@ -13,7 +13,7 @@ from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import AlignedPair, grammar
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.figures import save
-from bahdanau_jax.report import provenance
+from bahdanau_jax.report import printed, provenance
 from bahdanau_jax.report.document import Picture, Section, Table, number
 from bahdanau_jax.report.examples import most_reordered
 from bahdanau_jax.report.publish import publish
@@ -24,7 +24,6 @@ from bahdanau_jax.run_folder import CHECKPOINTS, DEV_SCORE
 from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics
 
-SAMPLES = 10  # the number of translations that are printed
 CURVE = 5  # the least number of evaluations for a curve; fewer are shown as a table
 # Column of the table of evaluations -> (field of metrics.jsonl, format).
 DEV = MappingProxyType(
@@ -71,7 +70,7 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
     if measures:
         parts.insert(1, _corpus(measures))
     parts.insert(-1, training)
-    parts.append(provenance.made(run, table))
+    parts.append(provenance.made(run))
     reporter.stage("drawing and writing the report")
     hypothesis.write_lines(folder / "samples.jsonl", evaluated.hypotheses)
     (folder / "steps.svg").unlink(missing_ok=True)
@@ -80,7 +79,8 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
     title = f"Report on {run.folder.resolve().name}"
     publish(folder, title, summary(run, evaluated), table, parts, headline(table))
     return "\n".join(
-        [*_samples(evaluated), "", *_summary(table), ""] + [f"Report: {folder / 'index.html'}"]
+        [*printed.samples(evaluated), "", *printed.summary(table), ""]
+        + [f"Report: {folder / 'index.html'}"]
     )
 
 
@@ -111,23 +111,28 @@ def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
 
     >>> write_evaluation(Path("out"), run, evaluate(run, sources, references))
     """
-    parts = [*sections(evaluated), provenance.made(run, evaluated.scores)]
-    title = f"Evaluation of {run.folder.resolve().name}"
+    parts = [*sections(evaluated), provenance.made(run)]
+    names = [member.folder.resolve().name for member in run.members]
+    title = f"Evaluation of {' and '.join(names)}"
     table = evaluated.scores
     publish(folder, title, summary(run, evaluated), table, parts, headline(table))
     hypothesis.write(folder, evaluated.hypotheses)
 
 
 def summary(run: Run, evaluated: Evaluated) -> str:
-    """One line: the test set, the model, and better checkpoints that could not be read."""
-    config, chosen = run.config, run.chosen
-    steps = [str(checkpoint) for checkpoint in chosen.used] if chosen else []
-    warnings = chosen.warnings(Path(CHECKPOINTS)) if chosen else []
+    """One line: the test set, the model, and better checkpoints that could not be read.
+
+    The model of an ensemble is described by its first member.
+    """
+    config, each = run.config, [member.chosen for member in run.members]
+    steps = [str(used) for chosen in each if chosen for used in chosen.used]
+    warnings = [line for chosen in each if chosen for line in chosen.warnings(Path(CHECKPOINTS))]
+    members = f"an ensemble of {len(each)}, " if run.others else ""
     search = evaluated.scores["search"]
     method = f"beam {search['beam_size']}" if search["method"] == "beam" else search["method"]
     return (
         f"{len(evaluated.sources):,} sentences, {config.data.source_language} to "
-        f"{config.data.target_language}; {config.data.vocabulary}, attention "
+        f"{config.data.target_language}; {members}{config.data.vocabulary}, attention "
         f"{config.model.attention}, {method}"
         f"{''.join(f', {step}' for step in steps)}"
         f"{''.join(f'. Warning: {line}' for line in warnings)}"
@@ -165,7 +170,7 @@ def _corpus(scores: dict[str, float]) -> Section:
     """The section of scores against gold alignments, and of statistics of the corpus."""
     rows = [
         (name, f"{scores[name]:.{decimals}f}", meaning)
-        for name, decimals, meaning in SHOWN
+        for name, decimals, meaning in printed.SHOWN
         if name in scores
     ]
     text = (
@@ -258,43 +263,3 @@ def crosses(links: Iterable[tuple[int, int]]) -> bool:
     True
     """
     return any(i < k and j > n for i, j in links for k, n in links)
-
-
-def _samples(evaluated: Evaluated) -> list[str]:
-    lines = []
-    rows = zip(evaluated.sources, evaluated.references, evaluated.texts, strict=True)
-    for source, reference, text in list(rows)[:SAMPLES]:
-        lines += [f"  source     {source}", f"  model      {text}", f"  reference  {reference}", ""]
-    return lines[:-1]
-
-
-# The scores that are printed, in this order, where they exist: name, decimals, explanation.
-SHOWN = (
-    ("BLEU", 1, ""),
-    ("BLEU-lowercased", 1, ""),
-    ("BLEU-tokenized-lowercased", 1, ""),
-    ("chrF", 1, ""),
-    ("exact", 3, "share of sentences that equal the reference"),
-    ("PSA", 3, "matching positions, empty targets corrected"),
-    ("PSA-seed", 3, "the same, with 0 for an empty target"),
-    ("AER", 3, "alignment error rate against the gold links"),
-    ("AER-share", 3, "the same, each weight divided by the total attention to its source word"),
-    ("AER-diagonal", 3, "alignment error rate of the diagonal, which needs no model"),
-    ("alignment-left-out", 0, "pairs with an empty or very long side, which have no error rate"),
-    ("BLEU-word-for-word", 1, "BLEU of a dictionary that keeps the order of words"),
-    ("mean-source-words", 1, "mean number of source words in a test sentence"),
-    ("crossing-share", 2, "share of test sentences with links that cross"),
-    ("test-in-training", 0, "test sentences that are also in the training text"),
-    ("unfinished", 3, "share of translations that decoding.max_ratio cut off"),
-)
-
-
-def _summary(table: dict[str, Any]) -> list[str]:
-    lines = []
-    for name, decimals, meaning in SHOWN:
-        if name not in table or (name == "unfinished" and not table[name]):
-            continue
-        if name == "BLEU" and table.get("test-in-training") == 0:  # None where it is not counted
-            meaning = "on unseen sentences"
-        lines.append(f"{name} {table[name]:.{decimals}f}" + (f"   ({meaning})" if meaning else ""))
-    return lines

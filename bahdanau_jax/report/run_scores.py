@@ -93,7 +93,8 @@ def evaluate(
     (BLEU-no-UNK, length-ratio, unfinished, UNK, perplexity, ECE, confidence-chrF), and each part
     under its own name: intervals, comparison (with a baseline), by-length, by-length-tokenized,
     no-UNK, lengths, repetition, coverage, calibration, quality, settings, search, checkpoint. The
-    same arguments give the same numbers. Raises ValueError for no lines, or unequal numbers.
+    same arguments give the same numbers. An ensemble has its members' checkpoints in a list. Raises
+    ValueError for no lines, or unequal numbers.
 
     >>> evaluate(load("runs/quickstart"), sources, references).scores["BLEU"]
     """
@@ -111,6 +112,7 @@ def evaluate(
     scoring = reporter.stage("scoring the references", len(sources), "lines")
     predicted = token_predictions.predict(run, sources, references, scoring.advance)
     reporter.stage("computing scores and intervals")
+    used = [member.chosen.to_json() if member.chosen else None for member in run.members]
     parts = {
         "intervals": _intervals(ours, settings),
         "comparison": _comparison(ours, theirs, baseline, settings) if baseline else None,
@@ -123,7 +125,7 @@ def evaluate(
         "quality": quality.table(hypotheses, ours["chrF"], settings.resamples, settings.seed),
         "settings": dataclasses.asdict(settings),
         "search": dataclasses.asdict(run.searching(**settings.search())),
-        "checkpoint": run.chosen.to_json() if run.chosen else None,
+        "checkpoint": used if run.others else used[0],
     }
     table = {
         "sentences": len(references),
@@ -227,11 +229,9 @@ def _no_unk(
     again = [row for row in rows if not greedy or unknown in hypotheses[row].tokens]
     texts = dict(zip(rows, allowed, strict=True))
     if banned and again:
-        config = dataclasses.replace(run.config, decoding=decoding)
-        searcher = dataclasses.replace(run, config=config)
         translating = reporter.stage("translating without UNK", len(again), "lines")
         lines, advance = [sources[row] for row in again], translating.advance
-        best = searcher.translate(lines, first=again, advance=advance)
+        best = run.translate(lines, first=again, advance=advance, ban_unk=True, **settings.search())
         texts |= zip(again, (each.text for each in best), strict=True)
     before = counted = {name: tally.take(rows) for name, tally in ours.items()}
     if list(texts.values()) != allowed:

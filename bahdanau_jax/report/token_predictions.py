@@ -23,7 +23,7 @@ class Predictions(NamedTuple):
     left_out: int  # the number of sentences with an empty side, or above decoding.max_source
 
 
-teacher_forced = jax.jit(model.teacher_forced, static_argnums=0)
+teacher_forced = jax.jit(model.teacher_forced_ensemble, static_argnums=0)
 
 
 def predict(
@@ -32,14 +32,12 @@ def predict(
     references: Sequence[str],
     advance: Callable[[int], object] = ignore,
 ) -> Predictions:
-    """The predictions of the model at each word of the references, by teacher forcing.
+    """The predictions of a run, or an ensemble, at each word of the references.
 
-    Sentences above decoding.max_source tokens are left out, because one of them would pad a whole
-    batch. `advance` is called with the number of pairs left out, and with that of each batch.
-    Raises ValueError for an ensemble.
+    They are made by teacher forcing. Sentences above decoding.max_source tokens are left out,
+    because one of them would pad a whole batch. `advance` is called with the number of pairs left
+    out, and with that of each batch.
     """
-    if run.others:
-        raise ValueError("an ensemble has several attentions: evaluate each of its runs")
     most = run.config.decoding.max_source + 1
     encoded, numbers = [], []
     for number, (source, reference) in enumerate(zip(sources, references, strict=True)):
@@ -52,7 +50,7 @@ def predict(
     alphas: list[np.ndarray | None] = [None] * len(sources)
     for planned in data.dev_plan(pairs, run.config.data):
         batch = data.lay_out(pairs, planned)
-        values = jax.device_get(teacher_forced(run.config.model, run.params, batch))
+        values = jax.device_get(teacher_forced(*run.models(), batch))
         batches.append(_real(batch, values))
         for i, row in enumerate(planned.rows.tolist()):
             width, height = pairs.lengths[row]

@@ -117,13 +117,7 @@ class Service:
         """Compile the programs of ordinary requests in as many threads as there are cores."""
         run, tokens = self.runs[name], self.settings.warm_tokens
         settings = self.searching(run)
-        every = (run, *run.others)
-        programs = decoding.programs(
-            tuple(member.config.model for member in every),
-            tuple(member.params for member in every),
-            settings,
-            tokens,
-        )
+        programs = decoding.programs(*run.models(), settings, tokens)
         with ThreadPoolExecutor(cores(), "bahdanau compiler") as threads:
             list(threads.map(self._unless_stopping, programs if tokens else ()))
         if tokens and not self.is_stopping:  # the small programs around the large ones
@@ -221,7 +215,7 @@ class Service:
 
     def check_weights(self, run: Run, weights: str) -> None:
         """Raise Refused for weights of links that the model does not have."""
-        for member in (run, *run.others):
+        for member in run.members:
             try:
                 check_link_weights(weights, member.config.model)
             except ValueError as error:

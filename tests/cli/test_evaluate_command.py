@@ -176,6 +176,32 @@ def test_a_checkpoint_with_another_one_as_its_baseline(arguments, trained, capfd
     assert loaded == [first, last]
 
 
+def test_an_ensemble_of_two_checkpoints(call, arguments, trained, tmp_path):
+    steps = sorted(int(path.name) for path in (trained[0] / "checkpoints").iterdir())[:2]
+    named = [f"{trained[0]}@{step}" for step in steps]
+    members = [option for name in named for option in ("--run", name)]
+    sides = (*arguments[3:7], "--resamples", 20)
+    code, out, err = call("evaluate", *members, *sides, "--output", tmp_path)
+    assert code == 0, err
+    table = json.loads(out)
+    assert [one["steps"] for one in table["checkpoint"]] == [[step] for step in steps]
+    text = (tmp_path / "report.md").read_text()
+    name = trained[0].name
+    assert text.startswith(f"# Evaluation of {name} and {name}\n") and "an ensemble of 2" in text
+    assert all(f"| checkpoint | of step {step} |" in text for step in steps)
+    members = [runs.load(trained[0], checkpoint=str(step)) for step in steps]
+    sources, references = [arguments[place].read_text().splitlines() for place in (4, 6)]
+    found = runs.ensemble(members).translate(sources)
+    assert (tmp_path / "translations.txt").read_text() == "".join(f"{h.text}\n" for h in found)
+    each = [run_scores.evaluate(one, sources, references).scores for one in members]
+    assert len({one["perplexity"] for one in (table, *each)}) == 3
+
+
+def test_no_run_is_an_error_before_any_work(call, files):
+    code, _, err = call("evaluate", "--source", files[0], "--reference", files[1])
+    assert code == 2 and "missing: --run (bahdanau evaluate --help)" in err
+
+
 def test_unequal_files_are_named_with_their_lengths(call, files, tmp_path):
     source, reference = files
     reference.write_text("un\ndeux\ntrois\n")

@@ -9,7 +9,6 @@ from bahdanau_jax import experiments
 from bahdanau_jax.batch import START, UNK
 from bahdanau_jax.hypothesis import EMPTY
 from bahdanau_jax.model import interventions, loss
-from bahdanau_jax.report import token_predictions
 from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters, relative
 
@@ -71,8 +70,6 @@ def test_what_does_not_fit_is_refused(run):
         experiments.translate(both, LINES, interventions.harden())
     with pytest.raises(ValueError, match="an ensemble has several attentions"):
         experiments.masking_study(both, LINES)
-    with pytest.raises(ValueError, match="an ensemble has several attentions"):
-        token_predictions.predict(both, LINES, LINES)
     with pytest.raises(ValueError, match="1 sources but 2 targets"):
         experiments.as_batch(run, ["a"], ["b", "c"])
 

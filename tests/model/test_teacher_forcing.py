@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.batch import START
-from bahdanau_jax.model import decoder, encode, fold, start, teacher_forced
+from bahdanau_jax.model import (
+    decoder,
+    encode,
+    fold,
+    start,
+    teacher_forced,
+    teacher_forced_ensemble,
+)
 from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.memory import Folded
 from bahdanau_jax.model.orders import Order, State
@@ -49,6 +56,38 @@ def test_teacher_forced_equals_a_walk(name, folded):
     correct = np.asarray(found.correct)[real]
     assert not correct.all() and (correct.any() or name in ("relu", "local_p"))
     assert (np.log(found.confidence) >= found.log_p - 1e-5)[real].all()
+
+
+def log_p_and_alpha(config, params, b):
+    """log p [B, T, V] and alpha [B, T, S] by the step function of search."""
+    memory = encode(config, params, b.source, b.source_mask)
+    step, state = stepper(config, params, memory), start(memory)
+    before, columns = jnp.full(len(b.weight), START), []
+    for t in range(b.target.shape[1]):
+        log_p, state, alpha = step(before, state)
+        columns.append((log_p, alpha))
+        before = b.target[:, t]
+    return [jnp.stack(column, 1) for column in zip(*columns, strict=True)]
+
+
+def test_an_ensemble_predicts_by_the_normalised_geometric_mean():
+    configs = CONFIGS["default"], CONFIGS["luong"]
+    params, b = [parameters(config) for config in configs], on_device(batch(PAIRS[:9]))
+    found = compiled(teacher_forced_ensemble, static_argnums=0)(configs, params, b)
+    walked = [
+        compiled(log_p_and_alpha, static_argnums=0)(*member, b)
+        for member in zip(configs, params, strict=True)
+    ]
+    each, alphas = zip(*walked, strict=True)
+    p = np.exp(np.mean(np.asarray(each, np.float64), axis=0))  # not yet normalised
+    assert np.abs(p.sum(-1) - 1).max() > 1e-3
+    p /= p.sum(-1, keepdims=True)
+    target, real = np.asarray(b.target), np.asarray(b.target_mask)
+    own = np.take_along_axis(np.log(p), target[..., None], -1)[..., 0]
+    for ours, theirs in zip(
+        found, (own, p.max(-1), p.argmax(-1) == target, np.mean(alphas, axis=0)), strict=True
+    ):
+        np.testing.assert_allclose(np.asarray(ours)[real], theirs[real], rtol=2e-5, atol=1e-6)
 
 
 def bounded(update, context_of, state, start):

@@ -17,7 +17,7 @@ from bahdanau_jax import run as runs
 from bahdanau_jax.batch import UNK
 from bahdanau_jax.evaluation import quality, scores
 from bahdanau_jax.hypothesis import Hypothesis
-from bahdanau_jax.report import provenance, report, run_scores, token_predictions
+from bahdanau_jax.report import printed, provenance, report, run_scores, token_predictions
 from bahdanau_jax.report.document import Section
 from bahdanau_jax.reporting import SILENT
 from tests import small
@@ -155,7 +155,7 @@ def test_what_is_printed(reported):
 
 def test_unseen_is_said_only_where_it_was_counted_and_cut_output_where_there_is_any():
     def said(table):
-        return report._summary({"BLEU": 93.04, **table})
+        return printed.summary({"BLEU": 93.04, **table})
 
     assert said({"test-in-training": 0})[0] == "BLEU 93.0   (on unseen sentences)"
     assert said({"test-in-training": 3})[0] == said({})[0] == "BLEU 93.0"
@@ -228,7 +228,7 @@ def test_the_summary_names_the_search(trained, search, told):
 
 def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
     run = dataclasses.replace(runs.load(trained[0]), folder=tmp_path)
-    assert provenance.made(run, {}) == Section(
+    assert provenance.made(dataclasses.replace(run, chosen=None)) == Section(
         "How this run was made", f"{tmp_path.name} has no record of it."
     )
     start = {
@@ -250,10 +250,10 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
         {"step": 1100, "seconds": 158.6, "epoch": 1.17},
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (table,) = provenance.made(run, {"checkpoint": {"steps": [1100]}}).tables
+    (table,) = provenance.made(run).tables
     metric, steps = run.config.training.dev_metric, run.config.training.steps
     assert table.rows == [
-        ("checkpoint", "of step 1,100"),
+        ("checkpoint", f"of step {run.chosen.used[0].step}"),
         ("updates", f"1,100 of {steps:,}, 1.17 epochs"),
         ("time of training", "2 min 39 s"),
         ("best dev score", f"{metric} 0.5, at step 550"),
@@ -268,7 +268,7 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
     ]
     for damaged in ("[{", '{"time": 3}', "[" * 100_000, '[{"command": 3, "git": null}]'):
         (tmp_path / "record.json").write_text(damaged)
-        assert provenance.made(run, {}).tables
+        assert provenance.made(run).tables
 
 
 def test_a_run_of_no_update_has_no_curves(trained, tmp_path):
