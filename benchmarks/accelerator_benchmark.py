@@ -82,11 +82,11 @@ def run(
     save()
     with tempfile.TemporaryDirectory(prefix="accelerator-", ignore_cleanup_errors=True) as folder:
         request = Request(output, Path(folder), torch_python, config)
-        waiting = dict(chosen)
+        waiting = {name: part.share for name, part in chosen.items() if not request.missing(name)}
         for name, part in chosen.items():
-            shares = sum(each.share for each in waiting.values())
-            del waiting[name]
-            seconds = (until - time.monotonic()) * part.share / shares
+            shares = sum(waiting.values())
+            share = waiting.pop(name, 0.0)
+            seconds = (until - time.monotonic()) * share / shares if share else 0.0
             figures = results["parts"][name] = {"limit_seconds": round(seconds, 1)}
             _measure(name, part, request, scale, Part(figures, save, time.monotonic() + seconds))
             save()

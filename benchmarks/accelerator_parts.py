@@ -148,27 +148,31 @@ def _updates(
 
 
 def training(part: Part, request: Request, scale: Scale) -> None:
-    """Time updates: all batches and precisions, then settings, and then the other lengths."""
+    """Time updates: batches in rounded products, settings, full products, the other lengths."""
     first, *others = scale.lengths
     start = functools.partial(_program, "device_updates", scale.size._asdict())
     rows, repeats, elements = scale.limits
 
     def ask(peer: Peer, case: Case) -> Mapping[str, Any]:
         if "limits" not in part.results:
+            part.results["limits"] = {}  # an error is that of this case alone
             part.results["limits"] = peer.ask(
                 do="limits", rows=rows, repeats=repeats, elements=elements
             )
         return _timed(scale)(peer, case)
 
     quickest = scale.precisions[:1]
-    cases = _updates([first], scale.precisions, scale.batches)
+    rounded = [each for each in scale.precisions if each != "float32"]
+    cases = _updates([first], rounded, scale.batches)
     cases += _updates([first], quickest, scale.compared, "autodiff")
     ask_each(part, start("default"), cases, ask, {"compiler": "default"})
     compared = _updates([first], quickest, scale.compared)
     for setting in scale.settings:
         if setting != "default":
             ask_each(part, start(setting), compared, _timed(scale), {"compiler": setting})
-    cases = _updates(others, scale.precisions, scale.batches)
+    full = [each for each in scale.precisions if each == "float32"]
+    cases = _updates([first], full, scale.batches)
+    cases += _updates(others, scale.precisions, scale.batches)
     ask_each(part, start("default"), cases, ask, {"compiler": "default"})
 
 

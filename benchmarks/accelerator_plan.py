@@ -31,14 +31,14 @@ class Scale(NamedTuple):
 COMPILER: Mapping[str, str] = MappingProxyType(
     {
         "default": "",
+        "two steps in an iteration": (
+            "--xla_gpu_enable_while_loop_unrolling=WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"
+        ),
         "loops in command buffers": "--xla_gpu_enable_command_buffer=+WHILE",
         "loops unrolled in command buffers": (
             "--xla_gpu_enable_command_buffer=+WHILE --xla_gpu_command_buffer_unroll_loops=true"
         ),
         "no command buffers": "--xla_gpu_enable_command_buffer=",
-        "two steps in an iteration": (
-            "--xla_gpu_enable_while_loop_unrolling=WHILE_LOOP_UNROLLING_DOUBLE_BUFFER"
-        ),
         "products by libraries": "--xla_gpu_enable_triton_gemm=false",
         "split-k 1": "--xla_gpu_experimental_force_split_k=1",
     }

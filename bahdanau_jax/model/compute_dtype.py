@@ -24,8 +24,9 @@ AUTO = "auto"  # the value of `model.compute_dtype` that stands for the fastest 
 COMPUTE_DTYPES: Mapping[str, Any] = MappingProxyType({"float32": None, "bfloat16": jnp.bfloat16})
 # bfloat16 should be faster by this factor, since its rounding costs some digits of each product.
 GAIN = 1.15
-# The measured product is [ROWS, TERMS] x [TERMS, COLUMNS]: that of the words of a batch.
-ROWS, TERMS, COLUMNS = 1024, 512, 512
+# The measured product is [rows, terms] x [terms, columns]: that of the words of a batch. On an
+# accelerator it is so large that it takes longer than its start.
+ON_CPU, ON_ACCELERATORS = (1024, 512, 512), (16384, 1024, 1024)
 REPEATS = 12  # rounds of one product in each dtype, where the result is clear
 MOST_REPEATS = 120  # where it is not, as on a busy machine
 CLEAR = 1.3  # bfloat16 is clearly faster by this factor
@@ -64,10 +65,11 @@ def _seconds() -> dict[str, float]:
     The dtypes take turns, and other programs can only make a product slower, never faster. They
     can slow all of a few rounds, so float32 is taken after many rounds only.
     """
+    rows, terms, columns = ON_CPU if jax.default_backend() == "cpu" else ON_ACCELERATORS
     rng = np.random.default_rng(1)
     a, b = (
         jnp.asarray(rng.standard_normal(shape), jnp.float32)
-        for shape in ((ROWS, TERMS), (TERMS, COLUMNS))
+        for shape in ((rows, terms), (terms, columns))
     )
     products = {name: _product(dtype) for name, dtype in COMPUTE_DTYPES.items()}
     for product in products.values():

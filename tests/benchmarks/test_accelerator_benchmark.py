@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import accelerator_benchmark, accelerator_parts
+from benchmarks import accelerator_benchmark, accelerator_parts, accelerator_plan
 from benchmarks.accelerator_parts import Part, ask_each
 from benchmarks.accelerator_plan import COMPILER, QUICK
 from benchmarks.peers import serving
@@ -150,6 +150,40 @@ def test_a_part_that_fails_is_recorded_and_the_next_one_has_its_time(parts, tmp_
     assert 10 < limits["broken"] <= 12.5  # a quarter of what is left of a minute
     assert 45 < limits["whole"] <= 50  # all the rest
     assert summary["parts"]["whole"]["failed_figures"] == [{"case": 1, "passed": False}]
+
+
+def test_a_part_that_cannot_be_measured_takes_no_time(parts, tmp_path):
+    limits = {}
+
+    def whole(this, request, scale):
+        limits["whole"] = this.left()
+
+    parts(whole=(whole, 1.0), learning=(whole, 3.0))  # a training needs --train
+    accelerator_benchmark.run(tmp_path / "out", minutes=1.0)
+    assert 45 < limits["whole"] <= 50
+
+
+def test_limits_that_cannot_be_measured_cost_one_case(monkeypatch, tmp_path):
+    asked, given = [], []
+
+    class Device:
+        def ask(self, do, **case):
+            asked.append(do)
+            if do == "limits":
+                raise Failure("device_updates", "ended", "no memory")
+            return {"seconds": 1.0}
+
+    def ask_each(part, start, cases, ask, label):
+        given.append(ask)
+
+    monkeypatch.setattr(accelerator_parts, "ask_each", ask_each)
+    part = accelerator_parts.Part({}, lambda: None, time.monotonic() + 60)
+    request = accelerator_plan.Request(tmp_path, tmp_path, None, None)
+    accelerator_parts.training(part, request, QUICK)
+    with pytest.raises(Failure):
+        given[0](Device(), {"batch": 1})
+    assert given[0](Device(), {"batch": 1}) == {"seconds": 1.0}
+    assert asked == ["limits", "time"]
 
 
 def test_a_part_without_time_is_left_out_with_a_line(benchmark, tmp_path):

@@ -53,6 +53,23 @@ def test_a_busy_machine_is_measured_longer(monkeypatch):
     assert compute_dtype._seconds() == {"float32": 1.0, "bfloat16": 0.5}
 
 
+@pytest.mark.parametrize(
+    "backend, rows", [("cpu", 1024), ("gpu", 16384)]
+)  # a GPU starts a small product in more time than it takes
+def test_an_accelerator_is_measured_by_a_large_product(backend, rows, monkeypatch):
+    sizes = []
+
+    def timed(product, a, b):
+        sizes.append(a.shape[0])
+        return 1.0 + len(sizes) % 2
+
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(compute_dtype, "_product", lambda dtype: lambda a, b: a)
+    monkeypatch.setattr(compute_dtype, "_timed", timed)
+    compute_dtype._seconds()
+    assert {*sizes} == {rows}
+
+
 def test_the_measurement_names_a_dtype_also_while_a_program_is_traced():
     compute_dtype.fastest.cache_clear()
     found = []
