@@ -242,6 +242,7 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
     own = {"BLEU": 8.0, "BLEU-tokenized": 10.0, "sentences": 3000}
     own |= {"by-length": {"output": bins}, "by-length-tokenized": {"output": bins}}
     own["no-UNK"] = {"sentences": 1047, "BLEU-tokenized": 12.0}
+    own["checkpoint"] = {"steps": [20]}
     runs = {
         1: own | {"tests": {"test": own}},
         2: own | {"BLEU": 9.0, "BLEU-tokenized": 20.0, "tests": {"test": own}},
@@ -279,7 +280,7 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
     sparse = dataclasses.replace(cells["RNNencdec-30"].training, log_every=100)
     cells["RNNencdec-30"] = dataclasses.replace(cells["RNNencdec-30"], training=sparse)
     assert "window (20 or 100 updates)," in paper_training.learning(outcome).text
-    expected = ("RNNencdec-30", "40", "1.00", "1 min 30 s", "4.000", "3.000", "80.0", "75.0")
+    expected = ("RNNencdec-30", "40", "20", "1.00", "1 min 30 s", "4.000", "3.000", "80.0", "75.0")
     assert ours.rows[0] == expected
     assert theirs.rows[1] == (
         "RNNsearch-30",
@@ -311,7 +312,7 @@ def test_the_texts_of_the_paper_are_beside_ours(tmp_path, monkeypatch):
 
 
 def test_a_run_without_metrics_has_no_learning_statistics():
-    assert {*paper_training._learned([], 20.0, 25.0)} == {"–"}
+    assert {*paper_training._learned([], [], 20.0, 25.0)} == {"–"}
 
 
 def test_words_of_sentences_count_eos(tmp_path):

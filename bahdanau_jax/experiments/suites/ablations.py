@@ -153,7 +153,8 @@ DIFFERENCES = (
     "without tanh; ours is tanh(M_x(x) + M_h(s)), as in the encoder. Its score function has biases "
     "and gives weight to padding; ours has no biases and a mask. Its readout is a network with a "
     "ReLU, and ours has a maxout layer. Its weights begin at PyTorch's defaults, and ours at "
-    "Glorot's."
+    "Glorot's. The author tests after the last update. Each of our rounds is scored with the "
+    "better of two checkpoints, after a half of the updates and after all, by the dev lists."
 )
 
 

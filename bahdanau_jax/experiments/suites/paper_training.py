@@ -35,7 +35,8 @@ def learning(outcome: Outcome) -> Section:
         windows.add(outcome.cells[cell].training.log_every)
         lines = training.read_metrics(outcome.folder(cell))
         words = words_of_sentences(outcome.cells[cell].data, outcome.folder(cell))
-        ours.append((name, *_learned(lines, *words)))
+        scored = next(iter(outcome.results.scores[cell].values())).get("checkpoint") or {}
+        ours.append((name, *_learned(lines, scored.get("steps", ()), *words)))
         if row := printed.learning:
             counts = f"{row.updates:,}", f"{row.epochs}", f"{row.hours} h", row.device
             theirs.append((name, *counts, f"{row.train_nll}", f"{row.dev_nll}"))
@@ -44,12 +45,13 @@ def learning(outcome: Outcome) -> Section:
         "NLL is the negative log-likelihood in nats. That of a sentence is ours of a word times "
         "the mean number of target words, with EOS. Our train NLL is that of the last logged "
         f"window ({updates} updates), with the dropout of training; our dev NLL is the smallest of "
-        "the evaluations. The values here are those of each model's first seed. The sentences are "
-        "not the paper's."
+        "the evaluations. The scores of the report are those of the checkpoint that the dev text "
+        "chose, after the scored update. The values here are those of each model's first seed. The "
+        "sentences are not the paper's."
     )
     of_sentences = ("train NLL of a sentence", "dev NLL of a sentence")
     of_words = ("train NLL of a word", "dev NLL of a word")
-    header = ("here", "updates", "epochs", "time", *of_words, *of_sentences)
+    header = ("here", "updates", "scored update", "epochs", "time", *of_words, *of_sentences)
     printed_header = ("paper", "updates", "epochs", "time", "device", *of_sentences)
     return Section("Learning", text, (Table(header, ours), Table(printed_header, theirs)))
 
@@ -64,15 +66,19 @@ def words_of_sentences(config: DataConfig, folder: Path) -> tuple[float, float]:
 
 
 def _learned(
-    lines: Sequence[Mapping[str, Any]], train_words: float, dev_words: float
+    lines: Sequence[Mapping[str, Any]],
+    scored: Sequence[int],
+    train_words: float,
+    dev_words: float,
 ) -> tuple[str, ...]:
     if not lines:  # somebody has removed the run's metrics
-        return (NOTHING,) * 7
+        return (NOTHING,) * 8
     last, logged = lines[-1], [line for line in lines if "nll" in line]
     dev = [line["dev_loss"] for line in lines if line.get("dev_loss") is not None]
     of_train, of_dev = logged[-1]["nll"] if logged else None, min(dev, default=None)
     return (
         f"{last['step']:,}",
+        ", ".join(f"{step:,}" for step in scored) or NOTHING,
         number(last.get("epoch"), ".2f"),
         duration(last["seconds"]),
         number(of_train, ".3f"),
