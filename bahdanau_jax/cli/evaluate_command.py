@@ -50,8 +50,7 @@ class Evaluate:
     trust_code: bool = False  # import the module that the run names (module:attribute), if it does
 
     EXAMPLES: ClassVar[Sequence[str]] = (
-        "bahdanau evaluate --run runs/quickstart --source a.en --reference a.fr",
-        "bahdanau evaluate --run runs/a --source a.en --reference a.fr --output report",
+        "bahdanau evaluate --run runs/quickstart --source a.en --reference a.fr --output report",
         "bahdanau evaluate --run runs/a --source a.en --reference a.fr --baseline runs/b",
         "bahdanau evaluate --run runs/a --run runs/b --source a.en --reference a.fr",
     )

@@ -47,11 +47,17 @@ class Stub:
         small.config, model=dataclasses.replace(small.config.model, order="paper")
     )
     params: Any = None
-    others: tuple = ()
     codecs: tuple = (Words(), Words())
     gate: threading.Event = field(default_factory=threading.Event)
     begun: threading.Event = field(default_factory=threading.Event)
     searches: list = field(default_factory=list)
+
+    @property
+    def members(self) -> tuple:
+        return (self,)
+
+    def models(self) -> tuple:
+        return (self.config.model,), (self.params,)
 
     def _enter(self, kind: str, items: list) -> None:
         self.searches.append((kind, items, self.config.decoding))
