@@ -163,6 +163,21 @@ def test_a_part_that_cannot_be_measured_takes_no_time(parts, tmp_path):
     assert 45 < limits["whole"] <= 50
 
 
+def test_full_products_come_after_the_options_of_the_compiler(monkeypatch, tmp_path):
+    order = []
+
+    def ask_each(part, start, cases, ask, label):
+        order.append((label["compiler"], {case["precision"] for case in cases}))
+
+    monkeypatch.setattr(accelerator_parts, "ask_each", ask_each)
+    request = accelerator_plan.Request(tmp_path, tmp_path, None, None)
+    part = accelerator_parts.Part({}, lambda: None, time.monotonic() + 60)
+    accelerator_parts.training(part, request, accelerator_plan.FULL)
+    assert order[0] == ("default", {"bfloat16", "tf32"})
+    assert [name for name, _ in order[1:-1]] == [name for name in COMPILER if name != "default"]
+    assert order[-1] == ("default", {"bfloat16", "tf32", "float32"})
+
+
 def test_limits_that_cannot_be_measured_cost_one_case(monkeypatch, tmp_path):
     asked, given = [], []
 

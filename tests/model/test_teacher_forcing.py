@@ -25,6 +25,13 @@ PAIRS = pairs(seed=3, count=31)
 
 def walk(config, folded, params, b):
     """The same as `teacher_forced`, by the step function of search."""
+    log_p, alpha = steps(config, folded, params, b)
+    own = jnp.take_along_axis(log_p, b.target[..., None], axis=2)[..., 0]
+    return own, jnp.exp(log_p).max(2), jnp.argmax(log_p, 2) == b.target, alpha
+
+
+def steps(config, folded, params, b):
+    """log p [B, T, V] and alpha [B, T, S] by the step function of search."""
     memory = encode(config, params, b.source, b.source_mask)
     if folded:
         memory = fold(config, params, memory)
@@ -33,9 +40,8 @@ def walk(config, folded, params, b):
     before, columns = jnp.full(len(b.weight), START), []
     for t in range(b.target.shape[1]):
         log_p, state, alpha = step(before, state)
+        columns.append((log_p, alpha))
         before = b.target[:, t]
-        own = jnp.take_along_axis(log_p, before[:, None], axis=1)[:, 0]
-        columns.append((own, jnp.exp(log_p).max(1), jnp.argmax(log_p, 1) == before, alpha))
     return [jnp.stack(column, 1) for column in zip(*columns, strict=True)]
 
 
@@ -58,25 +64,13 @@ def test_teacher_forced_equals_a_walk(name, folded):
     assert (np.log(found.confidence) >= found.log_p - 1e-5)[real].all()
 
 
-def log_p_and_alpha(config, params, b):
-    """log p [B, T, V] and alpha [B, T, S] by the step function of search."""
-    memory = encode(config, params, b.source, b.source_mask)
-    step, state = stepper(config, params, memory), start(memory)
-    before, columns = jnp.full(len(b.weight), START), []
-    for t in range(b.target.shape[1]):
-        log_p, state, alpha = step(before, state)
-        columns.append((log_p, alpha))
-        before = b.target[:, t]
-    return [jnp.stack(column, 1) for column in zip(*columns, strict=True)]
-
-
 def test_an_ensemble_predicts_by_the_normalised_geometric_mean():
     configs = CONFIGS["default"], CONFIGS["luong"]
     params, b = [parameters(config) for config in configs], on_device(batch(PAIRS[:9]))
     found = compiled(teacher_forced_ensemble, static_argnums=0)(configs, params, b)
     walked = [
-        compiled(log_p_and_alpha, static_argnums=0)(*member, b)
-        for member in zip(configs, params, strict=True)
+        compiled(steps, static_argnums=(0, 1))(config, False, each, b)
+        for config, each in zip(configs, params, strict=True)
     ]
     each, alphas = zip(*walked, strict=True)
     p = np.exp(np.mean(np.asarray(each, np.float64), axis=0))  # not yet normalised
