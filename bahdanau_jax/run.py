@@ -95,6 +95,7 @@ def train(
     """
     began = time.perf_counter() if began is None else began
     check(config)
+    training.dispatch_updates(config)
     workdir = Path(workdir)
     config = with_named_dtype(config, workdir)
     steps = config.training.steps

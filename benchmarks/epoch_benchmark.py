@@ -21,7 +21,7 @@ from bahdanau_jax import cost, data, training
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import Config
-from bahdanau_jax.training import Trainer
+from bahdanau_jax.training import Trainer, dispatch_updates
 from benchmarks import machine
 from benchmarks.program_cache import empty_cache
 
@@ -37,7 +37,8 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     batches and places them. `device_seconds` are those of the same updates with batches that are
     on the device already.
     """
-    jax_defaults.keep_memory()  # as `bahdanau train` does
+    jax_defaults.keep_memory()  # as `bahdanau train` does, and the next line
+    dispatch_updates(config)
     predicted = _predicted(_trained_alone(config), workdir)
     config = predicted.config
     store = data.prepare(config.data, workdir).train

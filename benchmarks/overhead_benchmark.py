@@ -72,6 +72,7 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     for some, others in ((lines, saves), (saves, lines)):
         apart(some, others, steps - 1)  # raises errors before the training
     rows = config.data.batch_size
+    training.dispatch_updates(config)
     settings = dataclasses.replace(config.training, steps=steps, checkpoint_every=checkpoint_every)
     trainer = training.Trainer(dataclasses.replace(config, training=settings))
     state = trainer.backend.place(trainer.begin())

@@ -81,6 +81,7 @@ def main() -> None:
     answers, request = serving.Answers(), json.loads(sys.argv[1])
     size, count = Size(**request["size"]), request["count"]
     config = updates.architecture(size, compute_dtype=request["compute_dtype"])
+    updates.dispatch(config, size)
     state, step, *_ = updates.ours(config, updates.parameters(config))
     batch = jax.device_put(updates.random_batch(size))
     compiled = step.lower(state, batch).compile()

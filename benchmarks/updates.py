@@ -20,8 +20,8 @@ import numpy as np
 
 from bahdanau_jax import model
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.config import Config, ModelConfig
-from bahdanau_jax.training import SHARED, Trainer
+from bahdanau_jax.config import Config, DataConfig, ModelConfig
+from bahdanau_jax.training import SHARED, Trainer, dispatch_updates
 from bahdanau_jax.training.vmapped_update import VmappedUpdate
 from benchmarks import machine
 from benchmarks.peers import plain, serving
@@ -44,6 +44,11 @@ def architecture(size: Size, **changes: Any) -> ModelConfig:
     sizes = {"source_vocabulary": size.V, "target_vocabulary": size.V, "embedding_size": size.m}
     layers = {"hidden_size": size.n, "alignment_size": size.a, "readout_size": size.l}
     return ModelConfig(**{**sizes, **layers, **changes})
+
+
+def dispatch(config: ModelConfig, size: Size) -> None:
+    """Choose the thread of the updates as `run.train` does, before the first use of a device."""
+    dispatch_updates(Config(model=config, data=DataConfig(batch_size=size.B)))
 
 
 def ours(config: ModelConfig, params: Any) -> Program:
@@ -145,6 +150,8 @@ def main() -> None:
     answers, before = serving.Answers(), serving.resident()
     size = Size(**request["size"])
     config = architecture(size, **request["settings"])
+    if request["program"] != "vmapped":  # whose groups have threads of their own
+        dispatch(config, size)
     params = parameters(config, request.get("weights", ""))
     state, step, loss, models = PROGRAMS[request["program"]](config, params)
     held, batch = [state], jax.device_put(random_batch(size))

@@ -67,10 +67,10 @@ def gru_step(
     dot: Dot, h: Float[Array, "*D B H"], x: Float[Array, "*D B 3*H"], rest: Params
 ) -> Float[Array, "*D B H"]:
     """h' = (1 − z) ∘ h + z ∘ tanh(x + U[r ∘ h]), with z = σ(x_z + U_z h), r = σ(x_r + U_r h)."""
-    size = h.shape[-1]
-    gates = jax.nn.sigmoid(x[..., : 2 * size] + dot("U_zr", h))
-    z, r = gates[..., :size], gates[..., size:]
-    candidate = jnp.tanh(x[..., 2 * size :] + dot("U", r * h))
+    x_z, x_r, x_candidate = jnp.split(x, 3, axis=-1)
+    u_z, u_r = jnp.split(dot("U_zr", h), 2, axis=-1)
+    z, r = jax.nn.sigmoid(x_z + u_z), jax.nn.sigmoid(x_r + u_r)
+    candidate = jnp.tanh(x_candidate + dot("U", r * h))
     return h + z * (candidate - h)
 
 

@@ -1,5 +1,6 @@
 """Training: the update, the loop around it, and the records of a run."""
 
+from bahdanau_jax.training.dispatch import dispatch_updates
 from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.loop import run
 from bahdanau_jax.training.many_runs import train_vmapped
@@ -34,6 +35,7 @@ __all__ = [
     "TrainState",
     "Trainer",
     "check_optimizer",
+    "dispatch_updates",
     "faults",
     "load_batch",
     "machine",

@@ -1,8 +1,8 @@
 """The update of several runs: groups of runs in vmapped programs that run at the same time.
 
-Each accelerator gets a group, and each core of a CPU as many as keep the groups small, because a
-small update does not keep all cores busy. The states of all groups are a tuple. The state of a
-group of R runs has an axis of length R in front of every leaf.
+Each accelerator gets a group. A CPU has groups of at most two runs, and as many threads as cores,
+because a small update does not keep all cores busy. The states of all groups are a tuple. The state
+of a group of R runs has an axis of length R in front of every leaf.
 """
 
 import math
@@ -24,9 +24,8 @@ OWN, SHARED = "own", "shared"
 # The order of the data of several runs -> the axis of runs in their batches; None: they share it.
 DATA_ORDERS: Mapping[str, int | None] = MappingProxyType({OWN: 0, SHARED: None})
 
-# The most runs of a group on a CPU. glibc reuses freed memory for arrays of at most 64 MiB in a
-# thread; larger arrays get new pages from the kernel in every update.
-RUNS_OF_A_CORE = 3
+# The most runs of a group on a CPU, for temporary arrays that glibc keeps (training/dispatch.py).
+RUNS_OF_A_GROUP = 2
 
 States = tuple[TrainState, ...]
 
@@ -110,16 +109,16 @@ class VmappedUpdate:
 
 
 def groups_of_cores(runs: int, cores: int) -> int:
-    """The number of groups on a CPU, a multiple of its cores: the fewest of at most RUNS_OF_A_CORE.
+    """The number of groups on a CPU: at least one for each core, of at most RUNS_OF_A_GROUP runs.
 
     Less than twice as many are taken where all of these have one size, so that one program serves
     them. Compiling a second one takes as long as hundreds of updates.
 
-    >>> groups_of_cores(10, 1), groups_of_cores(10, 2)  # 2 runs each; 3, 3, 2 and 2 runs
-    (5, 4)
+    >>> groups_of_cores(10, 2), groups_of_cores(7, 2)  # 2 runs each; 1 run each
+    (5, 7)
     """
-    fewest = cores * math.ceil(runs / (cores * RUNS_OF_A_CORE))
-    equal = (count for count in range(fewest, 2 * fewest, cores) if runs % count == 0)
+    fewest = max(cores, math.ceil(runs / RUNS_OF_A_GROUP))
+    equal = (count for count in range(fewest, 2 * fewest) if runs % count == 0)
     return next(equal, fewest)
 
 

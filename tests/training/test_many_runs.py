@@ -451,7 +451,7 @@ def test_what_a_kill_leaves_of_a_removed_checkpoint_is_removed(tmp_path):
 
 @pytest.mark.parametrize(
     "runs, cores, groups",
-    [(10, 1, 5), (10, 2, 4), (12, 2, 4), (3, 1, 1), (4, 1, 2), (7, 1, 3), (8, 1, 4), (2, 8, 8)],
+    [(10, 1, 5), (10, 2, 5), (12, 2, 6), (3, 1, 3), (4, 1, 2), (7, 2, 7), (11, 6, 11), (2, 8, 8)],
 )
 def test_the_groups_of_a_cpu_are_few_and_equal_where_few_more_make_them_so(runs, cores, groups):
     assert vmapped_update.groups_of_cores(runs, cores) == groups

@@ -1,0 +1,25 @@
+"""Which thread of a CPU executes an update: the one that calls it, or one of JAX's own.
+
+A thread of JAX leaves the training loop free to prepare the next update meanwhile. But glibc keeps
+an array of more than 64 MiB for the next update only in the main thread. In any other one, every
+update gets new pages of the kernel for its temporary arrays, and the kernel fills them with zeros.
+"""
+
+import jax
+
+from bahdanau_jax.config import Config
+
+# The units of all sentences of a batch from which new pages cost more than the preparation of the
+# next update: with 4,096 (configs/primes.py) they cost less, and with 98,304 (configs/multi30k.py)
+# more (docs/decisions/0134-large-updates-in-the-main-thread.md).
+LARGE = 16_384
+
+
+def dispatch_updates(config: Config) -> None:
+    """Let the calling thread execute large updates of a CPU; for others, JAX's threads do.
+
+    JAX reads this setting when it first uses a CPU. It changes nothing in a process that has used
+    one before, and nothing on an accelerator.
+    """
+    is_large = config.data.batch_size * config.model.hidden_size >= LARGE
+    jax.config.update("jax_cpu_enable_async_dispatch", not is_large)
