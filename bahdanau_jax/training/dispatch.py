@@ -16,10 +16,10 @@ LARGE = 16_384
 
 
 def dispatch_updates(config: Config) -> None:
-    """Let the calling thread execute large updates of a CPU; for others, JAX's threads do.
+    """Let the calling thread execute large updates of a CPU; others keep JAX's setting.
 
     JAX reads this setting when it first uses a CPU. It changes nothing in a process that has used
     one before, and nothing on an accelerator.
     """
-    is_large = config.data.batch_size * config.model.hidden_size >= LARGE
-    jax.config.update("jax_cpu_enable_async_dispatch", not is_large)
+    if config.data.batch_size * config.model.hidden_size >= LARGE:
+        jax.config.update("jax_cpu_enable_async_dispatch", False)

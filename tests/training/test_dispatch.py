@@ -46,6 +46,7 @@ def test_the_limit_is_units_times_sentences(unchanged):
     config = configurations.configuration("primes")
     units = config.model.hidden_size
     least = dispatch.LARGE // units
+    jax.config.update("jax_cpu_enable_async_dispatch", True)
     for rows, asynchronous in ((least - 1, True), (least, False)):
         data = dataclasses.replace(config.data, batch_size=rows)
         dispatch_updates(dataclasses.replace(config, data=data))
