@@ -35,6 +35,14 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
 )
 
 
+# Platform -> options of its compiler for one program, an argument of `jax.jit`. On a CPU, XLA turns
+# sums and maxima into trees of windows, which take up to six times as long as plain loops. Trees
+# are more exact for sums of millions of numbers: add such numbers up in two stages.
+PLAIN_REDUCTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {"cpu": MappingProxyType({"xla_disable_hlo_passes": "tree_reduction_rewriter"})}
+)
+
+
 def present(environment: Mapping[str, str] = os.environ) -> Fault | None:
     """Return the fault of the installed jaxlib, or None where XLA_FLAGS avoid it."""
     try:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh
 
+from bahdanau_jax.compiler_faults import PLAIN_REDUCTIONS
 from bahdanau_jax.distributed.placement import (
     AXIS,
     by_rows,
@@ -46,7 +47,12 @@ BLOCKS: Mapping[str, int] = MappingProxyType({"cpu": 2**26})
 # Platform -> options of its compiler. The default scheduler of a CPU runs operations concurrently:
 # it needs more memory and saves little time (docs/performance.md).
 COMPILER: Mapping[str, dict[str, Any]] = MappingProxyType(
-    {"cpu": {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}}
+    {
+        "cpu": {
+            "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+            **PLAIN_REDUCTIONS["cpu"],
+        }
+    }
 )
 
 

@@ -29,6 +29,7 @@ from bahdanau_jax.model.matrix_products import (
     matmul,
     on_accelerator,
     rounded,
+    sum_of_rows,
 )
 from bahdanau_jax.model.parameters import Params, add_bias
 from bahdanau_jax.model.readout import output_weights
@@ -163,7 +164,7 @@ def _forward(smoothing, compute_dtype, t, W_o, b_w, target, weight):
         d = (p - jnp.where(hit, 1 - smoothing, 0.0) - smoothing / vocabulary) * weight[:, None]
         d = aligned(d.astype(t.dtype), axis=1)
         d_W = d_W + matmul(compute_dtype, transposed, d)
-        d_b = d_b + jnp.matmul(jnp.ones_like(d[:, 0]), d, precision="highest")  # sum over rows
+        d_b = d_b + sum_of_rows(compute_dtype, d)
         sums = jax.tree.map(jnp.add, sums, words.summed(weight))
         return (sums, d_W, d_b), (einsum(compute_dtype, "rv,mv->rm", d, W_o), words)
 

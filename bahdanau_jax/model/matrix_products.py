@@ -112,6 +112,17 @@ def matmul(
     return _matmul(compute_dtype, x, weight)
 
 
+def sum_of_rows(compute_dtype: str, x: Float[Array, "R F"]) -> Float[Array, " F"]:
+    """Return the sum over the rows, as a product with ones.
+
+    On a CPU the rows are rounded to the compute dtype, as for other products with them. XLA has no
+    code there for a product of bfloat16 with a single row.
+    """
+    if factor_dtype(compute_dtype) is None or on_accelerator():
+        return jnp.matmul(jnp.ones(len(x), x.dtype), x, precision="highest")
+    return matmul(compute_dtype, jnp.ones((ALIGNED, len(x)), x.dtype), x)[0]
+
+
 def transposed(compute_dtype: str, weight: Float[Array, "I O"]) -> Float[Array, "O I"]:
     """Return weightᵀ as a factor of `matmul`.
 

@@ -5,6 +5,7 @@ initialisations also suit small ones.
 """
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ import jax.numpy as jnp
 from jax.custom_batching import sequential_vmap
 from jax.nn import initializers
 from jaxtyping import Array, Float, Int, Key
+
+from bahdanau_jax.model.matrix_products import on_accelerator
 
 Params = Mapping[str, Any]  # a tree of arrays, named by the paper's symbols
 Initializer = Callable[..., Array]  # (key, shape) -> float32 array
@@ -84,9 +87,27 @@ def zeros(*shape: int) -> tuple[Initializer, tuple[int, ...]]:
     return initializers.zeros, shape
 
 
+@jax.custom_jvp
 def add_bias(x: Float[Array, "*X F"], b: Float[Array, "*D F"]) -> Float[Array, "*X F"]:
     """x + b at every position. Leading axes of the bias are batch axes that x has too."""
     return x + b.reshape(b.shape[:-1] + (1,) * (x.ndim - b.ndim) + b.shape[-1:])
+
+
+@add_bias.defjvp
+def _add_bias_jvp(primals, tangents):
+    """The tangent of b is multiplied with ones, so its gradient is a product with ones.
+
+    XLA's own gradient, a sum over the positions, takes up to seven times as long on a CPU
+    (docs/performance.md).
+    """
+    x, b = primals
+    d_x, d_b = tangents
+    if b.ndim == x.ndim or on_accelerator():
+        return add_bias(x, b), add_bias(d_x, d_b)
+    batch = b.shape[:-1]
+    ones = jnp.ones((*batch, math.prod(x.shape[b.ndim - 1 : -1])), d_b.dtype)
+    everywhere = jnp.einsum("...n,...f->...nf", ones, d_b, precision="highest")
+    return add_bias(x, b), d_x + everywhere.reshape(x.shape)
 
 
 def embedding(

@@ -128,6 +128,16 @@ def in_parts(parts: int, loss_fn: LossFn, params, batch: Batch, keys) -> Totals:
     return lax.scan(add, zeros, cut)[0]
 
 
+def global_norm(gradient) -> Float[Array, ""]:
+    """The square root of the sum of all squares, which are added up by rows first.
+
+    One sum of millions of float32 numbers would lose half a percent (`PLAIN_REDUCTIONS`). The
+    barrier keeps XLA from joining the two stages.
+    """
+    rows = jax.tree.map(lambda g: jnp.sum(jnp.square(g), -1) if g.ndim else g * g, gradient)
+    return jnp.sqrt(sum(map(jnp.sum, jax.tree.leaves(lax.optimization_barrier(rows)))))
+
+
 def update(
     state: TrainState,
     gradient,
@@ -225,7 +235,7 @@ def train_step(
         sums = functools.partial(in_parts, accumulate, loss_fn)
         total = devices.total(sums, state.params, batch, keys)
         divisor = divisor_of(total.sums)
-        norm = optax.tree.norm(total.gradient) / divisor
+        norm = global_norm(total.gradient) / divisor
         factor = clipping(norm, config.clip_norm) / divisor
         finite = jnp.isfinite(norm) & jnp.isfinite(factor) & jnp.isfinite(total.sums.loss)
         state = update(state, total.gradient, factor, finite, tx, config.ema, block)

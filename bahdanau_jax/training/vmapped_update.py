@@ -17,6 +17,7 @@ import numpy as np
 
 from bahdanau_jax import data
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.compiler_faults import PLAIN_REDUCTIONS
 from bahdanau_jax.training.step import StepSums, TrainState, train_step
 from bahdanau_jax.training.trainer import Trainer
 
@@ -50,9 +51,13 @@ class VmappedUpdate:
             accumulate=config.training.accumulate,
         )
         axis = DATA_ORDERS[order]
-        self._step: Any = jax.jit(jax.vmap(step, (0, axis)), donate_argnums=0)
-        self._has_own_batches = axis is not None
         devices, threads = jax.local_devices(), jax.local_device_count()
+        self._step: Any = jax.jit(
+            jax.vmap(step, (0, axis)),
+            donate_argnums=0,
+            compiler_options=PLAIN_REDUCTIONS.get(devices[0].platform),
+        )
+        self._has_own_batches = axis is not None
         if threads == 1 and devices[0].platform == "cpu":
             threads = data.cores()
             devices = devices * groups_of_cores(runs, threads)
