@@ -39,6 +39,19 @@ def ways(*names: str):
     return pytest.mark.parametrize("way", each(*FEW, of=names or EVERY))
 
 
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="a setting of XLA for a CPU")
+def test_an_update_has_no_trees_of_windows():
+    """XLA computes sums of long rows by them on a CPU, unless the option of the update is set."""
+
+    def step(state, batch):
+        return state + batch.sum(1), batch.sum()
+
+    state, batch = np.zeros(640, np.float32), np.ones((640, 8000), np.float32)
+    assert "reduce-window(" in jax.jit(step).lower(state, batch).compile().as_text()
+    backend = distributed.Jit(distributed.mesh(jax.local_devices()[:1]))
+    assert "reduce-window(" not in backend.compile(step).lower(state, batch).compile().as_text()
+
+
 @ways()
 def test_raw_gradients_equal_those_of_one_device(way):
     """‖Δ‖ / ‖g‖ of the worst leaf; with dropout and filler rows."""

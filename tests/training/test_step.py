@@ -9,6 +9,7 @@ import optax
 import pytest
 
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.compiler_faults import PLAIN_REDUCTIONS
 from bahdanau_jax.config import Config, OptimizerConfig, TrainingConfig
 from bahdanau_jax.distributed import backends
 from bahdanau_jax.training import Trainer
@@ -54,6 +55,15 @@ def test_loss_scale(scale, limit):
         *map(jax.tree.leaves, (before, state.params, whole)), strict=True
     ):
         np.testing.assert_allclose(old - new, gradient * factor / divisor, rtol=1e-5, atol=1e-6)
+
+
+def test_the_norm_of_millions_of_numbers_is_exact():
+    """One sum of them all, as the update's program would compute it, loses half a percent."""
+    leaf = np.random.default_rng(1).normal(size=(30_000, 620)).astype(np.float32)
+    expected = np.sqrt(np.sum(leaf.astype(np.float64) ** 2) + 25)
+    norm = jax.jit(stepping.global_norm, compiler_options=dict(PLAIN_REDUCTIONS["cpu"]))
+    found = norm({"E": leaf, "b": np.float32([3, 0]), "scale": np.float32(4)})
+    assert abs(float(found) / expected - 1) < 1e-5
 
 
 def test_a_clip_norm_above_float32_changes_no_weights():
