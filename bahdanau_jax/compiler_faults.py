@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, MutableMapping
 from importlib import metadata
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Fault(NamedTuple):
@@ -38,8 +38,8 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
 # Platform -> options of its compiler for one program, an argument of `jax.jit`. On a CPU, XLA turns
 # sums and maxima into trees of windows, which take up to six times as long as plain loops. Trees
 # are more exact for sums of millions of numbers: add such numbers up in two stages.
-PLAIN_REDUCTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {"cpu": MappingProxyType({"xla_disable_hlo_passes": "tree_reduction_rewriter"})}
+PLAIN_REDUCTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
+    {"cpu": {"xla_disable_hlo_passes": "tree_reduction_rewriter"}}
 )
 
 

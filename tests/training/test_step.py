@@ -61,7 +61,7 @@ def test_the_norm_of_millions_of_numbers_is_exact():
     """One sum of them all, as the update's program would compute it, loses half a percent."""
     leaf = np.random.default_rng(1).normal(size=(30_000, 620)).astype(np.float32)
     expected = np.sqrt(np.sum(leaf.astype(np.float64) ** 2) + 25)
-    norm = jax.jit(stepping.global_norm, compiler_options=dict(PLAIN_REDUCTIONS["cpu"]))
+    norm = jax.jit(stepping.global_norm, compiler_options=PLAIN_REDUCTIONS["cpu"])
     found = norm({"E": leaf, "b": np.float32([3, 0]), "scale": np.float32(4)})
     assert abs(float(found) / expected - 1) < 1e-5
 
