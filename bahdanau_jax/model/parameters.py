@@ -98,7 +98,7 @@ def _add_bias_jvp(primals, tangents):
     """The tangent of b is multiplied with ones, so its gradient is a product with ones.
 
     XLA's own gradient, a sum over the positions, takes up to seven times as long on a CPU
-    (docs/performance.md).
+    (docs/decisions/0135).
     """
     x, b = primals
     d_x, d_b = tangents
