@@ -36,8 +36,9 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
 
 
 # Platform -> options of its compiler for one program, an argument of `jax.jit`. On a CPU, XLA turns
-# sums and maxima into trees of windows, which take up to six times as long as plain loops. Trees
-# are more exact for sums of millions of numbers: add such numbers up in two stages.
+# the sums and maxima that YNNPACK does not compute into trees of windows, which take up to six
+# times as long as plain loops. Trees are more exact for sums of millions of numbers: add such
+# numbers up in two stages.
 PLAIN_REDUCTIONS: Mapping[str, dict[str, Any]] = MappingProxyType(
     {"cpu": {"xla_disable_hlo_passes": "tree_reduction_rewriter"}}
 )

@@ -84,6 +84,19 @@ def trained(tmp_path_factory):
     return workdir, pickle.loads(kept.read_bytes())
 
 
+@pytest.fixture
+def one_of_two(monkeypatch):
+    """Lets the program take this process for one of two: `one_of_two(index)`."""
+    from bahdanau_jax.distributed import processes
+
+    def pretend(index):
+        monkeypatch.setattr(processes, "_may_have_others", lambda: True)
+        monkeypatch.setattr(jax, "process_count", lambda: 2)
+        monkeypatch.setattr(jax, "process_index", lambda: index)
+
+    return pretend
+
+
 def _runner(main, capfd):
     def run(*arguments):
         code = main([str(argument) for argument in arguments])

@@ -196,14 +196,23 @@ def is_connected() -> bool:
     return bool(_open)
 
 
+def _may_have_others() -> bool:
+    """Whether JAX may know other processes. It starts its devices when it is asked for them."""
+    return jax.distributed.is_initialized() or _on_tpu(os.environ)
+
+
 def process_count() -> int:
-    """The number of processes that train together; 1 for a process on its own."""
-    return jax.process_count()
+    """The number of processes that train together; 1 for a process on its own.
+
+    A process on its own does not start JAX's devices by this question, so that settings which JAX
+    reads at their start can still be made afterwards (`training.dispatch_updates`).
+    """
+    return jax.process_count() if _may_have_others() else 1
 
 
 def process_index() -> int:
-    """The number of this process among them, from 0."""
-    return jax.process_index()
+    """The number of this process among them, from 0. It starts no devices, as `process_count`."""
+    return jax.process_index() if _may_have_others() else 0
 
 
 def is_distributed() -> bool:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 import re
 import types
 from pathlib import Path
@@ -40,7 +41,7 @@ def ways(*names: str):
 
 
 def test_an_update_has_no_trees_of_windows():
-    """XLA computes sums of long rows by them on a CPU, unless the option of the update is set."""
+    """XLA's own sums of long rows are such trees on a CPU, where YNNPACK does not compute them."""
     if jax.default_backend() != "cpu":
         pytest.skip("the option is one for a CPU")
 
@@ -48,7 +49,8 @@ def test_an_update_has_no_trees_of_windows():
         return state + batch.sum(1), batch.sum()
 
     state, batch = np.zeros(640, np.float32), np.ones((640, 8000), np.float32)
-    assert "reduce-window(" in jax.jit(step).lower(state, batch).compile().as_text()
+    if "=-reduce" in os.environ["XLA_FLAGS"]:  # it turns the sums of YNNPACK off
+        assert "reduce-window(" in jax.jit(step).lower(state, batch).compile().as_text()
     backend = distributed.Jit(distributed.mesh(jax.local_devices()[:1]))
     assert "reduce-window(" not in backend.compile(step).lower(state, batch).compile().as_text()
 

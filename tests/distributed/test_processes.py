@@ -145,9 +145,9 @@ def test_a_cluster_that_jax_cannot_read_is_no_lost_process(monkeypatch):
         "UNAVAILABLE: failed to connect to all addresses",
     ],
 )
-def test_a_silent_process_is_told_in_a_line(monkeypatch, silence):
+def test_a_silent_process_is_told_in_a_line(monkeypatch, one_of_two, silence):
     monkeypatch.setattr(jax.distributed, "initialize", lambda **told: None)
-    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    one_of_two(0)
     monkeypatch.setattr(processes, "_open", [])
     with (
         pytest.raises(
@@ -161,9 +161,9 @@ def test_a_silent_process_is_told_in_a_line(monkeypatch, silence):
 
 
 @pytest.mark.parametrize("fault", ["RESOURCE_EXHAUSTED: out of memory", "INTERNAL: a fault"])
-def test_another_fault_of_xla_is_no_silence(monkeypatch, fault):
+def test_another_fault_of_xla_is_no_silence(monkeypatch, one_of_two, fault):
     monkeypatch.setattr(jax.distributed, "initialize", lambda **told: None)
-    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    one_of_two(0)
     monkeypatch.setattr(processes, "_open", [])
     with (
         pytest.raises(jax.errors.JaxRuntimeError, match=fault),
@@ -220,8 +220,8 @@ def test_one_module_alone_asks_jax_about_processes():
     assert files == {Path(processes.__file__)}
 
 
-def test_the_monitor_of_another_process_writes_nothing(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(jax, "process_index", lambda: 1)
+def test_the_monitor_of_another_process_writes_nothing(tmp_path, capfd, one_of_two):
+    one_of_two(1)
     monitor = training.Monitor(tmp_path, 10, log_every=1)
     monitor.start(0, {})
     with monitor.paused():

@@ -10,22 +10,15 @@ import pytest
 from bahdanau_jax import configurations
 from bahdanau_jax.training import dispatch, dispatch_updates
 
-# One update of a batch of ROWS sentences and 64 units in a new process. It prints whether a long
-# program has ended when its call returns, as it has only where the caller executes it.
-TRAINING = """
-import dataclasses, sys
-import jax, jax.numpy as jnp
-from bahdanau_jax import run
-from bahdanau_jax.configurations import configuration
+# A command line of `bahdanau` in a new process. It prints whether a long program has ended when its
+# call returns, as it has only where the caller executes it.
+COMMAND = """
+import sys
+from bahdanau_jax.cli.main import main
 
-rows, workdir = int(sys.argv[1]), sys.argv[2]
-config = configuration("reverse")
-data = dataclasses.replace(
-    config.data, train=f"builtin:reverse/train?pairs={rows}", dev="", test="",
-    batch_size=rows, shapes=1
-)
-training = dataclasses.replace(config.training, steps=1, dev_metric="loss", evaluate_every=0)
-run.train(dataclasses.replace(config, data=data, training=training), workdir)
+assert main(sys.argv[1:]) == 0
+import jax, jax.numpy as jnp
+
 product = jax.jit(lambda x: jax.lax.fori_loop(0, 300, lambda i, y: jnp.tanh(y @ x), x))
 x = jnp.eye(512)
 product.lower(x).compile()
@@ -42,12 +35,14 @@ def unchanged():
     jax.config.update("jax_cpu_enable_async_dispatch", before)
 
 
-def test_the_limit_is_units_times_sentences(unchanged):
+@pytest.mark.parametrize("mappings, kept", [("0", True), ("65536", False), ("", False)])
+def test_the_limit_is_units_times_sentences(mappings, kept, unchanged, monkeypatch):
+    monkeypatch.setenv(dispatch.MAPPINGS, mappings)
     config = configurations.configuration("primes")
     units = config.model.hidden_size
     least = dispatch.LARGE // units
     jax.config.update("jax_cpu_enable_async_dispatch", True)
-    for rows, asynchronous in ((least - 1, True), (least, False)):
+    for rows, asynchronous in ((least - 1, True), (least, not kept)):
         data = dataclasses.replace(config.data, batch_size=rows)
         dispatch_updates(dataclasses.replace(config, data=data))
         assert jax.config.read("jax_cpu_enable_async_dispatch") is asynchronous
@@ -55,10 +50,36 @@ def test_the_limit_is_units_times_sentences(unchanged):
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the setting is that of a CPU")
 @pytest.mark.parametrize(
-    "rows, at_return", [(256, "ended"), pytest.param(32, "running", marks=pytest.mark.slow)]
+    "command, rows, at_return",
+    [
+        ("train", 256, "ended"),
+        pytest.param("train", 32, "running", marks=pytest.mark.slow),
+        pytest.param("sweep", 256, "ended", marks=pytest.mark.slow),
+    ],
 )
-def test_a_training_sets_it_before_it_uses_a_device(rows, at_return, tmp_path):
-    command = [sys.executable, "-c", TRAINING, str(rows), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True)
+def test_a_command_sets_it_before_it_uses_a_device(command, rows, at_return, tmp_path):
+    """One update of a batch of `rows` sentences and 64 units."""
+    settings = {
+        "data.train": f"builtin:reverse/train?pairs={rows}",
+        "data.dev": "",
+        "data.test": "" if command == "train" else "builtin:reverse/test?pairs=2",
+        "data.batch_size": rows,
+        "data.shapes": 1,
+        "training.steps": 1,
+        "training.dev_metric": "loss",
+        "training.evaluate_every": 0,
+    }
+    options = [f"--{name}={value}" for name, value in settings.items()]
+    several = ["--seeds", "1"] if command == "sweep" else []
+    program = [
+        sys.executable,
+        "-c",
+        COMMAND,
+        command,
+        "reverse",
+        "--workdir",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run([*program, *several, *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1:] == [at_return]

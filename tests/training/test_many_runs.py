@@ -14,12 +14,14 @@ import pytest
 
 from bahdanau_jax import data, run, training
 from bahdanau_jax.checkpoints import Checkpointer
-from bahdanau_jax.config import TrainingConfig
+from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.reporting import PLAIN, SILENT
 from bahdanau_jax.run_folder import COMPILATIONS, updates_made
 from bahdanau_jax.training import many_runs, monitor, vmapped_update
 from tests import small
+from tests.model import worlds
+from tests.training import toy
 
 SEEDS = (1, 2, 3, 4)  # two groups of two on two cores, so that one program serves both
 FIELDS = {"loss", "nll", "gradient_norm", "dev_loss", "update_to_weight"}
@@ -455,6 +457,16 @@ def test_what_a_kill_leaves_of_a_removed_checkpoint_is_removed(tmp_path):
 )
 def test_the_groups_of_a_cpu_are_few_and_equal_where_few_more_make_them_so(runs, cores, groups):
     assert vmapped_update.groups_of_cores(runs, cores) == groups
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the option is one for a CPU")
+def test_the_program_of_a_group_has_no_trees_of_windows():
+    trainer = training.Trainer(Config(model=worlds.CONFIGS["paper"]))
+    update = vmapped_update.VmappedUpdate(trainer, 2, training.SHARED)
+    states = update.place([trainer.begin(), trainer.begin()])
+    (program,) = update.lower(states, toy.batch(0, 40))._lowered.values()
+    update.close()
+    assert "reduce-window(" not in program.compile().as_text()
 
 
 @pytest.mark.parametrize("vmapped", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -8,8 +8,8 @@ import numpy as np
 import optax
 import pytest
 
+from bahdanau_jax import distributed
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.compiler_faults import PLAIN_REDUCTIONS
 from bahdanau_jax.config import Config, OptimizerConfig, TrainingConfig
 from bahdanau_jax.distributed import backends
 from bahdanau_jax.training import Trainer
@@ -60,10 +60,20 @@ def test_loss_scale(scale, limit):
 def test_the_norm_of_millions_of_numbers_is_exact():
     """One sum of them all, as the update's program would compute it, loses half a percent."""
     leaf = np.random.default_rng(1).normal(size=(30_000, 620)).astype(np.float32)
+    params = {"E": leaf, "b": np.float32([3, 0]), "scale": np.float32(4)}
     expected = np.sqrt(np.sum(leaf.astype(np.float64) ** 2) + 25)
-    norm = jax.jit(stepping.global_norm, compiler_options=PLAIN_REDUCTIONS["cpu"])
-    found = norm({"E": leaf, "b": np.float32([3, 0]), "scale": np.float32(4)})
-    assert abs(float(found) / expected - 1) < 1e-5
+
+    def squares(params, batch, keys):
+        """Half of them: the gradient is the parameters themselves."""
+        loss = sum(jnp.vdot(leaf, leaf) for leaf in params.values()) / 2
+        return toy.Sums(loss, loss, jnp.ones(()), jnp.ones(()), batch.weight.sum())
+
+    tx, config = optax.sgd(1.0), OptimizerConfig(loss_normalization="sum")
+    backend = distributed.Jit(distributed.mesh(jax.local_devices()[:1]))
+    state = init_state(jax.tree.map(jnp.asarray, params), tx, jax.random.key(3), config)
+    step = train_step(squares, tx, config, backend)
+    _, sums = step(backend.place(state), backend.feed(toy.batch(0)))
+    assert abs(float(sums.gradient_norm) / expected - 1) < 1e-5
 
 
 def test_a_clip_norm_above_float32_changes_no_weights():

@@ -127,9 +127,9 @@ def test_a_trace_of_chosen_steps(step, tmp_path):
     assert not profile.running
 
 
-def test_of_several_processes_the_first_alone_traces(tmp_path, monkeypatch):
+def test_of_several_processes_the_first_alone_traces(tmp_path, one_of_two):
     profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
-    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    one_of_two(1)
     profile.at(2, None)
     assert not profile.running
     assert not profile.folder.exists()
@@ -192,10 +192,9 @@ def test_a_full_disk_hides_no_divergence(step, tmp_path, monkeypatch):
     assert not [*tmp_path.rglob("*nonfinite*")]
 
 
-def test_each_of_several_processes_keeps_its_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(jax, "process_count", lambda: 2)
+def test_each_of_several_processes_keeps_its_rows(tmp_path, one_of_two):
     for process in (0, 1):
-        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
+        one_of_two(process)
         path = nonfinite_batch.save_batch(tmp_path, 9, toy.batch(process))
         assert path == tmp_path / f"nonfinite-9-{process}.npz"
         assert (
