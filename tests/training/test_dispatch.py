@@ -70,16 +70,9 @@ def test_a_command_sets_it_before_it_uses_a_device(command, rows, at_return, tmp
         "training.evaluate_every": 0,
     }
     options = [f"--{name}={value}" for name, value in settings.items()]
-    several = ["--seeds", "1"] if command == "sweep" else []
-    program = [
-        sys.executable,
-        "-c",
-        COMMAND,
-        command,
-        "reverse",
-        "--workdir",
-        str(tmp_path / "run"),
-    ]
-    done = subprocess.run([*program, *several, *options], capture_output=True, text=True)
+    seeds = ["--seeds", "1"] if command == "sweep" else []
+    line = [command, "reverse", "--workdir", str(tmp_path / "run"), *seeds, *options]
+    program = [sys.executable, "-c", COMMAND, *line]
+    done = subprocess.run(program, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1:] == [at_return]
