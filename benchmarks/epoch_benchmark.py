@@ -19,10 +19,9 @@ import jax
 
 from bahdanau_jax import cost, data, training
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import Config
-from bahdanau_jax.training import Trainer, dispatch_updates
-from benchmarks import machine
+from bahdanau_jax.training import Trainer
+from benchmarks import machine, updates
 from benchmarks.program_cache import empty_cache
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "grain")
@@ -37,8 +36,7 @@ def run(config: Config, workdir: Path, epochs: int = 1, batches: int = 0) -> dic
     batches and places them. `device_seconds` are those of the same updates with batches that are
     on the device already.
     """
-    jax_defaults.keep_memory()  # as `bahdanau train` does, and the next line
-    dispatch_updates(config)
+    updates.as_a_training(config)
     predicted = _predicted(_trained_alone(config), workdir)
     config = predicted.config
     store = data.prepare(config.data, workdir).train

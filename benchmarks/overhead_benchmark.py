@@ -19,7 +19,7 @@ from bahdanau_jax import model, training
 from bahdanau_jax.batch import Batch, pad
 from bahdanau_jax.config import Config
 from bahdanau_jax.reporting import PLAIN
-from benchmarks import machine
+from benchmarks import machine, updates
 
 WARM = 10  # the number of first updates that are ignored
 AROUND = 20  # updates on either side of an event, to compare it with
@@ -72,7 +72,7 @@ def run(config: Config, length: int, steps: int, checkpoint_every: int) -> dict[
     for some, others in ((lines, saves), (saves, lines)):
         apart(some, others, steps - 1)  # raises errors before the training
     rows = config.data.batch_size
-    training.dispatch_updates(config)
+    updates.as_a_training(config)
     settings = dataclasses.replace(config.training, steps=steps, checkpoint_every=checkpoint_every)
     trainer = training.Trainer(dataclasses.replace(config, training=settings))
     state = trainer.backend.place(trainer.begin())

@@ -77,11 +77,10 @@ def products(program: str) -> set[str]:
 
 def main() -> None:
     """The program: its argument is a size, a compute dtype and a number of updates as JSON."""
-    serving.keep_memory()
     answers, request = serving.Answers(), json.loads(sys.argv[1])
     size, count = Size(**request["size"]), request["count"]
     config = updates.architecture(size, compute_dtype=request["compute_dtype"])
-    updates.dispatch(config, size)
+    updates.as_a_training(updates.of_size(config, size))
     state, step, *_ = updates.ours(config, updates.parameters(config))
     batch = jax.device_put(updates.random_batch(size))
     compiled = step.lower(state, batch).compile()

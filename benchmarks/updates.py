@@ -20,6 +20,7 @@ import numpy as np
 
 from bahdanau_jax import model
 from bahdanau_jax.batch import Batch
+from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import Config, DataConfig, ModelConfig
 from bahdanau_jax.training import SHARED, Trainer, dispatch_updates
 from bahdanau_jax.training.vmapped_update import VmappedUpdate
@@ -46,9 +47,15 @@ def architecture(size: Size, **changes: Any) -> ModelConfig:
     return ModelConfig(**{**sizes, **layers, **changes})
 
 
-def dispatch(config: ModelConfig, size: Size) -> None:
-    """Choose the thread of the updates as `run.train` does, before the first use of a device."""
-    dispatch_updates(Config(model=config, data=DataConfig(batch_size=size.B)))
+def as_a_training(config: Config) -> None:
+    """Ask of the C library and of JAX what `bahdanau train` does, before a device is used."""
+    jax_defaults.keep_memory()
+    dispatch_updates(config)
+
+
+def of_size(config: ModelConfig, size: Size) -> Config:
+    """The configuration of a training with batches of this size."""
+    return Config(model=config, data=DataConfig(batch_size=size.B))
 
 
 def ours(config: ModelConfig, params: Any) -> Program:
@@ -145,13 +152,14 @@ def planned(compiled: Any) -> dict[str, float]:
 
 
 def main() -> None:
-    serving.keep_memory()
     request = json.loads(sys.argv[1])
     answers, before = serving.Answers(), serving.resident()
     size = Size(**request["size"])
     config = architecture(size, **request["settings"])
-    if request["program"] != "vmapped":  # whose groups have threads of their own
-        dispatch(config, size)
+    if request["program"] == "vmapped":  # whose groups have threads of their own
+        jax_defaults.keep_memory()
+    else:
+        as_a_training(of_size(config, size))
     params = parameters(config, request.get("weights", ""))
     state, step, loss, models = PROGRAMS[request["program"]](config, params)
     held, batch = [state], jax.device_put(random_batch(size))

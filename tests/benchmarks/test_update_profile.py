@@ -1,9 +1,12 @@
 """The profile of an update names each operation's source, and knows the matrix products."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
+from bahdanau_jax.cli import jax_defaults
 from benchmarks import update_profile
 from benchmarks.__main__ import main
 
@@ -35,6 +38,24 @@ def test_products_are_dots_and_the_fusions_that_contain_one():
 def test_operations_come_with_their_source():
     named = {"fusion.7": "jit(f)/dot", "fusion.8": "jit(f)/tanh", "dot.9": "jit(f)/last"}
     assert update_profile.sources(PROGRAM) == named
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the settings are those of glibc")
+def test_an_update_is_measured_as_a_training_makes_it(monkeypatch):
+    """Also where the memory settings of the command line are not in the environment yet."""
+    for variable, _ in jax_defaults.MALLOC.values():
+        monkeypatch.delenv(variable, raising=False)
+    program = """
+import jax
+from benchmarks import updates
+from benchmarks.sizes import SIZES
+
+(size,) = SIZES["small"]
+updates.as_a_training(updates.of_size(updates.architecture(size), size))
+print(jax.config.read("jax_cpu_enable_async_dispatch"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
 
 
 @pytest.mark.slow

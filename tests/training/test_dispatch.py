@@ -49,6 +49,7 @@ def test_the_limit_is_units_times_sentences(mappings, kept, unchanged, monkeypat
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the setting is that of a CPU")
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory settings are those of glibc")
 @pytest.mark.parametrize(
     "command, rows, at_return",
     [
