@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from bahdanau_jax import data, dev_scores, distributed, model, run_folder, training, variants
 from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import Config
@@ -96,6 +98,7 @@ def train(
     began = time.perf_counter() if began is None else began
     check(config)
     training.dispatch_updates(config)
+    jax.local_devices()  # where there is none, this is an error before the data is prepared
     workdir = Path(workdir)
     config = with_named_dtype(config, workdir)
     steps = config.training.steps
