@@ -90,6 +90,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
     >>> estimate(config, Path("runs/plan")).training_seconds / 3600
     """
     training.dispatch_updates(config)
+    jax.local_devices()  # an error before the data is prepared, as in `run.train`
     config = run.with_named_dtype(config, workdir)
     run.prepare(config, workdir, reporter.stage)
     config, prepared = run.with_data(config, workdir)
