@@ -29,7 +29,7 @@ class Server:
     """
 
     def __init__(self, run: Path, options: Sequence[str] = (), trust_code: bool = False):
-        self._command = [sys.executable, "-m", "bahdanau_jax.cli.main", "serve", "--run", str(run)]
+        self._command = [sys.executable, "-m", "bahdanau_jax", "serve", "--run", str(run)]
         self._command += ["--port", "0", "--rate", "0", "--trust-code", str(trust_code), *options]
 
     def __enter__(self) -> "Server":

@@ -57,6 +57,8 @@ def rooms(root: Path) -> tuple[list[str], Counter, Counter]:
         parts = name.split(".")
         if name in base:
             return "base"
+        if name == "__main__":
+            return "cli"
         if len(parts) == 1 and files[name].name != "__init__.py":
             return "composition"
         if parts[0] == "data" and len(parts) > 1:

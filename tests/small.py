@@ -60,7 +60,7 @@ MESSAGES = re.compile(
 
 
 def command(*arguments) -> list[str]:
-    return [sys.executable, "-m", "bahdanau_jax.cli.main", *map(str, arguments)]
+    return [sys.executable, "-m", "bahdanau_jax", *map(str, arguments)]
 
 
 def train(workdir: Path, *overrides) -> list[str]:

@@ -141,7 +141,7 @@ def test_the_command(command_line, monkeypatch):
 
 
 def doctor(**environment) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bahdanau_jax.cli.main", "doctor"]
+    command = [sys.executable, "-m", "bahdanau_jax", "doctor"]
     environment = {**os.environ, "PYTHONPATH": str(small.ROOT), **environment}
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 

@@ -139,7 +139,7 @@ def _stages_of_data(name: Path, line: int, imported: tuple[str, ...]) -> Iterato
 
 def _part(name: Path) -> str:
     part = name.parts[1].removesuffix(".py")
-    return PACKAGE if part == "__init__" else part
+    return {"__init__": PACKAGE, "__main__": "cli"}.get(part, part)
 
 
 def _imported(

@@ -23,7 +23,7 @@ WELL = (0, 128 + signal.SIGTERM)  # exit codes: finished; stopped and saved
 LAST_WORDS = 2.0  # seconds to wait after a failure for other exit codes, which may show its cause
 GLOO = b"connected peer ranks"  # part of a line of Gloo, which its threads may split
 POLL = 0.05  # seconds
-PROGRAM = (sys.executable, "-m", "bahdanau_jax.cli.main")
+PROGRAM = (sys.executable, "-m", "bahdanau_jax")
 _LIBC = ctypes.CDLL(None)  # loaded before any child is made
 
 

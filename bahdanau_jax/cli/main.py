@@ -249,7 +249,3 @@ def _raised_in(error: BaseException) -> str:
         module = trace.tb_frame.f_globals.get("__name__", "")
         trace = trace.tb_next
     return module
-
-
-if __name__ == "__main__":
-    sys.exit(main())

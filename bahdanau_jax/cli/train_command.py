@@ -125,4 +125,4 @@ def _report_in_one_process(arguments: Sequence[str]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     command = ["train", *arguments, "--processes", "1", "--profile", ""]
-    os.execv(sys.executable, [sys.executable, "-m", "bahdanau_jax.cli.main", *command])
+    os.execv(sys.executable, [sys.executable, "-m", "bahdanau_jax", *command])

@@ -14,7 +14,7 @@ from bahdanau_jax.cli import main as cli
 
 def bahdanau(*arguments, **options):
     return subprocess.run(
-        [sys.executable, "-m", "bahdanau_jax.cli.main", *arguments],
+        [sys.executable, "-m", "bahdanau_jax", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -213,7 +213,7 @@ def test_a_closed_pipe_is_no_error(arguments):
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with os.fdopen(writing, "w") as closed:
         done = subprocess.run(
-            [sys.executable, "-m", "bahdanau_jax.cli.main", *arguments],
+            [sys.executable, "-m", "bahdanau_jax", *arguments],
             stdout=closed,
             env=buffered,
             stderr=subprocess.PIPE,

@@ -372,7 +372,7 @@ def test_a_suite_that_is_killed_ends_with_the_table_of_one_that_is_not(
     name, steps, patterns, tmp_path
 ):
     """Killed in training, and in scoring; and a suite run twice has the same table."""
-    command = [sys.executable, "-m", "bahdanau_jax.cli.main", "reproduce", name, "--quick", "True"]
+    command = [sys.executable, "-m", "bahdanau_jax", "reproduce", name, "--quick", "True"]
     command += ["--steps", str(steps), *(["--seeds", "2"] if name == "notebook" else [])]
     if SUITES[name].takes_corpora:
         command += ["--train", CORPUS["train"], "--dev", CORPUS["dev"], "--test", CORPUS["dev"]]
