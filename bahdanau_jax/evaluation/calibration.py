@@ -1,8 +1,8 @@
-"""Calibration: accuracy by confidence, and the expected calibration error."""
+"""Calibration: accuracy by confidence, the expected calibration error, and the area under ROC."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -92,3 +92,42 @@ def expected_calibration_error(bins: Sequence[ConfidenceBin]) -> float:
         return float("nan")
     gaps = (b.words * abs(b.accuracy - b.confidence) for b in bins if b.accuracy is not None)  # pyright: ignore
     return sum(gaps) / words
+
+
+def area_under_roc(confidence: Float[np.ndarray, " N"], correct: Bool[np.ndarray, " N"]) -> float:
+    """Return the probability that a correct prediction has a larger confidence than a wrong one.
+
+    Equal confidences count a half. NaN where all predictions are correct, or none.
+
+    >>> area_under_roc(np.array([0.9, 0.5, 0.4]), np.array([True, False, True]))
+    0.5
+    """
+    _, place, members = np.unique(confidence, return_inverse=True, return_counts=True)
+    correct = np.asarray(correct, bool)
+    right, wrong = int(correct.sum()), int((~correct).sum())
+    if not right or not wrong:
+        return float("nan")
+    wrong_at = np.bincount(place[~correct], minlength=len(members))
+    below = np.cumsum(wrong_at) - wrong_at / 2
+    return float(below[place[correct]].sum() / (right * wrong))
+
+
+def table(confidence: Float[np.ndarray, " N"], correct: Bool[np.ndarray, " N"]) -> dict[str, Any]:
+    """Return all numbers on N predictions, as JSON has them; NaN for those of no predictions.
+
+    Raises ValueError for values that are not probabilities.
+
+    >>> table(np.array([0.9, 0.8]), np.array([True, False]))["accuracy"]
+    0.5
+    """
+    words = len(confidence)
+    bins = {name: reliability(confidence, correct, binning=name) for name in BINNINGS}
+    return {
+        "words": words,
+        "accuracy": float(np.mean(correct)) if words else float("nan"),
+        "confidence": float(np.mean(confidence)) if words else float("nan"),
+        "AUC": area_under_roc(confidence, correct),
+        "ECE": expected_calibration_error(bins["equal-width"]),
+        "ECE-equal-mass": expected_calibration_error(bins["equal-mass"]),
+        "bins": {name: [each._asdict() for each in binned] for name, binned in bins.items()},
+    }

@@ -5,6 +5,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Bool
+
 from bahdanau_jax.evaluation.tally import Tally, bleu_tally, check_counts, chrf_tally
 from bahdanau_jax.names import choose
 
@@ -102,21 +105,51 @@ def psa_lcsr(
 def longest_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """Return the length of the longest common subsequence.
 
-    A row of the usual table grows by 0 or 1 from cell to cell. The bits of one integer hold it, 0
-    where it grows, and each token of `second` costs one addition (Hyyrö 2004).
-
     >>> longest_common_subsequence("abcbdab", "bdcaba")
     4
+    """
+    return len(first) - _table_of_lengths(first, second)[-1].bit_count()
+
+
+def in_common_subsequence(
+    first: Sequence[Hashable], second: Sequence[Hashable]
+) -> Bool[np.ndarray, " F"]:
+    """Return which of the F tokens of `first` are in a longest common subsequence with `second`.
+
+    Where there are several subsequences of this length, each token is one of the same subsequence.
+
+    >>> in_common_subsequence("abcd", "bxd").tolist()
+    [False, True, False, True]
+    """
+    rows, found = _table_of_lengths(first, second), np.zeros(len(first), bool)
+    i, j = len(first), len(second)
+    while i and j:
+        before, upto = (1 << i) - 1 & rows[j - 1], (1 << i) - 1 & rows[j]
+        if upto >> i - 1:  # without this token of `first`, the subsequence is as long
+            i -= 1
+        elif before.bit_count() == upto.bit_count():  # or without this one of `second`
+            j -= 1
+        else:
+            i, j = i - 1, j - 1
+            found[i] = True
+    return found
+
+
+def _table_of_lengths(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[int]:
+    """The rows of the usual table, one for each number of tokens of `second` from 0.
+
+    A row grows by 0 or 1 from cell to cell, one for each token of `first`. The bits of one integer
+    hold it, 0 where it grows, and each token of `second` costs one addition (Hyyrö 2004).
     """
     positions: dict[Hashable, int] = {}
     for i, token in enumerate(first):
         positions[token] = positions.get(token, 0) | 1 << i
     every = (1 << len(first)) - 1
-    row = every
+    rows = [every]
     for token in second:
-        matches = row & positions.get(token, 0)
-        row = ((row + matches) | (row - matches)) & every
-    return len(first) - row.bit_count()
+        matches = rows[-1] & positions.get(token, 0)
+        rows.append(((rows[-1] + matches) | (rows[-1] - matches)) & every)
+    return rows
 
 
 # Name of a metric -> (whether it takes tokenised text, whether it takes text in lower case).

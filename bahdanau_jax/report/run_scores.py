@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bahdanau_jax.batch import EOS_SYMBOL, UNK
 from bahdanau_jax.evaluation import (
     EDGES,
@@ -121,7 +123,7 @@ def evaluate(
         "lengths": _lengths(words),
         "repetition": {name: behaviour.repetition(side) for name, side in words.items()},
         "coverage": _coverage(hypotheses, predicted),
-        "calibration": _calibration(predicted),
+        "calibration": _calibration(run, references, hypotheses, predicted),
         "quality": quality.table(hypotheses, ours["chrF"], settings.resamples, settings.seed),
         "settings": dataclasses.asdict(settings),
         "search": dataclasses.asdict(run.searching(**settings.search())),
@@ -276,22 +278,20 @@ def _coverage(hypotheses: Sequence[Hypothesis], predicted: token_predictions.Pre
     }
 
 
-def _calibration(predicted: token_predictions.Predictions) -> Part:
-    words = len(predicted.log_p)
-    bins = {
-        name: calibration.reliability(predicted.confidence, predicted.correct, binning=name)
-        for name in calibration.BINNINGS
-    }
-    errors = {name: calibration.expected_calibration_error(b) for name, b in bins.items()}
+def _calibration(
+    run: Run,
+    references: Sequence[str],
+    hypotheses: Sequence[Hypothesis],
+    predicted: token_predictions.Predictions,
+) -> Part:
+    wanted = (run.codecs[1].tokens(run.codecs[1].encode(line)) for line in references)
+    kept = map(scores.in_common_subsequence, (best.tokens for best in hypotheses), wanted)
+    log_p = [log_p for best in hypotheses for log_p in best.log_probabilities]
     return {
-        "words": words,
         "left-out": predicted.left_out,
-        "perplexity": _exp(-predicted.log_p.mean()) if words else math.nan,
-        "accuracy": float(predicted.correct.mean()) if words else math.nan,
-        "confidence": float(predicted.confidence.mean()) if words else math.nan,
-        "ECE": errors["equal-width"],
-        "ECE-equal-mass": errors["equal-mass"],
-        "bins": {name: [each._asdict() for each in binned] for name, binned in bins.items()},
+        "perplexity": _exp(-predicted.log_p.mean()) if len(predicted.log_p) else math.nan,
+        **calibration.table(predicted.confidence, predicted.correct),
+        "output": calibration.table(np.clip(np.exp(log_p), 0, 1), np.concatenate([*kept])),
     }
 
 

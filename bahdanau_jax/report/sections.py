@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import figures
-from bahdanau_jax.evaluation import behaviour, calibration
-from bahdanau_jax.report import examples
+from bahdanau_jax.evaluation import behaviour
+from bahdanau_jax.report import confidence_sections, examples
 from bahdanau_jax.report.document import Picture, Section, Table, number, span
 from bahdanau_jax.report.run_scores import Evaluated
 
@@ -52,8 +52,8 @@ def sections(evaluated: Evaluated) -> list[Section]:
         _no_unk(scores),
         _output(scores),
         _attention(evaluated),
-        _calibration(scores["calibration"]),
-        _quality(scores["quality"]),
+        confidence_sections.calibrated(scores["calibration"]),
+        confidence_sections.correlated(scores["quality"]),
         Section(
             "Examples",
             "The first sentences, and those with the lowest sentence chrF, which compares "
@@ -219,55 +219,6 @@ def _attention(evaluated: Evaluated) -> Section:
         )
         pictures = (Picture("alignment", figures.alignment(best), caption),)
     return Section("Attention", text, (Table(header, rows),), pictures)
-
-
-def _calibration(part: Mapping[str, Any]) -> Section:
-    text = (
-        "Confidence is the probability of the likeliest next word under teacher forcing; accuracy "
-        "is the share of these words that equal the reference's. ECE is the mean difference of "
-        "confidence and accuracy over bins of confidence (arXiv 1706.04599, 1903.00802)."
-    )
-    if part["left-out"]:
-        text += f" {part['left-out']:,} sentences with an empty or very long side are left out."
-    rows = [
-        ("ECE, bins of equal width", number(part["ECE"], ".4f")),
-        ("ECE, bins of equal mass", number(part["ECE-equal-mass"], ".4f")),
-        ("mean confidence", number(part["confidence"], ".1%")),
-        ("accuracy", number(part["accuracy"], ".1%")),
-        ("perplexity of the references", number(part["perplexity"], ".2f")),
-        ("words, EOS counted", f"{part['words']:,}"),
-    ]
-    pictures = ()
-    if part["words"]:
-        bins = {
-            f"bins of {name.replace('-', ' ')}": [calibration.ConfidenceBin(**b) for b in bins]
-            for name, bins in part["bins"].items()
-        }
-        caption = "Reliability: above the dotted line, accuracy is higher than confidence."
-        pictures = (Picture("reliability", figures.reliability(bins), caption),)
-    return Section("Calibration", text, (Table(("teacher-forced", "value"), rows),), pictures)
-
-
-def _quality(part: Mapping[str, Any]) -> Section:
-    """Which number without a reference predicts the chrF of a sentence."""
-    rows = [
-        (
-            name,
-            number(each["spearman"], "+.2f"),
-            span(each["interval"], "+.2f"),
-            number(each["pearson"], "+.2f"),
-        )
-        for name, each in part["measures"].items()
-    ]
-    text = (
-        "Correlation with the chrF of each sentence, of numbers that need no reference: the "
-        "score of the search, the mean of the tokens' log p (the logarithm of `confidence` in "
-        "JSON), their sum, the mean of their probabilities, the least of them, minus the entropy "
-        "of the attention weights, and minus the number of tokens. The interval (95%) is a "
-        f"bootstrap over {part['sentences']:,} sentences."
-    )
-    header = ("measure", "Spearman", "95%", "Pearson")
-    return Section("What predicts quality", text, (Table(header, rows),))
 
 
 def _method(scores: Mapping[str, Any]) -> Section:

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bahdanau_jax.evaluation.calibration import BINNINGS, expected_calibration_error, reliability
+from bahdanau_jax.evaluation.calibration import (
+    BINNINGS,
+    area_under_roc,
+    expected_calibration_error,
+    reliability,
+    table,
+)
 
 WORDS = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40)
 
@@ -85,3 +91,23 @@ def test_what_is_no_probability_is_refused():
         reliability(np.array([np.nan]), np.array([True]))
     with pytest.raises(ValueError, match="odd.*equal-mass, equal-width"):
         reliability(np.array([0.5]), np.array([True]), binning="odd")
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.1, 0.3, 0.5, 1.0]), st.booleans()), max_size=12))
+def test_area_under_roc_equals_all_pairs(words):
+    right, wrong = ([p for p, ok in words if ok is wanted] for wanted in (True, False))
+    pairs = [(p > q) + (p == q) / 2 for p in right for q in wrong]
+    confidence, correct = np.array([p for p, _ in words]), np.array([ok for _, ok in words], bool)
+    expected = np.mean(pairs) if pairs else np.nan
+    assert area_under_roc(confidence, correct) == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_table_has_all_numbers():
+    found = table(np.array([0.9, 0.7, 0.2]), np.array([True, False, False]))
+    numbers = {name: found[name] for name in ("words", "accuracy", "confidence", "AUC")}
+    assert numbers == pytest.approx({"words": 3, "accuracy": 1 / 3, "confidence": 0.6, "AUC": 1})
+    assert found["ECE"] == found["ECE-equal-mass"] == pytest.approx((0.1 + 0.7 + 0.2) / 3)
+    assert sum(each["words"] for each in found["bins"]["equal-width"]) == 3
+    nothing = table(np.zeros(0), np.zeros(0, bool))
+    assert nothing["words"] == 0
+    assert all(math.isnan(nothing[name]) for name in ("accuracy", "confidence", "AUC", "ECE"))

@@ -12,6 +12,7 @@ from bahdanau_jax.evaluation.scores import (
     Bleu,
     accuracy,
     bleu,
+    in_common_subsequence,
     longest_common_subsequence,
     psa_lcsr,
     sequence_table,
@@ -126,6 +127,14 @@ def test_accuracy_is_of_whole_sequences():
 @given(SEQUENCE, SEQUENCE)
 def test_lcs_equals_the_slow_one(a, b):
     assert longest_common_subsequence(a, b) == slow_lcs(a, b)
+
+
+@given(SEQUENCE, SEQUENCE)
+def test_tokens_in_a_common_subsequence_are_one(a, b):
+    inside = in_common_subsequence(a, b)
+    assert len(inside) == len(a) and inside.sum() == slow_lcs(a, b)
+    rest = iter(b)
+    assert all(token in rest for token, is_in in zip(a, inside, strict=True) if is_in)
 
 
 @given(PAIRS, st.sampled_from(["seed", "corrected"]))

@@ -85,6 +85,16 @@ def test_the_parts_agree_with_the_whole(reported, trained):
     assert table["perplexity"] == pytest.approx(np.exp(-words.mean()), rel=1e-5)
     for bins in table["calibration"]["bins"].values():
         assert sum(one["words"] for one in bins) == len(words)
+    written = table["calibration"]["output"]
+    confidences = np.exp([p for best in found for p in best.log_probabilities])
+    assert written["words"] == sum(len(best.tokens) for best in found) == len(confidences)
+    assert written["confidence"] == pytest.approx(confidences.mean())
+    references = [run.codecs[1].tokens(run.codecs[1].encode(target)) for _, target in pairs]
+    common = [
+        scores.longest_common_subsequence(h.tokens, r)
+        for h, r in zip(found, references, strict=True)
+    ]
+    assert written["accuracy"] == pytest.approx(sum(common) / len(confidences))
     totals = np.concatenate([h.alpha.sum(0)[:-1] for h in forced])
     assert table["coverage"]["reference"]["words"] == len(totals)
     assert table["coverage"]["reference"]["mean"] == pytest.approx(totals.mean(), rel=1e-5)
