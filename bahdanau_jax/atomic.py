@@ -89,10 +89,13 @@ def replaced_folder(folder: Path, is_alone: bool = False) -> Iterator[Path]:
     for abandoned in folder.parent.glob(f"{glob.escape(prefix)}*"):
         shutil.rmtree(abandoned, ignore_errors=True)
     new = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+    (ordinary := new / "ordinary").mkdir()
+    mode = stat.S_IMODE(ordinary.stat().st_mode)
+    ordinary.rmdir()
     old = folder.with_name(replaced if is_alone else f"{replaced}{folder.name}")
     try:
         yield new
-        new.chmod(0o755)  # a folder of mkdtemp is private
+        new.chmod(mode)  # a folder of mkdtemp is private
         if folder.exists():
             os.replace(folder, old)
         os.replace(new, folder)
@@ -104,6 +107,8 @@ def replaced_folder(folder: Path, is_alone: bool = False) -> Iterator[Path]:
 def _put_back(old: Path, folder: Path) -> None:
     """Rename the old folder to `folder`, or remove it where the new one is there."""
     if folder.exists():
+        if os.path.isfile(old):
+            old.unlink()
         shutil.rmtree(old, ignore_errors=True)
     elif os.path.exists(old):  # False for a name that is too long, where Path.exists raises
         os.replace(old, folder)

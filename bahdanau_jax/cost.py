@@ -89,6 +89,7 @@ def estimate(config: Config, workdir: Path, reporter: Reporter = SILENT) -> Cost
 
     >>> estimate(config, Path("runs/plan")).training_seconds / 3600
     """
+    run.check(config)
     training.dispatch_updates(config)
     jax.local_devices()  # an error before the data is prepared, as in `run.train`
     config = run.with_named_dtype(config, workdir)

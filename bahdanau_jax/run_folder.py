@@ -56,6 +56,11 @@ def names(folders: Sequence[Path]) -> list[str]:
     for number, path in enumerate(paths):
         if path in paths[:number]:
             raise ValueError(f"the run {folders[number]} is given twice")
+    return ends(paths)
+
+
+def ends(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest end of each absolute path that no other path has; equal ones share it."""
     return [_shortest_end(path, {*paths} - {path}) for path in paths]
 
 

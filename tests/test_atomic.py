@@ -1,5 +1,6 @@
 import errno
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -144,3 +145,24 @@ def test_a_name_that_is_too_long_hides_no_other_fault(tmp_path, is_alone):
     folder = tmp_path / ("n" * (234 if is_alone else 235))
     with pytest.raises(ZeroDivisionError), replaced_folder(folder, is_alone=is_alone):
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
+def test_a_folder_has_the_mode_of_any_other(tmp_path, umask):
+    tmp_path.chmod(0o2775)  # a folder of a group, whose new folders are the group's too
+    before = os.umask(umask)
+    try:
+        with replaced_folder(tmp_path / "new") as new:
+            write_text(new / "file", "one\n")
+        (tmp_path / "other").mkdir()
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new", "other")}
+    assert modes == {0o2777 & ~umask}
+
+
+def test_nothing_is_left_of_a_file_in_the_place_of_a_folder(tmp_path):
+    write_text(tmp_path / "new", "one\n")
+    with replaced_folder(tmp_path / "new") as new:
+        write_text(new / "file", "one\n")
+    assert [path.name for path in tmp_path.rglob("*")] == ["new", "file"]

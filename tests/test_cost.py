@@ -170,3 +170,11 @@ def test_a_dry_run_of_launched_processes_is_refused(processes, is_refused, monke
     arguments = [str(small.FILE), "--workdir", str(tmp_path / "run"), "--dry-run"]
     with pytest.raises(ValueError, match="bahdanau launch") if is_refused else nullcontext():
         train_command.main(arguments)
+
+
+def test_settings_are_checked_first(tmp_path):
+    wrong = dataclasses.replace(
+        small.config, data=dataclasses.replace(small.config.data, batch_size="80")
+    )
+    with pytest.raises(ValueError, match="batch_size"):
+        cost.estimate(wrong, tmp_path)

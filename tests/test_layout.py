@@ -26,6 +26,7 @@ BASE = {
     "compression",
     "run_folder",
     "suite_request",
+    "user_errors",
 }
 ROOMS = {"model", "data", "alignment", "evaluation", "figures", "checkpoints", "distributed"}
 STAGES = ROOMS | {"training", "decoding"}
@@ -129,8 +130,7 @@ def _imports(root: Path, name: Path, tree: ast.Module) -> Iterator[str]:
 
 def _stages_of_data(name: Path, line: int, imported: tuple[str, ...]) -> Iterator[str]:
     """A stage of `data` imports earlier stages, and no file beside them."""
-    here = name.parts[2]
-    if name.parts[1] != "data" or here not in DATA_STAGES:
+    if name.parts[1] != "data" or (here := name.parts[2]) not in DATA_STAGES:
         return
     there = imported[1] if len(imported) > 1 else "__init__"
     if there not in DATA_STAGES[: DATA_STAGES.index(here) + 1]:

@@ -93,7 +93,7 @@ def read(lines: Sequence[str], name: str, transpose: bool = False) -> GoldFile:
     return GoldFile(name, marked, sentences)
 
 
-_PHARAOH_LINK = re.compile(r"(\d+)([-?])(\d+)", re.ASCII)
+_PHARAOH_LINK = re.compile(r"(\d{1,9})([-?])(\d{1,9})", re.ASCII)
 
 
 def _pharaoh(lines: Sequence[str], name: str) -> tuple[dict[int, dict[Link, Marked]], int]:
@@ -111,7 +111,9 @@ def _pharaoh(lines: Sequence[str], name: str) -> tuple[dict[int, dict[Link, Mark
 
 
 _NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
-_WA_LINK = re.compile(rf"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+{_NUMBER})?", re.ASCII)
+_WA_LINK = re.compile(
+    rf"(\d{{1,9}})\s+(\d{{1,9}})\s+(\d{{1,9}})(?:\s+([SP]))?(?:\s+{_NUMBER})?", re.ASCII
+)
 
 
 def _wa(lines: Sequence[str], name: str) -> tuple[dict[int, dict[Link, Marked]], None]:

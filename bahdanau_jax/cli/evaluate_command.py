@@ -122,7 +122,8 @@ def _evaluated(
             stage = reporter.stage("translating with the baseline", len(sources), "lines")
             best = other.translate(sources, advance=stage.advance, **settings.search())
             theirs = [hypothesis.text for hypothesis in best]
-        baseline = run_scores.Baseline(chosen.baseline.resolve().name, theirs)
+        name, *_ = run_folder.ends([path.resolve() for path in (chosen.baseline, *chosen.run)])
+        baseline = run_scores.Baseline(name, theirs)
     return model, run_scores.evaluate(model, sources, references, settings, baseline, reporter)
 
 

@@ -73,5 +73,6 @@ def keep_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
         for parameter, (variable, value) in MALLOC.items():
-            mallopt(parameter, value)
-            os.environ.setdefault(variable, str(value))
+            if variable not in os.environ:
+                mallopt(parameter, value)
+                os.environ[variable] = str(value)

@@ -12,7 +12,6 @@ Exit codes:
 """
 
 import contextlib
-import errno
 import importlib
 import io
 import os
@@ -21,12 +20,12 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeGuard
 
 from bahdanau_jax.cli import LOST, USER_ERROR, jax_defaults, leaving, manual, messages
 from bahdanau_jax.cli.leaving import Terminated
 from bahdanau_jax.names import did_you_mean
 from bahdanau_jax.reporting import say
+from bahdanau_jax.user_errors import describe, is_user_error
 
 # Each command is a module of this folder with a function main(arguments).
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -56,11 +55,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# A ValueError of one of these libraries is a fault of this program, not of the user.
-NUMERIC = frozenset({"jax", "jaxlib", "flax", "optax", "numpy"})
 Dispatch = Callable[[list[str]], int | None]
-DESCRIBED = (ValueError, OSError, MemoryError, FloatingPointError, RuntimeError)
-DEVICES = "jax._src.xla_bridge"  # the module of JAX that looks for devices
 
 
 EXAMPLES = (
@@ -165,9 +160,9 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()  # inside `try`, which catches a closed pipe
         return code or 0
-    except KeyboardInterrupt:
-        if not leaving.received():  # otherwise `leaving.end` writes this line
-            say("bahdanau: interrupted")
+    except KeyboardInterrupt as interrupt:
+        if not leaving.received():  # otherwise `leaving.end` writes a line
+            say(f"bahdanau: {str(interrupt) or 'interrupted'}")
         return 130
     except BrokenPipeError:
         return 141
@@ -176,7 +171,7 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
     except BaseException as error:
         if number := leaving.received():  # a library turned the signal into this error
             return 128 + number
-        if not _is_user_error(error) or os.environ.get("BAHDANAU_TRACEBACK"):
+        if not is_user_error(error) or os.environ.get("BAHDANAU_TRACEBACK"):
             raise
         for line in describe(error).splitlines():
             say(f"bahdanau: {line}")
@@ -208,44 +203,3 @@ def _version() -> str:
         return metadata.version("bahdanau-jax")
     except metadata.PackageNotFoundError:
         raise ValueError("bahdanau-jax is not installed: pip install --editable .") from None
-
-
-def _is_user_error(error: BaseException) -> TypeGuard[Exception]:
-    """Whether the user can correct it: values, files, a model that is too large, divergence."""
-    if _is_without_device(error):
-        return True
-    if not isinstance(error, DESCRIBED):
-        return False
-    if isinstance(error, RuntimeError):  # XLA has no class for missing memory
-        return "RESOURCE_EXHAUSTED" in str(error)
-    return isinstance(error, MemoryError) or _raised_in(error).partition(".")[0] not in NUMERIC
-
-
-def describe(error: Exception) -> str:
-    """The message of an error for users; that of an OSError begins with its file."""
-    if _is_without_device(error):
-        return f"JAX finds no device: set JAX_PLATFORMS=cpu, or install its plugin. {error}".strip()
-    if isinstance(error, MemoryError | RuntimeError):
-        return (
-            "not enough memory: lower decoding.batch_size, the beam size or --n-best to translate, "
-            "data.batch_size to train, or make the model smaller"
-        )
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
-        return "no space is left on the device of the output: free some, or write elsewhere"
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error).strip() or type(error).__name__
-
-
-def _is_without_device(error: BaseException) -> bool:
-    """Whether JAX finds no device, for which it raises an AssertionError at times."""
-    return isinstance(error, RuntimeError | AssertionError) and _raised_in(error) == DEVICES
-
-
-def _raised_in(error: BaseException) -> str:
-    """The module whose frame raised the error."""
-    module, trace = "", error.__traceback__
-    while trace is not None:
-        module = trace.tb_frame.f_globals.get("__name__", "")
-        trace = trace.tb_next
-    return module

@@ -5,6 +5,7 @@ correspond to the ids of `Codec.encode`: words, characters or pieces of words.
 """
 
 import difflib
+import html
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -15,11 +16,13 @@ from jaxtyping import Bool
 
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.hansards import ordinary
-from bahdanau_jax.data.tokens.cleaning import clean
+from bahdanau_jax.data.tokens.cleaning import UNICODE, clean
 from bahdanau_jax.data.tokens.codec import Codec
 
 Span = tuple[int, int]  # (first character, the one after the last)
 
+# A character reference as html.unescape finds it.
+REFERENCE = r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)"
 LONGEST_MATCHED = 500  # characters; cleaning is matched character by character in shorter words
 
 
@@ -100,17 +103,34 @@ def _cleaned(config: DataConfig, text: str) -> tuple[str, list[Span]]:
     """The characters of the cleaned text without white space, and their spans in `text`."""
     origins = []
     for start, end in word_spans(text):
-        word = text[start:end]
-        cleaned = clean(config, word)
+        word, spans = _characters(config, text[start:end])
+        cleaned = UNICODE[config.unicode](word)
         blocks = [(0, len(word), 0, len(cleaned))]
         if cleaned == word:
             blocks = [(i, i + 1, i, i + 1) for i in range(len(word))]
         elif len(word) <= LONGEST_MATCHED:
             blocks = _blocks(word, cleaned)
         for a, b, c, d in blocks:
-            span = (start + a, start + b)
+            # Characters that were inserted come from their neighbours.
+            first, last = _cover(spans[a:b] or spans[max(a - 1, 0) : a + 1])
+            span = (start + first, start + last)
             origins += [(char, span) for char in cleaned[c:d] if not char.isspace()]
     return "".join(char for char, _ in origins), [span for _, span in origins]
+
+
+def _characters(config: DataConfig, word: str) -> tuple[str, list[Span]]:
+    """The word as `unescape` leaves it, and the span in `word` of each of its characters."""
+    spans = [(i, i + 1) for i in range(len(word))]
+    if not config.unescape:
+        return word, spans
+    written, origins, at = "", [], 0
+    for match in re.finditer(REFERENCE, word):
+        characters, (start, end) = html.unescape(match[0]), match.span()
+        if characters != match[0]:
+            written += word[at:start] + characters
+            origins += spans[at:start] + [(start, end)] * len(characters)
+            at = end
+    return written + word[at:], origins + spans[at:]
 
 
 def _blocks(word: str, cleaned: str) -> list[tuple[int, int, int, int]]:

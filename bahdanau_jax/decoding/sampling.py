@@ -57,6 +57,7 @@ def sample(
 
     Sample n of a sentence depends on its key and n alone, not on other sentences or the number of
     samples. Scores and log-probabilities are the model's own. See `beam` for the other arguments.
+    Raises ValueError for a `max_length` below 1.
 
     Args:
         samples: N.
@@ -67,6 +68,8 @@ def sample(
 
     >>> drawn = sample(step, state, Rules(limits), 150, 5, jax.random.split(key, B), top_p=0.9)
     """
+    if max_length < 1:
+        raise ValueError(f"max_length is {max_length}, but should be at least 1")
     limits = jnp.minimum(rules.limits, max_length).astype(jnp.int32)[:, None]
     keys = jax.vmap(lambda key: jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(samples)))(
         keys

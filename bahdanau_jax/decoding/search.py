@@ -74,7 +74,8 @@ def beam(
     first EOS, whatever the ranking.
 
     Call it inside `jax.jit`; `step` may close over parameters and memory. Raises ValueError where
-    `n_best` is below 1 or above the beam size, and for a coverage penalty without `words`.
+    `n_best` is below 1 or above the beam size, for a `max_length` below 1, and for a coverage
+    penalty without `words`.
 
     Args:
         step: (tokens [B, K], state) -> (log-probabilities [B, K, V], state, aux). The first tokens
@@ -98,6 +99,8 @@ def beam(
     if ranking.coverage != 0 and words is None:
         raise ValueError("a coverage penalty needs `words`, the mask of the source's words")
 
+    if max_length < 1:
+        raise ValueError(f"max_length is {max_length}, but should be at least 1")
     n_best = beam_size if n_best is None else n_best
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best is {n_best}, but should be between 1 and {beam_size}")

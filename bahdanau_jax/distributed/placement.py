@@ -4,8 +4,9 @@ A mesh has an axis for each prime factor of the number of devices, so that an ar
 over a part of them.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -118,6 +119,12 @@ def shard(batch: Tree, devices: Mesh) -> Tree:
     return jax.tree.map(place, batch)
 
 
+@functools.cache
+def _replicating(mesh: Mesh) -> Callable[[jax.Array], jax.Array]:
+    """The program that gives each device the whole array; one for each mesh and shape."""
+    return jax.jit(lambda x: x, out_shardings=replicated(mesh))
+
+
 def gathered(tree: Tree) -> Tree:
     """Gather every array on the first device of this process. All processes must call it.
 
@@ -127,7 +134,7 @@ def gathered(tree: Tree) -> Tree:
 
     def whole(leaf):
         if not leaf.is_fully_replicated:
-            leaf = jax.jit(lambda x: x, out_shardings=replicated(leaf.sharding.mesh))(leaf)
+            leaf = _replicating(leaf.sharding.mesh)(leaf)
         first = leaf.addressable_shards[0]
         return jax.device_put(first.data, first.device)
 

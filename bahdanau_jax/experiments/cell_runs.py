@@ -6,8 +6,6 @@ import hashlib
 import itertools
 import json
 import logging
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +16,7 @@ from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments.sweep_cells import DATA, seed_folder
 from bahdanau_jax.experiments.sweep_definition import FREE
-from bahdanau_jax.experiments.sweep_texts import digest_of_pairs
+from bahdanau_jax.experiments.sweep_texts import digest_of_pairs, link_prepared
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import (
     DEFAULTS,
@@ -31,6 +29,7 @@ from bahdanau_jax.report import (
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.resuming import check_or_record_text
 from bahdanau_jax.training import SHARED, Diverged, why_not_vmapped
+from bahdanau_jax.user_errors import describe, is_user_error
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +76,8 @@ class CellRuns:
 
     def _fail(self, seed: int, error: Exception) -> None:
         """Report the error of a run; those of this program with their traceback."""
-        lines = str(error).strip().splitlines()
-        known = isinstance(error, ValueError | OSError | ArithmeticError) and lines
+        known = is_user_error(error)
+        lines = (describe(error) if known else str(error)).strip().splitlines()
         text = lines[0] if known else ": ".join([type(error).__name__, *lines[:1]])
         self.failed[f"{self.name}/seed-{seed}"] = text
         log.warning("%s failed: %s", self.folder(seed), text, exc_info=None if known else error)
@@ -181,11 +180,8 @@ class CellRuns:
         dev = [*data.pairs(config.dev, config)] if config.dev else []
         check_or_record_text(statistics["digest"], dev, shared, [*map(self.folder, self.seeds)])
         for seed in seeds:
-            own = self.folder(seed)
-            if not (own / run_folder.CONFIG).exists():
-                for part in (run_folder.VOCABULARY, run_folder.STORE):
-                    shutil.rmtree(own / part, ignore_errors=True)
-                    shutil.copytree(shared / part, own / part, copy_function=_link)
+            if not (self.folder(seed) / run_folder.CONFIG).exists():
+                link_prepared(shared, self.folder(seed))
         return statistics["vocabulary"]
 
     def score(self) -> dict[int, dict[str, Any]]:
@@ -256,7 +252,10 @@ class CellRuns:
         if (found.model, found.optimizer) != (expected.model, expected.optimizer):
             raise ValueError(f"{folder} holds another model than that of its cell")
         loaded = run.load(folder, trust_code=True)  # code that the caller's own configuration names
-        return _reading(loaded, root=self.config.data.root)  # the corpus may have moved
+        # The corpus may have moved, and `train` accepts other test pairs and another search.
+        config = dataclasses.replace(loaded.config, decoding=self.config.decoding)
+        own, loaded = self.config.data, dataclasses.replace(loaded, config=config)
+        return _reading(loaded, root=own.root, test=own.test)
 
     def _evaluate(self, trained: run.Run) -> Evaluated:
         """Score a run on its test pairs, which all runs of the cell share."""
@@ -290,11 +289,3 @@ def group_of(folder: Path, seed: int) -> tuple[int, ...]:
 def was_vmapped(folder: Path) -> bool:
     """Whether the run was one of a vmapped program, if only of one model."""
     return bool((_ended(folder) or {}).get("group"))
-
-
-def _link(source: str, target: str) -> None:
-    """Share a file by a hard link, or copy it where the file system has none."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

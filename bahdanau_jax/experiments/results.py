@@ -31,8 +31,8 @@ class Results(NamedTuple):
 
     @property
     def seeds(self) -> str:
-        """The number of seeds of a cell; the fewest and the most where some have failed."""
-        counts = [len(runs) for runs in self.scores.values()]
+        """The number of seeds of a cell that has any; the fewest and the most where some failed."""
+        counts = [len(runs) for runs in self.scores.values() if runs] or [0]
         low, high = min(counts), max(counts)
         return f"{low}" if low == high else f"{low} to {high}"
 

@@ -19,6 +19,7 @@ from bahdanau_jax.training import OWN
 FREE = (
     *("data.root", "data.processes"),
     *("training.log_every", "training.checkpoint_every", "training.keep_checkpoints"),
+    "training.seed",  # each run has a seed of its own
 )
 
 

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
-from bahdanau_jax import data
+from bahdanau_jax import data, run_folder
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.experiments.sweep_cells import DATA, Cells
@@ -46,3 +48,18 @@ def digest_of_pairs(address: str, config: DataConfig) -> str:
     for pair in data.pairs(address, config):
         hashed.update(f"{pair.source}\n{pair.target}\n".encode())
     return hashed.hexdigest()
+
+
+def link_prepared(shared: Path, folder: Path) -> None:
+    """Give a run folder the prepared text of another one, by hard links where there are any."""
+    for part in (run_folder.VOCABULARY, run_folder.STORE):
+        shutil.rmtree(folder / part, ignore_errors=True)
+        shutil.copytree(shared / part, folder / part, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    """Share a file by a hard link, or copy it where the file system has none."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -176,7 +176,9 @@ def changed(
     def of_sentence(intervention, alpha, i, mask):
         if alpha.ndim > 1:  # several hypotheses, which share the intervention
             return jax.vmap(lambda alpha, i: of_sentence(intervention, alpha, i, mask))(alpha, i)
-        result = intervention(alpha, i.astype(jnp.int32))
+        # Padding is set to 0 here, too: where a derivative is infinite at 0, as the square root's,
+        # gradients would be NaN otherwise.
+        result = intervention(jnp.where(mask, alpha, 0), i.astype(jnp.int32))
         if (shape := getattr(result, "shape", None)) != alpha.shape:
             returned = type(result).__name__ if shape is None else f"array of shape {list(shape)}"
             raise ValueError(

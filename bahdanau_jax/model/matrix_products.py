@@ -4,7 +4,9 @@ With `bfloat16`, products round both factors to bfloat16 and add up in float32, 
 in the backward pass. Parameters, states, softmax, loss and gradients keep their dtype.
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from functools import partial
 
 import jax
@@ -33,9 +35,22 @@ def rounded(compute_dtype: str, factors: Mapping[str, Array]) -> dict[str, Array
     return {n: (aligned(x) if x.ndim == 2 else x).astype(dtype) for n, x in factors.items()}
 
 
+_SHAPES_ALONE: ContextVar[bool] = ContextVar("shapes alone", default=False)
+
+
+@contextlib.contextmanager
+def without_devices() -> Iterator[None]:
+    """Within it, functions may be traced for their shapes without starting JAX's devices."""
+    token = _SHAPES_ALONE.set(True)
+    try:
+        yield
+    finally:
+        _SHAPES_ALONE.reset(token)
+
+
 def on_accelerator() -> bool:
     """Whether programs are written for a GPU or TPU, whose arithmetic is faster than its memory."""
-    return jax.default_backend() != "cpu"
+    return not _SHAPES_ALONE.get() and jax.default_backend() != "cpu"
 
 
 ALIGNED = 8  # numbers of bfloat16 in 16 bytes, the unit in which a GPU's matrix products read rows

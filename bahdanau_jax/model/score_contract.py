@@ -3,6 +3,7 @@
 B sentences, S source positions, H decoder units, A alignment units, C annotation size.
 """
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping
@@ -13,16 +14,21 @@ import jax.numpy as jnp
 
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.attention import annotation_size, score_named
+from bahdanau_jax.model.compute_dtype import AUTO
+from bahdanau_jax.model.matrix_products import without_devices
 from bahdanau_jax.names import is_code, reason
 
 
 def check_score(config: ModelConfig) -> None:
     """Raise ValueError, in one line, where a user's own Score breaks the contract of `Score`.
 
-    JAX traces its functions with shapes and compiles nothing. Scores of the table are not checked.
+    JAX traces its functions with shapes, compiles nothing and starts no device. Scores of the table
+    are not checked.
     """
     if not is_code(config.attention):
         return
+    if config.compute_dtype == AUTO:  # which would be measured
+        config = dataclasses.replace(config, compute_dtype="float32")
     score, H, C = score_named(config.attention), config.hidden_size, annotation_size(config)
     B, S = itertools.islice((n for n in itertools.count(3) if n not in (H, C)), 2)
 
@@ -65,7 +71,8 @@ def _fault(config: ModelConfig, call: str, problem: str) -> ValueError:
 def _traced(config: ModelConfig, call: str, function: Callable, *arguments: Any) -> Any:
     """Return the shapes and dtypes of the function's result."""
     try:
-        return jax.eval_shape(function, *arguments)
+        with without_devices():
+            return jax.eval_shape(function, *arguments)
     except Exception as error:
         why = reason(error, config.attention.split(":")[0])
         raise _fault(config, call, f"fails with {why}") from error

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bahdanau_jax import alignment, data, figures, hypothesis
+from bahdanau_jax import alignment, data, figures, hypothesis, run_folder
 from bahdanau_jax.alignment import links
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data import AlignedPair, grammar
@@ -112,7 +112,7 @@ def write_evaluation(folder: Path, run: Run, evaluated: Evaluated) -> None:
     >>> write_evaluation(Path("out"), run, evaluate(run, sources, references))
     """
     parts = [*sections(evaluated), provenance.made(run)]
-    names = [member.folder.resolve().name for member in run.members]
+    names = run_folder.ends([member.folder.resolve() for member in run.members])
     title = f"Evaluation of {' and '.join(names)}"
     table = evaluated.scores
     publish(folder, title, summary(run, evaluated), table, parts, headline(table))
@@ -143,7 +143,7 @@ def _training(run: Run) -> Section:
     """The section of the training curves. Fewer than CURVE evaluations become a table."""
     metrics = read_metrics(run.folder)
     if not metrics:
-        return Section("Training", "This run has no updates: its weights are the initial ones.")
+        return Section("Training", "There are no metrics of a training in this folder.")
     evaluations = [line for line in metrics if "dev_loss" in line]
     # DEV_SCORE is a copy of another dev score, with the sign that makes higher better.
     fields = {name for line in metrics for name in line} - {DEV_SCORE}
@@ -173,12 +173,13 @@ def _corpus(scores: dict[str, float]) -> Section:
         for name, decimals, meaning in printed.SHOWN
         if name in scores
     ]
-    text = (
-        "The corpus has gold links between words. The links of this model join each target word "
-        "of the reference to the source word with the largest attention weight. AER is the "
-        "alignment error rate of these links, from 0 for no error to 1. The other numbers show how "
-        "hard the corpus is."
+    links_of_the_model = (
+        " The links of this model join each target word of the reference to the source word with "
+        "the largest attention weight. AER is the alignment error rate of these links, from 0 for "
+        "no error to 1. The other numbers show how hard the corpus is."
     )
+    text = "The corpus has gold links between words."
+    text += links_of_the_model if "AER" in scores else " The numbers show how hard it is."
     return Section("Gold alignments", text, (Table(("measure", "value", "what it is"), rows),))
 
 

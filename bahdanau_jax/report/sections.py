@@ -149,8 +149,8 @@ def _no_unk(scores: Mapping[str, Any]) -> Section:
         )
     else:
         text = (
-            "The vocabulary of this model splits any word into known pieces, so the subset without "
-            f"unknown words is all {part['sentences']:,} sentences."
+            "A model of characters or subwords has few unknown units or none. These are therefore "
+            f"all {part['sentences']:,} sentences, and UNK was not banned."
         )
     rows = [
         (

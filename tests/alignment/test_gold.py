@@ -34,7 +34,7 @@ def test_marks_of_gold_links():
         gold.read(["", "0p0"], "g")
 
 
-@pytest.mark.parametrize("bad", ["0", "0-", "-1-0", "0-1-2", "a-b", "1,2", "٣-٤"])
+@pytest.mark.parametrize("bad", ["0", "0-", "-1-0", "0-1-2", "a-b", "1,2", "٣-٤", "0-1111111111"])
 def test_pharaoh_errors_name_the_line(bad):
     with pytest.raises(ValueError, match="^g.txt:3: .*source-target.*'") as error:
         gold.read(["0-0", "", f"1-1 {bad}"], "g.txt")

@@ -157,6 +157,15 @@ def test_a_run_as_its_own_baseline(arguments, trained, capfd):
         assert (one["difference"], one["p_bootstrap"], one["interval"]) == (0, 1, [0, 0])
 
 
+def test_runs_of_one_name_are_told_apart(arguments, trained, capfd, tmp_path):
+    shutil.copytree(trained[0], tmp_path / "other" / trained[0].name)
+    baseline = tmp_path / "other" / trained[0].name
+    own = [str(one) for one in (*arguments[:-1], baseline, "--resamples", 20)]
+    assert main(own) == 0
+    scores = json.loads(capfd.readouterr().out)
+    assert scores["comparison"]["baseline"] == f"other/{trained[0].name}"
+
+
 def test_a_checkpoint_with_another_one_as_its_baseline(arguments, trained, capfd, monkeypatch):
     load, loaded = runs.load, []
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from types import SimpleNamespace
 
 import pytest
 
@@ -169,6 +170,14 @@ def test_ctrl_c_leaves_quietly(call, run):
     assert call("translate", "--run", "x") == (130, "", "bahdanau: interrupted\n")
 
 
+def test_what_was_saved_is_said_after_ctrl_c(capfd):
+    def dispatch(arguments):
+        raise KeyboardInterrupt("runs/sweep is saved: run it again to go on")
+
+    assert cli.main(["sweep"], dispatch) == 130
+    assert capfd.readouterr().err == "bahdanau: runs/sweep is saved: run it again to go on\n"
+
+
 def test_help_is_complete_and_quick_to_make():
     code = (
         "import sys; from bahdanau_jax.cli.main import main; main(['--help']);"
@@ -307,7 +316,11 @@ def test_child_processes_keep_their_memory_too(monkeypatch):
 
     monkeypatch.setenv("MALLOC_TOP_PAD_", "0")
     monkeypatch.delenv("MALLOC_MMAP_MAX_", raising=False)
+    called = []
+    library = SimpleNamespace(mallopt=lambda parameter, value: called.append(parameter))
+    monkeypatch.setattr(jax_defaults.ctypes, "CDLL", lambda _: library)
     jax_defaults.apply()
+    assert -4 in called and -2 not in called
     assert os.environ["MALLOC_MMAP_MAX_"] == "0"
     assert os.environ["MALLOC_TOP_PAD_"] == "0"  # that of the environment, where it is set
 

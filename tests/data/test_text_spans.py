@@ -64,7 +64,35 @@ def test_what_cleaning_changed_is_found_where_it_was_written():
     ours = codec("words", **CLEANING)
     text = "R&amp;D, ﬁne Ｆｕ."
     assert ours.units(text)[:-1] == ("r", "&", "d", ",", "fine", "fu", ".")
-    assert written(text, unit_spans(ours, text)) == ["R", "&", "D", ",", "ﬁne", "Ｆｕ", "."]
+    assert written(text, unit_spans(ours, text)) == ["R", "&amp;", "D", ",", "ﬁne", "Ｆｕ", "."]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("fr", "&laquo;&nbsp;qu&#39;il", ["&laquo;", "qu&#39;", "il"]),
+        ("fr", "l&#39;an&nbsp;&raquo;", ["l&#39;", "an", "&raquo;"]),
+        ("fr", "s&#39;s&amp;", ["s&#39;", "s", "&amp;"]),
+        ("en", "a&amp;x&#39;a", ["a", "&amp;", "x", "&#39;a"]),
+        ("en", "AT&T is &copyright", ["AT", "&", "T", "is", "&copyright", "&copyright"]),
+    ],
+)
+def test_a_character_reference_is_one_part(language, text, expected):
+    ours = codec("words", source_language=language, unicode="NFKC", unescape=True)
+    assert written(text, token_spans(ours, text)) == expected
+
+
+PARTS = st.sampled_from(
+    ["a", "l", "amp", "&amp;", "&#39;", "&laquo;", "&nbsp;", "&", ";", "½", " "]
+)
+
+
+@given(st.lists(PARTS, max_size=8).map("".join))
+def test_no_span_of_cleaned_text_is_empty(text):
+    spans = token_spans(CLEANED, text)
+    assert len(spans) == len(CLEANED.tokenize(text).split())
+    assert all(0 <= a < b <= len(text) for a, b in spans)
+    assert spans == sorted(spans)
 
 
 def test_pieces_and_characters_by_hand():
@@ -124,6 +152,7 @@ def test_lower_case_moves_nothing(text):
 
 TOKENIZED = {name: codec("words", tokenizer=name) for name in ("moses", "none")}
 LOWERED = codec("words", lowercase=True)
+CLEANED = codec("words", unicode="NFKC", unescape=True)
 PIECES = codec("bpe", lowercase=True)
 
 

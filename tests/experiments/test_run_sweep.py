@@ -140,10 +140,19 @@ def test_more_seeds_and_cells_may_come_and_other_sweeps_not(without_training, tm
     sweep({"a": CELLS["order=paper"]}, folder, [1], vmapped=False)
     sweep({"a": CELLS["order=paper"], "b": CELLS["order=paper"]}, folder, [1, 3], vmapped=False)
     assert json.loads((folder / "sweep.json").read_text())["seeds"] == [[1], [3]]
+    lower = dataclasses.replace(
+        CELLS["order=paper"], training=dataclasses.replace(config().training, seed=0)
+    )
+    sweep({"a": lower}, folder, [0, 1, 3], vmapped=False)  # as --training.seed 0 --seeds 4
+    assert json.loads((folder / "sweep.json").read_text())["seeds"] == [[1], [3], [0]]
     for cells, seeds, said in (
-        ({"a": CELLS["order=luong"]}, [1, 3], "model.order of its cell a is 'paper', not 'luong'"),
-        ({"c": CELLS["order=paper"]}, [1, 3], "its cells are a, b"),
-        ({"a": CELLS["order=paper"]}, [1], "it also has the seeds 3"),
+        (
+            {"a": CELLS["order=luong"]},
+            [0, 1, 3],
+            "model.order of its cell a is 'paper', not 'luong'",
+        ),
+        ({"c": CELLS["order=paper"]}, [0, 1, 3], "its cells are a, b"),
+        ({"a": CELLS["order=paper"]}, [1], "it also has the seeds 0, 3"),
     ):
         with pytest.raises(ValueError, match=said):
             sweep(cells, folder, seeds, vmapped=False)
@@ -355,8 +364,18 @@ def test_data_are_prepared_once_wherever_the_corpus_is(tmp_path):
     assert len([*(tmp_path / "s/data").iterdir()]) == 1
 
 
-@pytest.mark.parametrize("error", [TypeError("a score of mine"), RuntimeError("out of memory")])
-def test_whatever_a_run_raises_the_others_continue(error, without_training, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TypeError("a score of mine"), "TypeError: a score of mine"),
+        (RuntimeError("a thread died"), "RuntimeError: a thread died"),
+        (RuntimeError("RESOURCE_EXHAUSTED: 9 bytes"), "not enough memory: lower decoding.batch_"),
+        (MemoryError(), "not enough memory: lower decoding.batch_"),
+    ],
+)
+def test_whatever_a_run_raises_the_others_continue(
+    error, said, without_training, tmp_path, monkeypatch
+):
     train = run.train
 
     def failing(own, folder, **options):
@@ -366,8 +385,8 @@ def test_whatever_a_run_raises_the_others_continue(error, without_training, tmp_
 
     monkeypatch.setattr(run, "train", failing)
     results = sweep({"a": CELLS["order=paper"]}, tmp_path / "s", [1, 2], vmapped=False)
-    assert results.failed == {"a/seed-1": f"{type(error).__name__}: {error}"}
-    assert list(results.scores["a"]) == [2]
+    assert [*results.failed] == ["a/seed-1"] and results.failed["a/seed-1"].startswith(said)
+    assert list(results.scores["a"]) == [2] and results.seeds == "1"
 
 
 def test_a_run_that_diverged_is_not_tried_again(without_training, tmp_path, monkeypatch):
@@ -652,6 +671,21 @@ def test_test_pairs_are_read_where_the_corpus_is_now(tmp_path, monkeypatch):
     runs._texts = {}
     assert runs.score() == {1: {"tests": {"more": {}}}}
     assert read == [str(tmp_path / "now")] * 2
+
+
+def test_test_pairs_and_search_are_those_of_the_cell(tmp_path, monkeypatch):
+    """`bahdanau train` accepts others in the folder of a run that has ended."""
+    own = CELLS["order=paper"]
+    other = dataclasses.replace(
+        own.with_vocabularies(9, 8),
+        data=dataclasses.replace(own.data, test="builtin:copy/test?pairs=3"),
+        decoding=dataclasses.replace(own.decoding, beam_size=7),
+    )
+    (tmp_path / "a/seed-1").mkdir(parents=True)
+    other.save(tmp_path / "a/seed-1/config.json")
+    monkeypatch.setattr(run, "load", lambda folder, **_: run.Run(folder, other, (), {}))
+    loaded = cell_runs.CellRuns(tmp_path, "a", own, [[1]])._load(tmp_path / "a/seed-1").config
+    assert (loaded.data, loaded.decoding) == (own.data, own.decoding)
 
 
 def test_a_run_with_more_updates_than_its_cell_is_not_scored(tmp_path, monkeypatch):

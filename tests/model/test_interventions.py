@@ -14,6 +14,7 @@ from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.model import encode, teacher_forced, teacher_forced_states
+from bahdanau_jax.model.attention import masked_softmax
 from bahdanau_jax.model.interventions import (
     at,
     changed,
@@ -172,6 +173,20 @@ def test_gradients_flow_through_changed_weights(gradients):
         high, low = (jax.jit(total)(params, given + t * move) for t in (1e-6, -1e-6))
         slope = (float(high) - float(low)) / 2e-6
         np.testing.assert_allclose(np.sum(np.asarray(by_given) * move), slope, rtol=1e-6)
+
+
+def test_gradients_are_finite_where_the_derivative_at_padding_is_not():
+    flatter = Partial(lambda alpha, i: jnp.sqrt(alpha) / jnp.sqrt(alpha).sum())
+
+    def first_weight(e):
+        real = jnp.arange(e.size)[None] < 3
+        return changed(flatter, masked_softmax(e[None], real), jnp.zeros(1), real)[0, 0]
+
+    alone, with_padding = (
+        jax.grad(first_weight)(jnp.array([0.3, -0.2, 0.1, 0.0][:n])) for n in (3, 4)
+    )
+    assert alone[0] > 0.05
+    np.testing.assert_allclose(with_padding, [*alone, 0], rtol=1e-5)
 
 
 def test_arrays_are_padded_selected_and_checked():

@@ -1,6 +1,10 @@
 """The check of a user's own Score before any work, with errors of one line."""
 
 import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import jax.numpy as jnp
 import pytest
@@ -97,3 +101,28 @@ def test_built_in_scores_fulfil_the_contract(name, directions, monkeypatch):
 def test_built_in_scores_are_not_traced(monkeypatch):
     monkeypatch.setattr("jax.eval_shape", None)
     check_score(MODEL)
+
+
+def test_checking_a_score_starts_no_device_and_measures_nothing(tmp_path):
+    """Devices that were started cannot be connected to those of other processes any more."""
+    (tmp_path / "own.py").write_text(
+        "import jax.numpy as jnp\nfrom bahdanau_jax import attention\n"
+        "sine = attention.additive(jnp.sin)\n"
+    )
+    program = (
+        "from bahdanau_jax.config import ModelConfig\n"
+        "from bahdanau_jax.model import check_score\n"
+        "for dtype in ('auto', 'bfloat16'):\n"
+        "    check_score(ModelConfig(attention='own:sine', compute_dtype=dtype))\n"
+        "from jax._src import xla_bridge\n"
+        "print(xla_bridge.backends_are_initialized())\n"
+    )
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"},
+    )
+    assert done.stdout == "False\n", done.stderr

@@ -186,6 +186,8 @@ def test_a_run_without_test_pairs_gets_its_curves(trained, tmp_path):
 def test_gold_alignments_have_a_lead_and_named_columns(reported):
     measured = {name: value for name, value in reported[1].items() if name[:3] in ("AER", "tes")}
     part = report._corpus(measured)
+    assert "links of this model" in part.text
+    assert "this model" not in report._corpus({"AER-diagonal": 0.5}).text  # it has no attention
     (table,) = part.tables
     assert part.text and all(table.header) and all(all(row) for row in table.rows)
     assert [row[0] for row in table.rows] == [
@@ -284,7 +286,7 @@ def test_the_record_of_a_run_as_it_is_shown(trained, tmp_path):
 def test_a_run_of_no_update_has_no_curves(trained, tmp_path):
     run = runs.load(trained[0])
     section = report._training(dataclasses.replace(run, folder=tmp_path))
-    assert section.pictures == () and section.text.startswith("This run has no updates")
+    assert section.pictures == () and section.text.startswith("There are no metrics of a training")
 
 
 def test_crossing_links():

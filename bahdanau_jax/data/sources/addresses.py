@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Pair(NamedTuple):
     """A sentence and its translation."""
 
-    source: str  # one line of text, as it was written
+    source: str  # text of one sentence, as it was written
     target: str  # its translation
 
 

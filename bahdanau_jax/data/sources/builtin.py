@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bahdanau_jax.data.sources.grammar import AlignedPair
 
 PAIRS = 1_000  # the default of the option
+DIGITS = 15  # of a number in an address, at most
 MOST_REPEATED = 10_000  # repeated sentences in a row after which the search for a new one ends
 
 Options = dict[str, Any]
@@ -41,6 +42,8 @@ class Builtin(NamedTuple):
 def _whole(value: str) -> int:
     if not (value.isascii() and value.isdigit()):
         raise ValueError(f"should be a whole number, not {value!r}")
+    if len(value) > DIGITS:
+        raise ValueError(f"should have at most {DIGITS} digits, not {len(value)}")
     return int(value)
 
 

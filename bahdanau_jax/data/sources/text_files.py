@@ -22,7 +22,7 @@ def sentences(path: Path) -> Iterator[str]:
 
     In a .sgm file entities (`&amp;`) become characters.
     """
-    if ".sgm" not in path.suffixes:
+    if ".sgm" not in map(str.lower, path.suffixes):
         return lines(path)
     return _segments(path)
 
@@ -90,7 +90,7 @@ def table(path: Path, columns: tuple[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _column(path: Path, column: str, header: list[str] | None) -> int:
-    if column.isdecimal() and int(column) > 0:
+    if column.isdecimal() and len(column) < 10 and int(column) > 0:
         return int(column) - 1
     if header is None or column not in header:
         known = f"there are {', '.join(header)}, and " if header else ""

@@ -263,7 +263,8 @@ def _check_split(dataset: Dataset) -> None:
             "split of tfds:" + dataset.address,
         )
     try:
-        _ = splits[dataset.split].num_examples
+        if splits[dataset.split].num_examples < 0:
+            raise ValueError("the end lies before the start")
     except (ValueError, NotImplementedError, AssertionError) as error:
         raise ValueError(
             f"tfds:{dataset.address}: the split {dataset.split!r} should be written like train, "

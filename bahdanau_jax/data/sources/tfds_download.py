@@ -7,6 +7,7 @@ minutes; here a probe asks the server first.
 
 import contextlib
 import errno
+import http.client
 import importlib.resources.abc
 import importlib.util
 import os
@@ -118,6 +119,8 @@ def _ask(url: str) -> str:
         reason = getattr(error, "reason", error)
         if not isinstance(reason, ssl.SSLError):  # TFDS has its own certificates
             return str(reason)
+    except http.client.HTTPException as error:
+        return f"no HTTP answer ({type(error).__name__})"
     return ""
 
 

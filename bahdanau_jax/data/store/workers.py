@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -17,9 +18,10 @@ WAITING = 3  # submitted items for each process that the consumer has not taken
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
+    """The number of cores that this process may use, by its affinity and its container's quota."""
+    from loky import cpu_count
+
+    return cpu_count()
 
 
 def mapped(
@@ -60,6 +62,11 @@ def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterat
         while futures:
             yield futures.popleft().result()
         done = True
+    except BrokenProcessPool as error:
+        raise OSError(
+            "a process that prepared text was killed, perhaps because memory was short: set "
+            "data.processes to a smaller number"
+        ) from error
     finally:
         pool.shutdown(kill_workers=not done)
 

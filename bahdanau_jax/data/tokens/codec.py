@@ -38,6 +38,7 @@ SETTINGS = (
     "byte_fallback",
     "subword_sentences",
 )
+REMEDY = "train or copy the run again"  # where the folder of a vocabulary is damaged
 
 
 @dataclass(frozen=True)
@@ -178,12 +179,11 @@ def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
     was learned with other settings.
     """
     record = _record(folder)
-    try:
-        if not isinstance(settings := record["settings"], dict):
-            raise TypeError("settings")
-        sums, types = ([record[name][side] for side in SIDES] for name in ("sha256", "types"))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder}/settings.json is damaged: it has no {error}") from error
+    for name, sides in {"settings": (), "sha256": SIDES, "types": SIDES}.items():
+        if not isinstance(part := record.get(name), dict) or not part.keys() >= {*sides}:
+            raise ValueError(f"{folder}/settings.json is damaged: it has no {name}; {REMEDY}")
+    settings = record["settings"]
+    sums, types = ([record[name][side] for side in SIDES] for name in ("sha256", "types"))
     for name in SETTINGS:
         before, now = settings.get(name), getattr(config, name)
         if before != now:
@@ -210,14 +210,14 @@ def _record(folder: Path) -> dict:
         if not isinstance(record, dict):
             raise ValueError("it should be an object")
     except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+        raise ValueError(f"{path} is damaged: {error}; {REMEDY}") from error
     return record
 
 
 def _load(kind: type[Vocabulary], path: Path, expected: str, types: int | None) -> Vocabulary:
     data = _read(path)
     if hashlib.sha256(data).hexdigest() != expected:
-        raise ValueError(f"{path} is damaged: it is not the file that was saved")
+        raise ValueError(f"{path} is damaged: it is not the file that was saved; {REMEDY}")
     return kind.from_bytes(data, types)
 
 
@@ -226,5 +226,5 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"no file {path}: the vocabulary folder is incomplete, train or copy the run again"
+            f"no file {path}: the vocabulary folder is incomplete, {REMEDY}"
         ) from error

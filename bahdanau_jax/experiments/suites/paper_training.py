@@ -35,7 +35,8 @@ def learning(outcome: Outcome) -> Section:
         windows.add(outcome.cells[cell].training.log_every)
         lines = training.read_metrics(outcome.folder(cell))
         words = words_of_sentences(outcome.cells[cell].data, outcome.folder(cell))
-        scored = next(iter(outcome.results.scores[cell].values())).get("checkpoint") or {}
+        runs = outcome.results.scores[cell]
+        scored = runs[min(runs)].get("checkpoint") or {}
         ours.append((name, *_learned(lines, scored.get("steps", ()), *words)))
         if row := printed.learning:
             counts = f"{row.updates:,}", f"{row.epochs}", f"{row.hours} h", row.device

@@ -205,6 +205,7 @@ def test_an_empty_corpus(corpus):
         ("builtin:reverse/train?pair=3", "option of builtin:reverse 'pair'; .*mean 'pairs'"),
         ("builtin:en-fr/train?limit=3", "no option of builtin:en-fr 'limit'; known: max, min"),
         ("builtin:reverse/train?pairs=-3", "pairs should be a whole number, not '-3'"),
+        (f"builtin:reverse/train?pairs={'9' * 20}", "pairs should have at most 15 digits, not 20"),
         ("builtin:reverse/train?pairs", "pairs should be a whole number, not ''"),
         ("builtin:reverse/train?min=9&max=8", "min=9, max=8"),
     ],
@@ -401,10 +402,10 @@ def test_segments_of_sgm_files(tmp_path):
 
 
 def test_a_segment_over_two_lines(tmp_path):
-    config = write(tmp_path, "a.en.sgm", '<seg id="1">one\ntwo</seg>\n')
+    config = write(tmp_path, "a.en.SGM", '<seg id="1">one\ntwo</seg>\n')
     write(tmp_path, "a.fr", "un\n")
-    with pytest.raises(ValueError, match="a.en.sgm, line 1: a <seg> should end on the line"):
-        list(pairs("text:a.en.sgm,a.fr", config))
+    with pytest.raises(ValueError, match="a.en.SGM, line 1: a <seg> should end on the line"):
+        list(pairs("text:a.en.SGM,a.fr", config))
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path):

@@ -159,6 +159,8 @@ def test_splits_are_added(letters):
     assert read(f"{letters}?split=test+train[21:]") == PAIRS[:2] + PAIRS[21:]
     assert sorted(read(f"{letters}?split=all")) == sorted(PAIRS + PAIRS[:2])
     assert "is empty" in fault(f"{letters}?split=train[:0]")
+    assert "is empty" in fault(f"{letters}?split=train[-3:-9]")
+    assert "split 'train[9:3]' should be written like" in fault(f"{letters}?split=train[9:3]")
 
 
 def test_the_files_of_a_corpus(letters):
@@ -313,6 +315,20 @@ def test_a_name_server_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(tfds_download, "_ask", lambda url: answer.wait(20))
     assert "no answer in 0.1 seconds" in tfds_download._fault("http://example.org/a.tgz")
     answer.set()
+
+
+def test_an_answer_that_is_not_http():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            client, _ = server.accept()
+            with client:
+                client.recv(1000)
+                client.sendall(b"SSH-2.0-OpenSSH\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.tgz"
+        assert tfds_download._fault(url) == "no HTTP answer (BadStatusLine)"
 
 
 def test_a_package_that_preparing_needs(tmp_path):

@@ -1,5 +1,6 @@
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -41,6 +42,27 @@ def test_an_error_comes_out_as_it_was_raised(processes):
     assert list(itertools.islice(results, 2)) == [121, 144]
     with pytest.raises(ValueError, match="an unlucky number"):
         next(results)
+
+
+def dying(number):
+    if number == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_process_that_was_killed_is_told():
+    with pytest.raises(OSError, match="was killed, perhaps .*data.processes to a smaller number"):
+        list(mapped(dying, range(11, 20), 2))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no binding to cores")
+def test_cores_that_this_process_may_use():
+    program = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "from bahdanau_jax import data; print(data.cores())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "1\n", done.stderr
 
 
 def test_items_are_taken_only_a_few_ahead():
