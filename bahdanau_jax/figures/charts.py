@@ -94,7 +94,7 @@ def reliability(bins: Mapping[str, Sequence[ConfidenceBin]]) -> Drawing:
     first = next(iter(bins.values()))
     middles, widths = [(b.low + b.high) / 2 for b in first], [b.high - b.low for b in first]
     below.bar(middles, [b.words for b in first], width=[0.86 * w for w in widths], color=BAR)
-    below.set(xlabel="confidence: probability of the likeliest word", yscale="log")
+    below.set(xlabel="confidence: probability of the word", yscale="log")
     below.set_ylim(0.7, 2 * max(b.words for b in first))
     below.yaxis.set_major_locator(LogLocator(numticks=4))
     below.yaxis.set_minor_formatter(NullFormatter())

@@ -17,8 +17,8 @@ def seal(folder: Path) -> None:
     (folder / SEAL).write_text(text, encoding="utf-8")
 
 
-def verify(folder: Path) -> None:
-    """Compare every file with its digest in SEAL; files without a digest are ignored.
+def verify(folder: Path, needed: Set[str] = frozenset()) -> None:
+    """Compare every file with its digest in SEAL; other files than `needed` may have none.
 
     Raises ValueError that names the first file that is missing or differs, FileNotFoundError where
     there is no SEAL.
@@ -31,10 +31,10 @@ def verify(folder: Path) -> None:
         raise ValueError(f"{SEAL} cannot be read: {error}") from error
     if not isinstance(sealed, dict):
         raise ValueError(f"{SEAL} should be an object")
-    for name, digest in _digests(folder, sealed.keys()).items():
+    for name, digest in _digests(folder, sealed.keys() | needed).items():
         if digest is None:
             raise ValueError(f"{name} is missing")
-        if digest != sealed[name]:
+        if digest != sealed.get(name):
             raise ValueError(f"{name} is not the file that was written")
 
 

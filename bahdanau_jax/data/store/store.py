@@ -93,7 +93,8 @@ class Store(Pairs):
         self.folder = folder
         try:
             if verify:
-                file_digests.verify(folder)
+                arrays = {_file(folder, side, part).name for side in SIDES for part in PARTS}
+                file_digests.verify(folder, {"statistics.json", *arrays})
             self.statistics = parse_json((folder / "statistics.json").read_bytes())
             sides = [
                 Ragged(*(np.load(_file(folder, side, part), mmap_mode="r") for part in PARTS))

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -202,6 +203,16 @@ def test_a_damaged_store(tmp_path, file, harm):
         Store(folder)
     assert "\n" not in str(caught.value)
     assert error is FileNotFoundError or "s is damaged: delete it" in str(caught.value)
+
+
+def test_a_seal_that_leaves_a_file_out(tmp_path):
+    write(tmp_path / "s", SOME)
+    path = tmp_path / "s" / file_digests.SEAL
+    sealed = json.loads(path.read_text())
+    del sealed["source_ids.npy"]
+    path.write_text(json.dumps(sealed))
+    with pytest.raises(ValueError, match="source_ids.npy is not the file that was written"):
+        Store(tmp_path / "s")
 
 
 def test_no_store(tmp_path):
