@@ -17,7 +17,9 @@ def is_user_error(error: BaseException) -> TypeGuard[Exception]:
         return False
     if isinstance(error, RuntimeError):  # XLA has no class for missing memory
         return "RESOURCE_EXHAUSTED" in str(error)
-    return isinstance(error, MemoryError) or _raised_in(error).partition(".")[0] not in NUMERIC
+    if isinstance(error, MemoryError | OSError):
+        return True
+    return _raised_in(error).partition(".")[0] not in NUMERIC
 
 
 def describe(error: Exception) -> str:

@@ -14,9 +14,9 @@ def calibrated(part: Mapping[str, Any]) -> Section:
         "By teacher forcing, confidence is the probability of the likeliest next word, and "
         "accuracy is the share of these words that equal the reference's. In translations, it is "
         "the probability of each token, and the share of tokens in a longest common subsequence "
-        "with the reference. ECE is the mean difference of confidence and accuracy over bins of "
-        "confidence (arXiv 1706.04599, 1903.00802). The area under ROC is the probability that a "
-        "right token has a larger confidence than a wrong one."
+        "with the reference, where unknown words are all equal. ECE is the mean difference of "
+        "confidence and accuracy over bins of confidence (arXiv 1706.04599, 1903.00802). The area "
+        "under ROC is the probability that a right token has a larger confidence than a wrong one."
     )
     if part["left-out"]:
         text += f" Teacher forcing leaves out {part['left-out']:,} empty or very long sentences."

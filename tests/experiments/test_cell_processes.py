@@ -149,7 +149,7 @@ def test_a_signal_to_one_process_stops_its_cell_only(tmp_path):
     assert found["b"].scores == found["c"].scores == {1: {"BLEU": 1.0}}
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no masks of signals")
 def test_ctrl_c_reaches_the_process_of_the_sweep_alone(tmp_path):
     """A terminal sends SIGINT to all processes, also to one that imports its modules."""

@@ -21,7 +21,10 @@ def cores() -> int:
     """The number of cores that this process may use, by its affinity and its container's quota."""
     from loky import cpu_count
 
-    return cpu_count()
+    try:
+        return cpu_count()
+    except ValueError as error:
+        raise ValueError(f"LOKY_MAX_CPU_COUNT should be a number of cores: {error}") from error
 
 
 def mapped(
@@ -63,6 +66,8 @@ def _in_processes(function: Callable, items: Iterator, processes: int) -> Iterat
             yield futures.popleft().result()
         done = True
     except BrokenProcessPool as error:
+        if "SIGKILL" not in str(error):  # it ended by itself: loky says how
+            raise
         raise OSError(
             "a process that prepared text was killed, perhaps because memory was short: set "
             "data.processes to a smaller number"
