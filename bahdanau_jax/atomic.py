@@ -89,13 +89,13 @@ def replaced_folder(folder: Path, is_alone: bool = False) -> Iterator[Path]:
     for abandoned in folder.parent.glob(f"{glob.escape(prefix)}*"):
         shutil.rmtree(abandoned, ignore_errors=True)
     new = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
-    (ordinary := new / "ordinary").mkdir()
-    mode = stat.S_IMODE(ordinary.stat().st_mode)
-    ordinary.rmdir()
     old = folder.with_name(replaced if is_alone else f"{replaced}{folder.name}")
     try:
+        (ordinary := new / "ordinary").mkdir()  # a folder of mkdtemp is private
+        mode = stat.S_IMODE(ordinary.stat().st_mode)
+        ordinary.rmdir()
         yield new
-        new.chmod(mode)  # a folder of mkdtemp is private
+        new.chmod(mode)
         if folder.exists():
             os.replace(folder, old)
         os.replace(new, folder)

@@ -125,29 +125,17 @@ def _characters(config: DataConfig, word: str) -> tuple[str, list[Span]]:
         return word, spans
     written, origins, at = "", [], 0
     for match in re.finditer(REFERENCE, word):
-        characters, (start, end) = html.unescape(match[0]), match.span()
-        if characters != match[0]:
-            if not match[0].endswith(";"):  # the name may be followed by text, which stays
-                end -= _unchanged(match[0], characters)
-                characters = html.unescape(word[start:end])
+        whole, (start, stop) = html.unescape(match[0]), match.span()
+        if whole != match[0]:
+            # A name without `;` may end before the match does: the shortest part that explains it.
+            parts = ((html.unescape(word[start:end]), end) for end in range(start + 2, stop + 1))
+            characters, end = next(
+                part for part in parts if part[0] + word[part[1] : stop] == whole
+            )
             written += word[at:start] + characters
             origins += spans[at:start] + [(start, end)] * len(characters)
             at = end
     return written + word[at:], origins + spans[at:]
-
-
-def _unchanged(reference: str, characters: str) -> int:
-    """The number of last characters of a reference without `;` that are not part of its name."""
-    longest = min(len(reference), len(characters)) - 1
-    return next(
-        (
-            n
-            for n in range(longest, 0, -1)
-            if characters.endswith(reference[-n:])
-            and html.unescape(reference[:-n]) == characters[:-n]
-        ),
-        0,
-    )
 
 
 def _blocks(word: str, cleaned: str) -> list[tuple[int, int, int, int]]:

@@ -22,6 +22,12 @@ class Rules(NamedTuple):
     prefix: Int[Any, "B P"] | None = None  # int32 the first words, then FREE; EOS may close it
     ban_unk: Bool[Any, " B"] | None = None  # True: UNK has probability 0
 
+    def within(self, max_length: int) -> "Rules":
+        """Return the rules with limits of at most `max_length`; ValueError where it is below 1."""
+        if max_length < 1:
+            raise ValueError(f"max_length is {max_length}, but should be at least 1")
+        return self._replace(limits=jnp.minimum(self.limits, max_length).astype(jnp.int32))
+
     def shortest(self, time: Int[Array, ""]) -> Int[Array, " B"]:
         """Return the smallest length, EOS counted, of hypotheses that end after step `time`."""
         soonest = jnp.broadcast_to(time + 1, self.limits.shape)

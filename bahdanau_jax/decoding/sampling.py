@@ -68,9 +68,7 @@ def sample(
 
     >>> drawn = sample(step, state, Rules(limits), 150, 5, jax.random.split(key, B), top_p=0.9)
     """
-    if max_length < 1:
-        raise ValueError(f"max_length is {max_length}, but should be at least 1")
-    limits = jnp.minimum(rules.limits, max_length).astype(jnp.int32)[:, None]
+    limits = rules.within(max_length).limits[:, None]
     keys = jax.vmap(lambda key: jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(samples)))(
         keys
     )

@@ -95,12 +95,10 @@ def beam(
     >>> n_best = beam(step, state, Rules(3 * source_mask.sum(1)), max_length=150, beam_size=12)
     >>> best = n_best.tokens[:, 0]
     """
-    rules = rules._replace(limits=jnp.minimum(rules.limits, max_length).astype(jnp.int32))
+    rules = rules.within(max_length)
     if ranking.coverage != 0 and words is None:
         raise ValueError("a coverage penalty needs `words`, the mask of the source's words")
 
-    if max_length < 1:
-        raise ValueError(f"max_length is {max_length}, but should be at least 1")
     n_best = beam_size if n_best is None else n_best
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best is {n_best}, but should be between 1 and {beam_size}")

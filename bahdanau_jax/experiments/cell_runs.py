@@ -254,8 +254,8 @@ class CellRuns:
         loaded = run.load(folder, trust_code=True)  # code that the caller's own configuration names
         # The corpus may have moved, and `train` accepts other test pairs and another search.
         config = dataclasses.replace(loaded.config, decoding=self.config.decoding)
-        own, loaded = self.config.data, dataclasses.replace(loaded, config=config)
-        return _reading(loaded, root=own.root, test=own.test)
+        loaded = dataclasses.replace(loaded, config=config)
+        return _reading(loaded, root=self.config.data.root, test=self.config.data.test)
 
     def _evaluate(self, trained: run.Run) -> Evaluated:
         """Score a run on its test pairs, which all runs of the cell share."""

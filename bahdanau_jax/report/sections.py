@@ -150,7 +150,7 @@ def _no_unk(scores: Mapping[str, Any]) -> Section:
     else:
         text = (
             "A model of characters or subwords has few unknown units or none. These are therefore "
-            f"all {part['sentences']:,} sentences, translated as before."
+            f"all {part['sentences']:,} sentences, which were not translated again."
         )
     rows = [
         (

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from bahdanau_jax.cli import jax_defaults
@@ -168,6 +169,11 @@ def test_ctrl_c_leaves_quietly(call, run):
 
     run.load = load
     assert call("translate", "--run", "x") == (130, "", "bahdanau: interrupted\n")
+
+
+def test_a_missing_file_is_the_users_wherever_it_is_opened(capfd, tmp_path):
+    assert cli.main(["any"], lambda _: np.load(tmp_path / "a.npy")) == 2
+    assert capfd.readouterr().err == f"bahdanau: {tmp_path}/a.npy: No such file or directory\n"
 
 
 def test_what_was_saved_is_said_after_ctrl_c(capfd):

@@ -269,6 +269,12 @@ def test_a_list_has_from_one_hypothesis_to_the_beam_size(n_best):
         counted(lattice, [50], 50, 2, n_best=n_best)
 
 
+def test_buffers_have_room_for_a_word():
+    lattice = by_hand([[0.6, 0, 0.4, 0]], [[0] * 4])
+    with pytest.raises(ValueError, match="max_length is 0, but should be at least 1"):
+        counted(lattice, [0], 0, 2)
+
+
 # A word a with probability .1 is followed by 23 sure words and EOS; EOS at once has .9.
 A_LONG_WAY = by_hand(
     [[0.9, 0, 0.1, 0]] + [[0, 0, 1, 0]] * 23 + [[1, 0, 0, 0]],

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,23 @@ def dying(number):
 def test_a_process_that_was_killed_is_told():
     with pytest.raises(OSError, match="was killed, perhaps .*data.processes to a smaller number"):
         list(mapped(dying, range(11, 20), 2))
+
+
+def leaving(number):
+    os._exit(3)
+
+
+def test_a_process_that_ended_by_itself_is_not_blamed_on_memory():
+    with pytest.raises(BrokenProcessPool, match="EXIT"):
+        list(mapped(leaving, range(4), 2))
+
+
+def test_the_number_of_cores_may_be_limited(monkeypatch):
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")
+    assert workers.cores() == 1
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "")
+    with pytest.raises(ValueError, match="LOKY_MAX_CPU_COUNT should be a number of cores"):
+        workers.cores()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no binding to cores")
