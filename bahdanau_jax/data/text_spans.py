@@ -128,10 +128,9 @@ def _characters(config: DataConfig, word: str) -> tuple[str, list[Span]]:
         whole, (start, stop) = html.unescape(match[0]), match.span()
         if whole != match[0]:
             # A name without `;` may end before the match does: the shortest part that explains it.
-            parts = ((html.unescape(word[start:end]), end) for end in range(start + 2, stop + 1))
-            characters, end = next(
-                part for part in parts if part[0] + word[part[1] : stop] == whole
-            )
+            ends = range(start + 2, stop + 1)
+            end = next(e for e in ends if html.unescape(word[start:e]) + word[e:stop] == whole)
+            characters = html.unescape(word[start:end])
             written += word[at:start] + characters
             origins += spans[at:start] + [(start, end)] * len(characters)
             at = end
