@@ -176,7 +176,10 @@ def train_vmapped(
             reporter,
         )
     if outcome is training.Outcome.INTERRUPTED:
-        raise training.Interrupted(f"{len(workdirs)} runs are saved: run them again to go on")
+        runs = f"{len(workdirs)} runs"
+        if all(run_folder.updates_made(each) > 0 for each in workdirs):
+            raise training.Interrupted(f"{runs} are saved: run them again to go on")
+        raise training.Interrupted(f"{runs} were stopped before their first save: run them again")
     return dict(failed)
 
 

@@ -25,9 +25,21 @@ ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lo
 
 
 def check_run(folder: Path) -> None:
-    """Raise FileNotFoundError where a folder holds no run; a fast check before JAX is imported."""
+    """Raise FileNotFoundError where a folder holds no run; a fast check before JAX is imported.
+
+    Raises ValueError as `check_text`.
+    """
+    check_text(folder)
     if not (folder / CONFIG).exists():
         raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
+
+
+def check_text(path: Path) -> None:
+    """Raise ValueError where a path is no UTF-8, since Orbax and JSON need text."""
+    try:
+        os.path.realpath(path).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the path {path} is no UTF-8: rename it, or choose another") from None
 
 
 def split(given: Path) -> tuple[Path, str]:
@@ -103,8 +115,9 @@ def check(workdir: Path) -> None:
     """Raise an error where the path cannot be that of a run folder; create nothing.
 
     Raises OSError for a file, and for a path in a file. Raises ValueError for a path with "[",
-    which Orbax takes for a pattern: it would save nothing.
+    which Orbax takes for a pattern: it would save nothing. Raises it as `check_text`, too.
     """
+    check_text(workdir)
     if "[" in os.path.realpath(workdir):
         raise ValueError(f"{workdir} has a [ in its path: choose another folder")
     nearest = next(each for each in (workdir, *workdir.parents) if os.path.lexists(each))

@@ -68,7 +68,8 @@ def load(
             f"{folder} holds {len(restored)} checkpoints, not {average}: ask for fewer, or train "
             f"with training.keep_checkpoints {average}"
         )
-    return Run(folder, config, codecs, _average([state[part] for state in restored]), chosen=chosen)
+    params = _average([state[part] for state in restored])
+    return Run(folder, config, codecs, params, chosen=chosen, part=part)
 
 
 def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:
@@ -128,6 +129,7 @@ class Run:
     params: model.Params  # the weights, a tree of arrays
     others: "tuple[Run, ...]" = ()  # the other members of an ensemble
     chosen: Chosen | None = None  # the checkpoints of `params`, and damaged ones
+    part: str = ""  # of these checkpoints that `params` are: ema or params
 
     @property
     def members(self) -> "tuple[Run, ...]":

@@ -14,7 +14,7 @@ import pytest
 import bahdanau_jax as bj
 from bahdanau_jax import training
 from bahdanau_jax.checkpoints import Checkpointer
-from bahdanau_jax.training import monitor
+from bahdanau_jax.training import monitor, run_record
 from tests import small
 
 NO_TEST = ("--data.test", "")  # a run without a report, whose figures take most of its time
@@ -127,9 +127,10 @@ def test_patience_stops_early(command_line, tmp_path):
     assert code == 0
     evaluated = [line["step"] for line in lines(tmp_path / "run") if "dev_loss" in line]
     assert evaluated == [3, 6, 9]  # not one sentence is right, so the first is never beaten
-    code, _, _ = command_line(*small.train(tmp_path / "run", *settings))
-    assert code == 0
+    code, _, err = command_line(*small.train(tmp_path / "run", *settings))
+    assert code == 0 and "compiling" not in err
     assert max(line["step"] for line in lines(tmp_path / "run")) == 9
+    assert [start["step"] for start in run_record.read_record(tmp_path / "run")] == [0]
 
 
 PAIRS = """\

@@ -255,7 +255,7 @@ class Checkpointer:
             metadata: Any = self._orbax.checkpointables_metadata(step).custom_metadata
             return metadata["note"], metadata["seal"]
 
-        note, sealed = reading("its metadata", read)
+        note, sealed = reading("its metadata", read, self.folder / str(step))
         if seal(note) != sealed:
             raise Damaged("its metadata do not match their digest")
         return note
@@ -270,13 +270,13 @@ class Checkpointer:
                 f"{self.folder / str(step)} is of another model: {fault}; use the "
                 "configuration it was trained with, or another folder"
             )
-        return owned(unflatten(template, self._read(step, note, wanted)))  # Orbax returns views
+        return unflatten(template, owned(self._read(step, note, wanted)))  # Orbax returns views
 
     def _read(self, step: int, note: dict, wanted: Flat) -> Flat:
         """Read the `wanted` arrays and verify them. Raises Damaged on all processes or on none."""
         leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
-        load = self._orbax.load_checkpointables
-        flat = read_by_all(lambda: reading("it", lambda: load(step, {ITEM: leaves})[ITEM]))
+        load, folder = self._orbax.load_checkpointables, self.folder / str(step)
+        flat = read_by_all(lambda: reading("it", lambda: load(step, {ITEM: leaves})[ITEM], folder))
         if fault := change(flat, note["digests"]):
             raise Damaged(fault)
         return flat

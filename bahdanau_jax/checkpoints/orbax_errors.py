@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,8 @@ from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost
 Value = TypeVar("Value")
 ORBAX = Path(str(checkpoint.__file__)).parent
 FULL = errno.ENOSPC, errno.EDQUOT
+# Reasons why an intact checkpoint cannot be read: permission, open files, memory, a lost server.
+ELSEWHERE = errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE
 
 
 class Damaged(Exception):
@@ -36,9 +38,19 @@ def all_damaged(folder: Path) -> OSError:
 
 def advice(error: Exception) -> str:
     """Tell the user what to do about an error. TensorStore gives its reason in the text only."""
-    full = any(os.strerror(number).lower() in str(error).lower() for number in FULL)
+    is_full = _has_number(error, FULL)
     return (
-        "free some space or choose another folder" if full else "repair it or choose another folder"
+        "free some space or choose another folder"
+        if is_full
+        else "repair it or choose another folder"
+    )
+
+
+def _has_number(error: BaseException, numbers: Sequence[int]) -> bool:
+    """Whether an error has one of these numbers, or its text their meaning."""
+    text = str(error).lower()
+    return getattr(error, "errno", None) in numbers or any(
+        os.strerror(number).lower() in text for number in numbers
     )
 
 
@@ -104,15 +116,35 @@ def on_disk(folder: Path, task: str) -> Iterator[None]:
         raise OSError(f"{message}; {advice(error)}") from error
 
 
-def reading(what: str, read: Callable[[], Value]) -> Value:
-    """Return `read()`. Whatever Orbax raises becomes Damaged, without its logs."""
+def reading(what: str, read: Callable[[], Value], folder: Path) -> Value:
+    """Return `read()`, which reads the checkpoint `folder`.
+
+    Whatever Orbax raises becomes Damaged, without its logs. Errors that say nothing about the
+    checkpoint stay: missing memory, missing permission, too many open files.
+    """
     with quiet():
         try:
             return read()
         except Exception as error:  # Orbax raises errors of almost any class
-            reason = type(error).__name__
+            reason, other = type(error).__name__, _error_of_machine(error, folder)
         gc.collect()  # while the warnings of unfinished tasks are suppressed
-    raise Damaged(f"{what} cannot be read ({reason})")
+    raise other or Damaged(f"{what} cannot be read ({reason})")
+
+
+def _error_of_machine(error: BaseException, folder: Path) -> Exception | None:
+    """The error to raise where a checkpoint may be intact; None where it is damaged."""
+    own = os.access in os.supports_effective_ids
+    for path in (folder, *sorted(folder.rglob("*"))):
+        if path.exists() and not os.access(path, os.R_OK, effective_ids=own):
+            return PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    cause: BaseException | None = error
+    while cause is not None:
+        if _has_number(cause, ELSEWHERE):
+            return OSError(f"{folder} cannot be read: {str(cause).splitlines()[0]}")
+        if isinstance(cause, MemoryError) or "RESOURCE_EXHAUSTED" in str(cause):
+            return MemoryError(str(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 class ReadableSteps:
@@ -130,7 +162,11 @@ class ReadableSteps:
     def find_all(self, base_path: Any) -> Iterator[Any]:
         for step in steps_in(Path(base_path)):
             with contextlib.suppress(Damaged):
-                entry = reading("it", lambda step=step: self._names.find_step(base_path, step))
+                entry = reading(
+                    "it",
+                    lambda step=step: self._names.find_step(base_path, step),
+                    Path(base_path) / str(step),
+                )
                 if entry.commit_timestamp is not None:
                     yield entry
 

@@ -36,8 +36,10 @@ def flatten(tree) -> Flat:
 
 
 def _key_data(key):
-    abstract = isinstance(key, jax.ShapeDtypeStruct)
-    return jax.eval_shape(jax.random.key_data, key) if abstract else jax.random.key_data(key)
+    if not isinstance(key, jax.ShapeDtypeStruct):
+        return jax.random.key_data(key)
+    data = jax.eval_shape(jax.random.key_data, key)
+    return jax.ShapeDtypeStruct(data.shape, data.dtype, sharding=key.sharding)
 
 
 def unflatten(template: State, flat: Flat) -> State:

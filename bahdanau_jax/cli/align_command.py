@@ -129,7 +129,8 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
                 if chosen.lexicon_output is not None:
                     lexicon.add(pair.forward.source, pair.forward.target, links[way])
                 if scores is not None:
-                    links = {**links, "dice": alignment.strongest(scores)}
+                    found = alignment.strongest(scores) if pair.scored else frozenset()
+                    links = {**links, "dice": found}
                 summary.add(pair, links)
             with reporter.aside():
                 write(f"{line}\n" for line in output)
@@ -152,6 +153,11 @@ def _check(chosen: Align) -> None:
         options.require(chosen, option, needed)
     if chosen.lexicon_output is not None and chosen.level == "piece":
         raise ValueError("--lexicon-output needs words as they are written: choose --level token")
+    if chosen.tokenized and chosen.level == "hansards":
+        raise ValueError(
+            '--level hansards reads "de le an" as the text "de l\'an", so its files are no tokens: '
+            "leave out --tokenized"
+        )
     if chosen.threshold is not None and chosen.eos != Align.eos:
         raise ValueError("--eos applies only without --threshold: leave one of them out")
     _check_dice(chosen)

@@ -18,6 +18,7 @@ from bahdanau_jax.data.sources.addresses import (
     corpora,
     file_digests,
     is_aligned,
+    is_here,
     open_corpora,
     pairs,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "grammar",
     "has_vocabulary",
     "is_aligned",
+    "is_here",
     "lay_out",
     "load",
     "moses_tables",

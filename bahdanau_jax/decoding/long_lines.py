@@ -52,22 +52,38 @@ class Piece(NamedTuple):
 def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list[Piece]:
     """Cut a line into pieces of at most `most` tokens, EOS not counted; the first has the prefix.
 
-    A line above LONGEST tokens, or with a prefix above LONGEST tokens, has no piece.
+    No word is cut that is not longer than a piece. A line above LONGEST tokens, or with a prefix
+    above LONGEST tokens, has no piece.
     """
     tokenised = codec.tokenize(line)
     *words, eos = codec.encode_tokenised(tokenised)
     if max(len(words), len(prefix.ids)) > LONGEST:
         return []
     units = codec.vocabulary.units(tokenised)
+    ends = [0, *_cuts(codec.vocabulary.begins_word(words), most), len(words)]
     return [
         Piece(
-            [*words[i : i + most], eos],
-            (*units[i : i + most], EOS_SYMBOL),
-            prefix if i == 0 else NO_PREFIX,
+            [*words[start:end], eos],
+            (*units[start:end], EOS_SYMBOL),
+            prefix if part == 0 else NO_PREFIX,
             (number, part),
         )
-        for part, i in enumerate(range(0, max(len(words), 1), most))
+        for part, (start, end) in enumerate(itertools.pairwise(ends))
     ]
+
+
+def _cuts(begins_word: Sequence[bool], most: int) -> list[int]:
+    """Return where parts of at most `most` tokens begin, except the first one.
+
+    >>> _cuts([True, False, True, False, False, False], 3)
+    [2, 5]
+    """
+    cuts, last = [], 0
+    while last + most < len(begins_word):
+        furthest = last + most
+        last = next((i for i in range(furthest, last, -1) if begins_word[i]), furthest)
+        cuts.append(last)
+    return cuts
 
 
 def join(parts: Sequence[Hypothesis], ranking: Ranking) -> Hypothesis:

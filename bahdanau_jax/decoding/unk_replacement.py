@@ -35,8 +35,7 @@ def replace_unknown(
     >>> replace_unknown(hypothesis, run.codecs, "Mrs. Oomen-Ruijten sleeps.").text
     'Mme Oomen-Ruijten dort.'
     """
-    units = unit_spans(codecs[0], source)
-    if UNK_SYMBOL not in hypothesis.tokens or not units:
+    if UNK_SYMBOL not in hypothesis.tokens or not (units := unit_spans(codecs[0], source)):
         return hypothesis
     alpha = hypothesis.alpha[:, : len(units)]
     symbols = [

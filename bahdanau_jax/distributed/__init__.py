@@ -1,7 +1,7 @@
 """Devices and processes: which of them compute an update, and where its arrays are stored."""
 
 from bahdanau_jax.distributed.backends import BACKENDS, SHARDINGS, Backend, Jit
-from bahdanau_jax.distributed.placement import gathered, memory_line, mesh, owned
+from bahdanau_jax.distributed.placement import gathered, memory_line, mesh, owned, template
 from bahdanau_jax.distributed.processes import (
     Lost,
     barrier,
@@ -42,4 +42,5 @@ __all__ = [
     "preempted",
     "process_count",
     "process_index",
+    "template",
 ]

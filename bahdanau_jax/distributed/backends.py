@@ -67,6 +67,10 @@ class Backend(Protocol):
         """The number of elements that an elementwise optimiser updates at a time; 0: all."""
         ...
 
+    def shardings(self, state: Any) -> Any:
+        """The sharding of each leaf of a state."""
+        ...
+
     def place(self, state: Tree) -> Tree:
         """Lay a state of whole arrays out on the devices, as compiled steps take it."""
         ...
@@ -100,7 +104,6 @@ class Jit:
         return BLOCKS.get(platform(self.devices), 0) if self.shard == "none" else 0
 
     def shardings(self, state: Any) -> Any:
-        """The sharding of each leaf of a state."""
         pattern = SHARDINGS[self.shard]
 
         def sharding(path, leaf):
@@ -194,6 +197,9 @@ class Pmap:
     @property
     def block(self) -> int:
         return BLOCKS.get(platform(self.devices), 0)
+
+    def shardings(self, state: Any) -> Any:
+        return jax.tree.map(lambda leaf: replicated(self.devices), state)
 
     def place(self, state: Tree) -> Tree:
         return replicate(state, self.devices)

@@ -87,12 +87,22 @@ def put(leaf: Any, sharding: NamedSharding) -> jax.Array:
     return jax.make_array_from_single_device_arrays(host.shape, sharding, parts)
 
 
-def owned(tree: Tree) -> Tree:
-    """Copy the arrays into memory of their own, which an update can reuse.
+def owned(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """Move the arrays into memory of their own, which an update can reuse.
 
-    All processes must call it.
+    `arrays` is empty afterwards: the memory of each is free before the next one is copied. All
+    processes must call it.
     """
-    return jax.tree.map(jnp.copy, tree)
+    return {name: jnp.copy(arrays.pop(name)) for name in [*arrays]}
+
+
+def template(state: Tree, shardings: Tree) -> Tree:
+    """The shapes, types and shardings of a state, without its values."""
+    return jax.tree.map(
+        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        state,
+        shardings,
+    )
 
 
 def replicate(tree: Tree, devices: Mesh) -> Tree:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
+from bahdanau_jax.batch import UNK_SYMBOL
 from bahdanau_jax.evaluation.tally import Tally, bleu_tally, check_counts, chrf_tally
 from bahdanau_jax.names import choose
 
@@ -163,6 +164,15 @@ BLEUS: Mapping[str, tuple[bool, bool]] = MappingProxyType(
 )
 
 
+def with_unknown_words(text: str) -> str:
+    """The text as it is scored: UNK is one wrong word. Tokenisers would split `<unk>` into three.
+
+    >>> with_unknown_words("la <unk> dort .")
+    'la UNK dort .'
+    """
+    return text.replace(UNK_SYMBOL, "UNK")
+
+
 def tallies(
     translations: Sequence[str],
     references: Sequence[str],
@@ -172,8 +182,10 @@ def tallies(
     """Count the statistics of BLEU and chrF in each sentence, by name.
 
     BLEU and chrF are of ordinary text; BLEU uses sacreBLEU's `tokenizer`. The "-tokenized" scores
-    are BLEU of text from `tokenize`, as in the paper and in older tables.
+    are BLEU of text from `tokenize`, as in the paper and in older tables. UNK in a translation
+    counts as one wrong word.
     """
+    translations = [*map(with_unknown_words, translations)]
     plain = translations, references
     tokenised = [tokenize(line) for line in translations], [tokenize(line) for line in references]
     bleus = {

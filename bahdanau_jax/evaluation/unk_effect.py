@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from bahdanau_jax.batch import UNK_SYMBOL
-from bahdanau_jax.evaluation.scores import bleu
+from bahdanau_jax.evaluation.scores import bleu, with_unknown_words
 from bahdanau_jax.hypothesis import Hypothesis
 
 
@@ -12,15 +12,13 @@ def unknown_effect(
 ) -> dict[str, float | int]:
     """Return BLEU after and before ("-with-UNK") UNK replacement, and the numbers of UNK.
 
-    `replaced` comes from `replace_unknown`. UNK counts as one wrong word; tokenisers would split
-    `<unk>` into three. "tokenized-lowercased" is BLEU of text from `tokenize`, in lower case.
+    `replaced` comes from `replace_unknown`. UNK counts as one wrong word. "tokenized-lowercased" is
+    BLEU of text from `tokenize`, in lower case.
     Raises ValueError for no sentences or unequal counts.
     """
     unknown = [h.tokens.count(UNK_SYMBOL) for h in replaced]
-    after = [h.text.replace(UNK_SYMBOL, "UNK") for h in replaced]
-    before = [
-        (h.text if h.original is None else h.original).replace(UNK_SYMBOL, "UNK") for h in replaced
-    ]
+    after = [with_unknown_words(h.text) for h in replaced]
+    before = [with_unknown_words(h.text if h.original is None else h.original) for h in replaced]
     ours, theirs, gold = ([tokenize(line) for line in side] for side in (after, before, references))
     return {
         "sentences": len(replaced),

@@ -2,6 +2,7 @@
 
 import html
 import itertools
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from bahdanau_jax.alignment import Gold, GoldFile
 from bahdanau_jax.data import LEVELS, Codec, Segmented, overlaps, unit_spans
 from bahdanau_jax.pairing import check_equal_counts, check_list
 from bahdanau_jax.trained import Run
+
+log = logging.getLogger(__name__)
 
 EXAMPLES = 12  # sentences of a page that was given none
 CANDIDATES = 400  # pairs of the test corpus that they are chosen from
@@ -63,11 +66,17 @@ def given(
 
 
 def of_test_corpus(run: Run) -> list[Sentence]:
-    """Return sentences of the run's test corpus; none where it has no corpus that can be read."""
+    """Return sentences of the run's test corpus; none where it has no corpus that can be read.
+
+    A corpus that would have to be downloaded is not read, and a warning says so.
+    """
     spec, config = run.config.data.test, run.config.data
     try:
         address = data.corpora(spec)[0].address if spec else ""
         if not address:
+            return []
+        if not data.is_here(address, config):
+            log.warning("no examples: %s is not on this machine (name a file by --input)", address)
             return []
         pairs = itertools.islice(data.pairs(address, config), CANDIDATES)
         aligned = itertools.repeat(None)

@@ -22,7 +22,7 @@ from bahdanau_jax.export.measured import measured
 from bahdanau_jax.export.model_card import Facts, card
 from bahdanau_jax.names import is_code
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.run_folder import CONFIG, VOCABULARY
+from bahdanau_jax.run_folder import CONFIG, VOCABULARY, check_text
 from bahdanau_jax.trained import Run
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ def check(config: Config, output: Path, run: Path, overwrite: bool) -> None:
             f"model.attention is {config.model.attention!r}, code of your own: the exported folder "
             "has to run without it; translate with the run folder instead"
         )
+    check_text(output)
     target, run_folder = (Path(os.path.realpath(path)) for path in (output, run))
     if target.is_relative_to(run_folder) or run_folder.is_relative_to(target):
         raise ValueError(
@@ -83,20 +84,28 @@ def check(config: Config, output: Path, run: Path, overwrite: bool) -> None:
 
 def is_exported(folder: Path) -> bool:
     """Whether an earlier export made this folder."""
+    return _exported_files(folder) is not None
+
+
+def _exported_files(folder: Path) -> set[str] | None:
+    """The files that an export wrote into a folder; None where no export made the folder."""
     try:
         config = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, Mapping) and config.get("format") == FORMAT
+        recorded = config["export"]["sha256"] if config["format"] == FORMAT else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return {*recorded, CONFIG, CARD, REQUIREMENTS} if isinstance(recorded, Mapping) else None
 
 
 def _others(folder: Path) -> list[str]:
-    """The files and folders at the top of an export that no export writes, sorted by name."""
-    config = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
-    recorded = config.get("export", {}).get("sha256", {})
-    written = {path.partition("/")[0] for path in recorded}
-    written |= {CONFIG, CARD, REQUIREMENTS, "__pycache__"}
-    return sorted(path.name for path in folder.iterdir() if path.name not in written)
+    """The paths of files and empty folders in an export that no export writes, sorted."""
+    written = _exported_files(folder) or set()
+    return sorted(
+        name
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts and not (path.is_dir() and any(path.iterdir()))
+        if (name := path.relative_to(folder).as_posix()) not in written
+    )
 
 
 def write(run: Run, output: Path, license: str = "", overwrite: bool = False) -> dict[str, int]:

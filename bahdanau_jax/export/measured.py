@@ -28,10 +28,12 @@ def measured(run: Run) -> Measured:
     """Return the scores of the run's report, or else those of the dev pairs in metrics.jsonl.
 
     A report on another checkpoint, on other pairs or with another search does not count, nor does
-    an evaluation at another update.
+    an evaluation at another update. Both are of the moving average where the run has one.
 
     >>> measured(load("runs/quickstart")).scores["BLEU"]
     """
+    if run.config.optimizer.ema and run.part == "params":
+        return NOTHING_MEASURED
     steps = [used.step for used in run.chosen.used] if run.chosen else []
     report = _report(run)
     if scores := _numbers(report, TEST_METRICS) if _is_of_test(report, run, steps) else {}:

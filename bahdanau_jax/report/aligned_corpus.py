@@ -25,6 +25,11 @@ class Pair(NamedTuple):
     forward: Aligned
     backward: Aligned | None  # attention of the source's words to the target's
 
+    @property
+    def scored(self) -> bool:
+        """Whether no model left the pair out."""
+        return all(each.score is not None for each in self if each is not None)
+
     def to_json(self, links: Links) -> dict[str, Any]:
         """A JSON object of the words without EOS, the links, and the weights with EOS.
 
@@ -129,7 +134,7 @@ def ways(
     forward = pair.forward.links(*settings, prior)
     if pair.backward is None:
         return {"forward": forward}
-    if pair.forward.score is None or pair.backward.score is None:
+    if not pair.scored:
         return dict.fromkeys(("forward", "backward", *SYMMETRIZATIONS), frozenset())
     turned = None if prior is None else prior.T
     backward = alignment.transposed(pair.backward.links(*settings, turned))
@@ -165,7 +170,7 @@ class Summary:
             self.target_words += size[1]
             self.entropy += float(alignment.entropy(aligned.alpha[:-1]).sum())
             self.coverage += float(np.minimum(alignment.coverage(weights), 1).sum())
-        if all(size) and any(each is not None and each.score is None for each in pair):
+        if all(size) and not pair.scored:
             self.left_out.append(self.sentences)
         if self.gold is not None:
             self.golden.append(self.gold.links(self.sentences, *size))

@@ -41,7 +41,10 @@ def calibrated(part: Mapping[str, Any]) -> Section:
         for binning, bins in column["bins"].items()
         if column["words"]
     }
-    caption = "Reliability: above the dotted line, accuracy is higher than confidence."
+    caption = (
+        "Reliability: above the dotted line, accuracy is higher than confidence. The bars below "
+        f"are the words of the first line, {next(iter(filled), '')}."
+    )
     pictures = (Picture("reliability", figures.reliability(filled), caption),) if filled else ()
     header = ("", "teacher-forced", "translations")
     return Section("Calibration", text, (Table(header, rows),), pictures)

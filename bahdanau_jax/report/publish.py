@@ -14,7 +14,7 @@ from bahdanau_jax.report.examples import Part
 from bahdanau_jax.report.page import page
 
 FORMATS = ("svg", "png")
-MARKDOWN = "report.md"
+SCORES, MARKDOWN, PAGE = FILES = ("scores.json", "report.md", "index.html")
 
 
 def publish(
@@ -38,17 +38,16 @@ def publish(
     for picture in pictures:
         for kind in FORMATS:
             save(picture.figure, folder / f"{picture.name}.{kind}")
-    _write(folder / "scores.json", as_json(scores))
+    _write(folder / SCORES, as_json(scores))
     _write(folder / MARKDOWN, "\n".join(markdown(title, subtitle, parts)))
-    _write(folder / "index.html", page(title, subtitle, headline, parts))
+    _write(folder / PAGE, page(title, subtitle, headline, parts))
 
 
 def _pictures_of(folder: Path) -> set[str]:
-    """The pictures that the report in a folder shows."""
-    try:
-        text = (folder / MARKDOWN).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    """The pictures that the report in a folder shows; none where a file of a report lacks."""
+    if not all((folder / name).exists() for name in FILES):
         return set()
+    text = (folder / MARKDOWN).read_text(encoding="utf-8", errors="replace")
     return set(re.findall(r"^!\[.*\]\(([\w-]+)\.svg\)$", text, re.MULTILINE))
 
 

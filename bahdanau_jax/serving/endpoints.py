@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -22,6 +22,10 @@ from bahdanau_jax.trained import Run
 # (service, request) -> a function that makes the JSON value of the answer
 Answering = Callable[[Service, Any], Awaitable[Callable[[], dict[str, Any]]]]
 Result = TypeVar("Result")
+
+# Attention weights of an answer. They take some 20 MB as JSON, 200 MB as Python's numbers, and half
+# a second, in which the interpreter answers nobody else.
+MOST_WEIGHTS = 2_000_000
 
 
 def endpoint(service: Service, model: type, answering: Answering) -> Callable[..., Any]:
@@ -83,6 +87,8 @@ async def _translate(
     ]
     options = shared_work.Translate(settings, body.n_best, any(prefixes))
     lists = await service.work(name, options, lines)
+    if body.attention:
+        _check_size(h for ranked in lists for h in ranked)
     warnings = [*unused(body.search, settings, of_scores=False)]
 
     def make() -> dict[str, Any]:
@@ -105,6 +111,8 @@ async def _score(
     pairs = await _pairs(run, body.pairs)
     settings = service.searching(run, search=body.search)
     scored = await service.work(name, shared_work.Score(settings), pairs)
+    if body.attention:
+        _check_size(scored)
     warnings = [*unused(body.search, settings, of_scores=True)]
 
     def make() -> dict[str, Any]:
@@ -125,6 +133,7 @@ async def _align(
     pairs = await _pairs(run, body.pairs)
     options = shared_work.Align(service.searching(run), body.level, body.weights)
     aligned = await service.work(name, options, pairs)
+    _check_size(aligned)
     kind = f"{body.weights},share" if body.share else body.weights
 
     def make() -> dict[str, Any]:
@@ -157,6 +166,17 @@ async def _pairs(run: Run, given: Sequence[request_models.GivenPair]) -> list[sh
     if refused := await asyncio.to_thread(find):
         raise refused
     return [(pair.source, pair.target) for pair in given]
+
+
+def _check_size(results: Iterable[Hypothesis | Aligned]) -> None:
+    """Raise Refused where an answer would have too many attention weights."""
+    size = sum(result.alpha.size for result in results)
+    if size > MOST_WEIGHTS:
+        raise Refused(
+            422,
+            f"the answer would have {size:,} attention weights, more than {MOST_WEIGHTS:,}",
+            "ask for fewer or shorter texts, for fewer translations, or leave attention out",
+        )
 
 
 def _hypothesis(hypothesis: Hypothesis, attention: bool) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class ManyRuns:
     def _fail(self, index: int, error: Diverged) -> None:
         """Leave out a run. If it shows the progress, another one shows it from now on."""
         self.failed[index] = error
+        self.runs[index].progress.diverged = str(error)
         monitor = self.runs[index].monitor
         for each in self.runs:  # of which one shows it
             each.monitor.note(f"{monitor.workdir} diverged, and is left out")
@@ -96,7 +97,6 @@ class ManyRuns:
             try:
                 each.record(step, own, telemetry.get(i, {}), batch)
             except Diverged as error:
-                each.progress.diverged = str(error)
                 self._fail(i, error)
 
     def evaluate_when_due(self, step: int, state: States, signals: Signals) -> bool:
@@ -117,6 +117,11 @@ class ManyRuns:
         """Save every run where one is due, also runs that diverged: all resume from one step."""
         if not any(each.save_due(step, outcome) for each in self.runs):
             return
+        for i, each in [*self._active()]:
+            try:
+                each.check_weights(step, self._member(state, i))
+            except Diverged as error:
+                self._fail(i, error)
         self.wait()  # else a kill could leave runs whose newest checkpoints have no common step
         for i, each in enumerate(self.runs):
             if each.saved != step:
@@ -180,7 +185,8 @@ def train_vmapped(
             stack.callback(runs[-1].monitor.close)
         states = _restored(trainers, [each.checkpointer for each in runs])
         for trainer, workdir, state in zip(trainers, workdirs, states, strict=True):
-            append_record(workdir, trainer.config, int(state.step))
+            step = int(state.step)
+            append_record(workdir, trainer.config, step, step >= settings.steps)
         start = int(states[0].step)
         update = stack.enter_context(
             contextlib.closing(VmappedUpdate(trainers[0], len(trainers), order))
@@ -221,17 +227,17 @@ def _restored(
     step the runs begin again, and lose all checkpoints. Raises OSError where that would be because
     some are damaged.
     """
-    fresh = [trainer.begin() for trainer in trainers]
+    templates = [jax.eval_shape(trainer.begin) for trainer in trainers]
     surveys = [each.survey() for each in checkpointers]
-    start, states = BEFORE_ALL, fresh
+    start, states = BEFORE_ALL, []
     for step in sorted(set.intersection(*(set(scores) for scores, _ in surveys)), reverse=True):
         intact = []
-        for each, state, (_, faults) in zip(checkpointers, fresh, surveys, strict=True):
+        for each, template, (_, faults) in zip(checkpointers, templates, surveys, strict=True):
             try:
-                intact.append(each.restore_at(state, step))
+                intact.append(each.restore_at(template, step))
             except Damaged as error:
                 faults[step] = str(error)
-        if len(intact) == len(fresh):
+        if len(intact) == len(templates):
             start, states = step, intact
             break
     for each, (_, faults) in zip(checkpointers, surveys, strict=True):
@@ -246,4 +252,4 @@ def _restored(
         log.warning("the runs begin again, since no step has intact checkpoints of all of them")
     for each in checkpointers:
         each.remove_after(start)
-    return states
+    return states or [trainer.begin() for trainer in trainers]

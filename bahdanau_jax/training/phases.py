@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, Protocol
 import jax
 
 from bahdanau_jax.batch import Batch
-from bahdanau_jax.checkpoints import Checkpointer
+from bahdanau_jax.checkpoints import Checkpointer, Damaged
 from bahdanau_jax.config import TrainingConfig
 from bahdanau_jax.run_folder import DEV_SCORE
 from bahdanau_jax.training.interruption import Signals
 from bahdanau_jax.training.monitor import Monitor
 from bahdanau_jax.training.nonfinite_batch import save_batch
-from bahdanau_jax.training.step import StepSums, TrainState
+from bahdanau_jax.training.step import StepSums, TrainState, are_finite
 from bahdanau_jax.training.telemetry import Telemetry
 
 
@@ -39,7 +39,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Diverged(FloatingPointError):
-    """Too many gradients in a row were not finite. No non-finite value was saved."""
+    """Too many gradients in a row were not finite, or weights are. No such weights were saved."""
 
 
 class Pending(NamedTuple):
@@ -175,6 +175,17 @@ class OneRun:
     def close(self) -> None:
         self.monitor.close()
 
+    def has_ended(self, step: int) -> bool:
+        """Whether a run that was saved at `step` has no update left to make."""
+        try:
+            progress = Progress(**self.checkpointer.progress(step).get("loop", {}))
+        except Damaged:
+            return False  # what to do about it is known when it is restored
+        return step >= self.steps or self._is_stale(progress)
+
+    def _is_stale(self, progress: Progress) -> bool:
+        return 0 < self.config.patience <= progress.stale
+
     def start(self, step: int) -> None:
         saved = self.checkpointer.progress(step)
         self.progress = Progress(**saved.get("loop", {}))
@@ -247,7 +258,7 @@ class OneRun:
         unevaluated = self.evaluation_due(step)  # True only after a signal
         if step >= self.steps and not unevaluated:
             return Outcome.FINISHED
-        if self.config.patience and self.progress.stale >= self.config.patience:
+        if self._is_stale(self.progress):
             return Outcome.STOPPED_EARLY
         return Outcome.INTERRUPTED if interrupted else None
 
@@ -262,7 +273,16 @@ class OneRun:
 
     def save_when_due(self, step: int, state: TrainState, outcome: Outcome | None) -> None:
         if self.save_due(step, outcome):
+            self.check_weights(step, state)
             self.save(step, state)
+
+    def check_weights(self, step: int, state: TrainState) -> None:
+        """Raise Diverged where a weight is not finite. All processes must call it."""
+        if not are_finite((state.params, state.ema)):
+            raise Diverged(
+                f"weights are not finite after step {step}, and are not saved: lower "
+                "optimizer.learning_rate, or mend the optimiser if it is your own"
+            )
 
     def save(self, step: int, state: TrainState) -> None:
         """Begin to save a checkpoint."""

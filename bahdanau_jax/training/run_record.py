@@ -23,20 +23,22 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "nump
 ENVIRONMENT = ("JAX_", "XLA_", "BAHDANAU_")  # the prefixes of variables that are recorded
 
 
-def append_record(workdir: Path, config: Config, step: int) -> None:
+def append_record(workdir: Path, config: Config, step: int, has_ended: bool) -> None:
     """Add this start to the list in record.json, which is replaced atomically.
 
-    A start with no update left to make adds nothing to the list, unless it is the first. A damaged
-    file is renamed to record.json.damaged. Only the main process writes.
+    A start with no update left to make, `has_ended`, adds nothing, unless it is the first. A
+    damaged file is renamed to record.json.damaged. Only the main process writes.
     """
     if not is_main_process():
         return
     path = Path(workdir) / RECORD
     entries = _read(path)
-    if entries and step >= config.training.steps:
+    if entries and has_ended:
         return
     entries.append(describe(config, step))
-    write_text(path, json.dumps(entries, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+    # Bytes of the command or the environment that are no UTF-8 become escapes of JSON.
+    write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
 def read_record(workdir: Path) -> list[dict[str, Any]]:

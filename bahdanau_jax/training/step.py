@@ -197,6 +197,12 @@ def _measure(totals: Totals, norm, finite, clip_norm: float, nonfinite) -> StepS
     )
 
 
+@jax.jit
+def are_finite(weights: Any) -> Bool[Array, ""]:
+    """Whether all weights of a tree are finite."""
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(weights)]).all()
+
+
 def train_step(
     loss_fn: LossFn,
     tx: optax.GradientTransformation,

@@ -157,13 +157,16 @@ def train_and_evaluate(
         stack.enter_context(contextlib.closing(monitor))
         monitor.watch_programs()
         start = max(checkpoints.steps(), default=0)
-        programs = _programs(trainer, store, plan, start, monitor, began, reporter)
+        steps = start if phases.has_ended(start) else settings.steps
+        programs = _programs(trainer, store, plan, (start, steps), monitor, began, reporter)
         stack.enter_context(contextlib.closing(programs))
-        state = backend.place(trainer.begin())
+        shapes = jax.eval_shape(trainer.begin)
+        template = distributed.template(shapes, backend.shardings(shapes))
         if backend.devices.size > 1:
-            monitor.note(distributed.memory_line(state, backend.devices))
-        state = checkpoints.restore(state) or state
-        append_record(workdir, config, int(state.step))
+            monitor.note(distributed.memory_line(template, backend.devices))
+        # A state is drawn only where none was saved: the device may have no room for two.
+        state = checkpoints.restore(template) or backend.place(trainer.begin())
+        append_record(workdir, config, int(state.step), phases.has_ended(int(state.step)))
         process = distributed.process_index(), distributed.process_count()
         return run(
             state,
@@ -181,18 +184,20 @@ def _programs(
     trainer: Trainer,
     store: data.Store,
     plan: data.Plan,
-    start: int,
+    ends: tuple[int, int],
     monitor: Monitor,
     began: float,
     reporter: Reporter,
 ) -> Ahead:
     """The update, compiled in threads for every padded shape that the next epoch needs.
 
-    Several processes compile each program when it is needed, so that their order is the same.
+    `ends` are the updates already made, and those to be made in all. Several processes compile each
+    program when it is needed, so that their order is the same.
     """
     settings, backend = trainer.config.training, trainer.backend
     ahead = settings.parallel == "jit" and not distributed.is_distributed()
-    steps = range(start, min(settings.steps, start + plan.steps()) if ahead else start)
+    start, last = ends
+    steps = range(start, min(last, start + plan.steps()) if ahead else start)
     examples = [*map(backend.feed, data.each_shape(store, plan, steps, trainer.row_multiple))]
     state = jax.eval_shape(trainer.begin)
     return compiled_ahead(trainer.update, state, examples, [monitor], start, began, reporter)

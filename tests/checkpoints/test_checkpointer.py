@@ -385,6 +385,46 @@ def test_a_folder_that_cannot_be_read(states, tmp_path, monkeypatch):
         Checkpointer(tmp_path)
 
 
+MACHINE = {
+    "memory": (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 4 bytes"), MemoryError, "4 bytes"),
+    "memory of Python": (MemoryError("4 bytes"), MemoryError, "4 bytes"),
+    "files": (ValueError("[OS error 24: Too many open files]"), OSError, "/4 cannot be read: .*24"),
+    "server": (OSError(errno.ESTALE, "Stale file handle"), OSError, "/4 cannot be read: .*Stale"),
+}
+
+
+@pytest.mark.parametrize("case", MACHINE)
+def test_what_the_machine_lacks_is_no_damage(case, states, tmp_path, monkeypatch):
+    """Otherwise an intact checkpoint would be set aside, and the training go on from an older."""
+    error, kind, message = MACHINE[case]
+    fill(tmp_path, states)
+    checkpoints = Checkpointer(tmp_path, keep=4)
+
+    def fail(step, abstract):
+        raise RuntimeError("a task failed") from error
+
+    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", fail)
+    with pytest.raises(kind, match=message):
+        checkpoints.restore(toy.parts()[0])
+    checkpoints.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3", "4"]
+
+
+def test_files_of_another_user_are_no_damage(states, tmp_path, monkeypatch):
+    """Orbax calls such a step a missing one."""
+    fill(tmp_path, states)
+    checkpoints = Checkpointer(tmp_path, keep=4)
+    files = [path for path in (tmp_path / "4").rglob("*") if path.is_file()]
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, *a, **k: path not in files and access(path, *a))
+    failed = mock.Mock(side_effect=KeyError("step 4"))
+    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", failed)
+    with pytest.raises(PermissionError, match=f"Permission denied: '{tmp_path}/4/"):
+        checkpoints.restore(toy.parts()[0])
+    checkpoints.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3", "4"]
+
+
 def test_a_leaf_that_is_gone_is_damage(states, tmp_path, monkeypatch, caplog):
     """Orbax returns the requested ShapeDtypeStruct for a leaf that it does not find."""
     fill(tmp_path, states)

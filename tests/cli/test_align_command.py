@@ -177,6 +177,22 @@ def test_dice_is_scored_beside(align, corpus):
     assert alignment.aer(found, sure, possible) == pytest.approx(ways["dice"]["AER"], abs=0.1)
 
 
+def test_a_pair_that_is_left_out_has_no_dice_links(align, corpus):
+    folder, _ = corpus
+    for name, text in (("odd.en", "man\n"), ("odd.fr", "\x01\n"), ("odd.pharaoh", "0-0\n")):
+        (folder / name).write_text(text)
+    arguments = "--gold", folder / "odd.pharaoh", "--dice", "builtin:en-fr/train?pairs=9&max=6"
+    plain = (
+        "--tokenized",
+        False,
+        "--output",
+        folder / "links",
+    )  # Moses leaves control characters out
+    _, out, _ = align(*arguments, *plain, source="odd.en", target="odd.fr")
+    assert json.loads(out)["left_out"] == 1
+    assert json.loads(out)["ways"]["dice"]["recall"] == 0
+
+
 def test_shares_are_linked_when_asked_for(align):
     weights = [json.loads(line) for line in align("--format", "jsonl")[1].splitlines()]
     shares = read_pharaoh(align("--weights", "share")[1].splitlines())
@@ -248,6 +264,10 @@ BAD = {
     "gold that is none": (("--gold", "short"), "short:1: a link reads source-target"),
     "threshold": (("--threshold", "0"), "--threshold is 0.0, but should be above 0"),
     "least": (("--lexicon-least", "0"), "--lexicon-least is 0"),
+    "tokens of the Hansards": (
+        ("--level", "hansards"),
+        "--level hansards reads .* leave out --tokenized",
+    ),
     "dice for nothing": (
         ("--dice", "builtin:en-fr/train"),
         "--dice needs --dice-power .* or --gold",

@@ -8,11 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bahdanau_jax import data, model
 from bahdanau_jax.batch import EOS, START, UNK, Batch, pad
 from bahdanau_jax.config import PRESETS, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.data.tokens import codec
+from bahdanau_jax.data.tokens.vocabulary import VOCABULARIES
 from bahdanau_jax.decoding import (
     below,
     long_lines,
@@ -30,6 +33,15 @@ from tests.model import worlds
 SOURCE, TARGET = "a b c d e f g", "p q r s t u"
 SIZES = worlds.SIZES | {"source_vocabulary": 9, "target_vocabulary": 8}
 CODECS = codec.learn(DataConfig(tokenizer="none"), [data.Pair(SOURCE, TARGET)])
+CODEC_OF = {  # of each kind of vocabulary
+    name: codec.learn(
+        DataConfig(
+            vocabulary=name, tokenizer="none", joint_vocabulary=True, source_vocabulary_size=12
+        ),
+        [data.Pair("ab abc cab b a", "bca abc")],
+    )[0]
+    for name in VOCABULARIES
+}
 MODELS = {
     "paper": ModelConfig(**SIZES),
     "groundhog": dataclasses.replace(PRESETS["groundhog"], **SIZES | {"output_size": 13}),
@@ -493,6 +505,25 @@ def test_a_long_line_is_split_and_joined():
         left[block] = 0
         i, j = i + rows, j + columns
     assert left.shape == (i, j) and not left.any()
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+@given(words=st.lists(st.text("abc", min_size=1, max_size=9), max_size=12), most=st.integers(1, 12))
+@settings(max_examples=50)
+def test_a_long_line_is_split_between_words(vocabulary, words, most):
+    """Each part is the longest that ends with a word; a word that fits in no part is cut."""
+    one, line = CODEC_OF[vocabulary], " ".join(words)
+    *ids, _ = one.encode(line)
+    pieces = long_lines.cut(one, line, most, long_lines.NO_PREFIX, 0)
+    assert [i for piece in pieces for i in piece.ids[:-1]] == ids
+    starts = [*itertools.accumulate((len(piece.ids) - 1 for piece in pieces), initial=0)]
+    begins = [*one.vocabulary.begins_word(ids), True]
+    for start, end in itertools.pairwise(starts):
+        assert end - start <= most
+        longer = range(end + 1, min(start + most, len(ids)) + 1)
+        assert not any(begins[i] for i in longer if i < len(ids))
+        if not begins[end]:
+            assert end - start == most and not any(begins[start + 1 : end])
 
 
 @pytest.mark.parametrize("search", [{}, {"n_best": 3}, {"n_best": 2, "method": "sample"}])

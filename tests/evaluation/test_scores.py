@@ -188,6 +188,18 @@ def test_white_space_at_the_end_of_a_reference_changes_no_exact_match(end):
     assert set(found.values()) == {1}
 
 
+def test_unk_is_one_wrong_word_in_every_score():
+    """sacreBLEU's tokeniser splits `<unk>` into three tokens, and chrF counts five characters."""
+    references = ["the man sees a small dog .", "we sleep in Canada ."]
+    unknown, wrong = (
+        [f"the {word} sees a small dog .", f"we sleep in {word} ."] for word in ("<unk>", "UNK")
+    )
+    found = {name: each.score() for name, each in tallies(unknown, references, str).items()}
+    assert found["BLEU"] == bleu(wrong, references).score > bleu(unknown, references).score + 5
+    assert found["BLEU-tokenized"] == pytest.approx(bleu(wrong, references, "none").score)
+    assert found["chrF"] == chrf_tally(wrong, references).score()
+
+
 def test_arrays_count_as_sequences():
     empty, full = np.array([], np.int32), np.array([2, 3], np.int32)
     assert psa_lcsr([empty, full], [empty, full], empty="corrected") == (1, 1, 1)

@@ -1,6 +1,7 @@
 """The page as a file: its policy, its size, its data, and what it refuses."""
 
 import base64
+import dataclasses
 import hashlib
 import html
 import json
@@ -15,6 +16,7 @@ import pytest
 
 from bahdanau_jax.alignment import gold
 from bahdanau_jax.config import DecodingConfig
+from bahdanau_jax.data.sources import tfds_download
 from bahdanau_jax.explorer import build_page, example_sentences, explorer_page, write_page
 from tests.explorer import pages
 
@@ -159,3 +161,13 @@ def test_a_server_has_the_weights_of_a_large_model_as_a_file(tiny, monkeypatch):
     weights = jax.tree.leaves(tiny.params)
     assert len(page.files["weights-0.bin"]) > 2 * sum(map(np.size, weights))
     assert len(page.html) < 400_000
+
+
+def test_a_test_corpus_is_not_downloaded_for_examples(tiny, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(tfds_download, "prepare", lambda *_: pytest.fail("downloaded"))
+    address = f"tfds:wmt14_paper/fr-en?data_dir={tmp_path}&split=test"
+    config = dataclasses.replace(tiny.config.data, test=address)
+    config = dataclasses.replace(tiny.config, data=config)
+    run = dataclasses.replace(tiny, config=config)
+    assert example_sentences.of_test_corpus(run) == []
+    assert f"no examples: {address} is not on this machine" in caplog.text

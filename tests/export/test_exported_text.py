@@ -205,5 +205,7 @@ def test_the_codec_of_a_folder(runtime, tmp_path, sentences, settings):
         for text in [*texts(4, 200), "R&amp;D ﬁn"]:
             ids = theirs.encode(text)
             assert ours.encode(text) == ids, text
+            begins = theirs.vocabulary.begins_word(ids[:-1])
+            assert ours.begins_word(ids[:-1]) == begins, text
             for line in (ids, ids[:-1], [*ids, *ids]):
                 assert ours.decode(line) == theirs.decode(line), line

@@ -174,6 +174,34 @@ def test_settings_that_no_search_has_are_refused(exported, libraries, option, va
     assert f"argument --{option}: invalid" in done.stderr.decode().splitlines()[-1]
 
 
+SETTINGS = """
+import json, runpy, sys
+libraries, folder = sys.argv[1:]
+sys.path.append(libraries)
+Translator = runpy.run_path(f"{folder}/translate.py")["Translator"]
+for settings in json.load(sys.stdin):
+    try:
+        Translator(folder, **settings)
+    except ValueError as error:
+        print(error)
+try:
+    Translator(folder).translate("We sleep .")
+except TypeError as error:
+    print(error)
+"""
+
+
+def test_settings_that_contradict_each_other_are_refused_in_python_too(exported, libraries):
+    settings = [{"beamsize": 1}, {"min_ratio": 3.0}, {"max_ratio": float("nan")}]
+    arguments = "-c", BLOCKED + SETTINGS, libraries, exported[0]
+    done = isolated(*arguments, input=json.dumps(settings), text=True)
+    unknown, contradiction, none, text = done.stdout.splitlines()
+    assert unknown.startswith("no settings beamsize; known: beam_size, ")
+    assert contradiction.startswith("--min-ratio should be below --max-ratio")
+    assert none.startswith("--max-ratio should be above 0")
+    assert text == "lines should be a list of lines, not a text"
+
+
 def cut(path):
     path.write_bytes(path.read_bytes()[:-100])
 
@@ -268,9 +296,11 @@ def test_files_of_others_in_an_export_are_not_lost(run, exported, tmp_path):
     output = shutil.copytree(exported[0], tmp_path / "model")
     (output / "__pycache__").mkdir(exist_ok=True)
     export.check(run.config, output, run.folder, overwrite=True)
-    (output / ".git").mkdir()
-    with pytest.raises(ValueError, match=r"has files besides those of the export \(\.git\), which"):
-        export.check(run.config, output, run.folder, overwrite=True)
+    for name in (".git", "vocabulary/of_mine", "flatbuffers/notes.txt"):
+        (output / name).mkdir()
+        with pytest.raises(ValueError, match=rf"besides those of the export \({name}\), which"):
+            export.check(run.config, output, run.folder, overwrite=True)
+        (output / name).rmdir()
 
 
 def test_what_cannot_be_exported_is_refused(run, exported, tmp_path):
@@ -279,6 +309,10 @@ def test_what_cannot_be_exported_is_refused(run, exported, tmp_path):
             export.check(config, output, run.folder, overwrite)
         assert "\n" not in str(error.value)
 
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "config.json").write_text('{"format": "bahdanau_jax export"}')
+    refused("half has other files in it", tmp_path / "half", overwrite=True)
+    refused("is no UTF-8: rename it", tmp_path / "mod\udce9l")
     (tmp_path / "file").write_text("")
     refused("file is a file: name a folder", tmp_path / "file")
     refused("has other files in it: choose a new folder", tmp_path, overwrite=True)

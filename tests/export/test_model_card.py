@@ -1,5 +1,6 @@
 """The front matter and the scores of a model card."""
 
+import dataclasses
 import json
 import shutil
 from types import SimpleNamespace
@@ -81,5 +82,9 @@ def test_scores_of_another_checkpoint_text_or_search_do_not_count(trained, tmp_p
     assert of_dev.split == "dev" and of_dev.scores["dev_bleu"] == run.chosen.used[0].score
     path.write_text("damaged")
     assert measured(run) == of_dev
+    averaged = dataclasses.replace(run.config.optimizer, ema=0.9)
+    averaged = dataclasses.replace(run.config, optimizer=averaged)
+    for part, found in {"ema": of_dev, "params": NOTHING_MEASURED}.items():  # all scores are of ema
+        assert measured(dataclasses.replace(run, config=averaged, part=part)) == found
     empty = SimpleNamespace(folder=tmp_path, chosen=run.chosen, config=run.config)
     assert measured(empty) == NOTHING_MEASURED

@@ -22,6 +22,13 @@ def test_pictures_of_an_earlier_report_are_removed_and_other_files_stay(tmp_path
     assert found == {"scores.json", "report.md", "index.html", *pictures}
 
 
+def test_pictures_of_a_text_that_is_no_report_stay(tmp_path):
+    (tmp_path / "report.md").write_text("# Mine\n\n![A plan](plan.svg)\n")
+    (tmp_path / "plan.svg").write_text("mine")
+    publish(tmp_path, "T", "S", {}, parts("alignment_1"))
+    assert (tmp_path / "plan.svg").read_text() == "mine"
+
+
 def test_a_file_that_cannot_be_written_leaves_that_of_the_earlier_report(tmp_path, monkeypatch):
     publish(tmp_path, "T", "S", {"BLEU": 1.0}, parts())
     before = (tmp_path / "scores.json").read_bytes()

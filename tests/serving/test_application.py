@@ -14,7 +14,7 @@ from bahdanau_jax.config import SEARCHES, DecodingConfig
 from bahdanau_jax.data import LEVELS
 from bahdanau_jax.decoding import COMPUTE_DTYPES, METHODS, NORMALIZATIONS
 from bahdanau_jax.model import LINK_WEIGHTS
-from bahdanau_jax.serving import request_models, response_models, service
+from bahdanau_jax.serving import endpoints, request_models, response_models, service
 from tests.serving.conftest import Stub, httpx, started
 
 PAIR = {"source": "a b", "target": "x y z"}
@@ -62,6 +62,24 @@ def test_options_reach_the_search(server, stub):
         stub.config.decoding, beam_size=4, length_normalization="wu", alpha=0.5, batch_size=16
     )
     assert used == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/translate", {"lines": ["a"], "attention": True}),
+        ("/score", {"pairs": [PAIR], "attention": True}),
+        ("/align", {"pairs": [PAIR]}),
+    ],
+)
+def test_too_many_attention_weights_are_refused(server, monkeypatch, path, body):
+    client = server()
+    assert client.post(path, json=body).status_code == 200
+    monkeypatch.setattr(endpoints, "MOST_WEIGHTS", 3)
+    answer = client.post(path, json=body)
+    assert answer.status_code == 422 and "attention weights, more than 3" in answer.text
+    body.pop("attention", None)
+    assert client.post(path, json=body).status_code == (422 if path == "/align" else 200)
 
 
 def test_unknown_words_are_replaced_where_that_is_asked_for(server, stub, monkeypatch):

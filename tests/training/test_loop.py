@@ -307,3 +307,17 @@ def test_killed_again_and_again(unbroken, tmp_path):
     checkpoints = Checkpointer(tmp_path / "checkpoints")
     assert_same(tmp_path, checkpoints.restore(toy.parts()[0]), unbroken)
     checkpoints.close()
+
+
+def test_weights_that_are_not_finite_are_not_saved(step, tmp_path):
+    """An optimiser can make them of a finite gradient."""
+
+    def overflowing(state, batch):
+        state, sums = step(state, batch)
+        if int(state.step) == 6:
+            state = state.replace(params=jax.tree.map(lambda leaf: leaf * np.inf, state.params))
+        return state, sums
+
+    with pytest.raises(training.Diverged, match="weights are not finite after step 10, and are"):
+        toy.train(tmp_path, overflowing, evaluate=None)
+    assert kept(tmp_path) == {5: None}

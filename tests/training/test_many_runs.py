@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -306,6 +307,23 @@ def phases(progress: dict, **settings) -> training.OneRun:
     return training.OneRun(lambda state: {}, folder, folder, TrainingConfig(**settings), 12)
 
 
+def weights(value: float):
+    """What a run reads of its state before it saves it."""
+    return SimpleNamespace(params={"W": np.full(2, value, np.float32)}, ema=())
+
+
+def test_a_run_whose_weights_are_not_finite_is_left_out():
+    runs = [phases({}, checkpoint_every=4), phases({}, checkpoint_every=4)]
+    many = many_runs.ManyRuns(runs, [[0, 1]])
+    many._member = lambda states, index: weights((1.0, np.inf)[index])
+    for step in (4, 8):
+        many.save_when_due(step, None, None)
+    told = {i: str(error) for i, error in many.failed.items()}
+    assert told == {1: runs[1].progress.diverged}
+    assert told[1].startswith("weights are not finite after step 4, and are not saved: lower ")
+    assert [step for step, _ in runs[0].checkpointer.saved] == [4, 8]
+
+
 class Listening:
     def unless_received(self, work):
         return work()
@@ -316,7 +334,7 @@ def test_a_run_that_diverged_saves_with_the_others_and_stays_left_out():
     diverged = {"diverged": "not finite", "evaluated": 4}
     runs = [phases({}, **settings), phases(diverged, **settings)]
     many = many_runs.ManyRuns(runs, [[0, 1]])
-    many._member = lambda states, index: None
+    many._member = lambda states, index: weights(1.0)
     many.start(6)
     assert {i: str(error) for i, error in many.failed.items()} == {1: "not finite"}
     for step in (7, 8, 9, 12):
@@ -350,7 +368,7 @@ def test_no_run_saves_before_the_last_checkpoints_of_all_are_on_disk():
     """A kill between two saves thus leaves the runs a common step."""
     runs = [phases({}, checkpoint_every=4), phases({}, checkpoint_every=4)]
     many = many_runs.ManyRuns(runs, [[0, 1]])
-    many._member = lambda states, index: None
+    many._member = lambda states, index: weights(1.0)
     folders = [each.checkpointer for each in runs]
     save, unfinished = Folder.save, []
 

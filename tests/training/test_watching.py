@@ -32,10 +32,10 @@ def test_every_start_is_recorded(tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS_OF_THIS_TEST", "1")
     monkeypatch.setenv("SECRET_TOKEN", "no")
     config = Config(training=TrainingConfig(seed=7))
+    monkeypatch.setattr(sys, "argv", ["bahdanau", "train", "--workdir", "w\udcff"])
     for at in (0, 12):
-        run_record.append_record(tmp_path, config, at)
-    done = dataclasses.replace(config.training, steps=12)
-    run_record.append_record(tmp_path, dataclasses.replace(config, training=done), 12)
+        run_record.append_record(tmp_path, config, at, has_ended=False)
+    run_record.append_record(tmp_path, config, 12, has_ended=True)
     first, second = json.loads((tmp_path / RECORD).read_text())  # none without an update
     assert (first["step"], second["step"], first["seed"]) == (0, 12, 7)
     assert first["command"] == sys.argv and first["versions"]["jax"] == jax.__version__
@@ -46,7 +46,7 @@ def test_every_start_is_recorded(tmp_path, monkeypatch):
 
 def test_a_damaged_record_is_set_aside(tmp_path):
     (tmp_path / RECORD).write_text("[{")
-    run_record.append_record(tmp_path, Config(), 3)
+    run_record.append_record(tmp_path, Config(), 3, has_ended=True)
     assert len(json.loads((tmp_path / RECORD).read_text())) == 1
     assert (tmp_path / "record.json.damaged").read_text() == "[{"
 

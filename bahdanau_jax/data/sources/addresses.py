@@ -64,6 +64,7 @@ class Source(NamedTuple):
 
     open: Callable[[str, DataConfig], tuple[list[Path], Callable[[], Iterator[tuple[str, str]]]]]
     aligned: "Callable[[str, DataConfig], Iterator[AlignedPair]] | None" = None  # with gold links
+    is_here: Callable[[str, DataConfig], bool] = lambda rest, config: True  # nothing to download
 
 
 def corpora(spec: str) -> list[Corpus]:
@@ -156,6 +157,12 @@ def aligned_pairs(address: str, config: DataConfig) -> "Iterator[AlignedPair]":
     return _not_empty(kind.aligned(rest, config), address)
 
 
+def is_here(address: str, config: DataConfig) -> bool:
+    """Whether reading a corpus downloads nothing. Raises ValueError for an unknown name."""
+    kind, rest = _split(address)
+    return kind.is_here(rest, config)
+
+
 def are_apart(one: str, other: str) -> bool:
     """Whether two corpora certainly share no source, which is true of splits of a built-in corpus.
 
@@ -240,6 +247,6 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             ),
             aligned=lambda rest, config: builtin.aligned(rest),
         ),
-        "tfds": Source(_open_tfds),
+        "tfds": Source(_open_tfds, is_here=tfds.is_here),
     }
 )

@@ -90,16 +90,11 @@ def _stored(dataset: Dataset) -> Iterator[list[bytes]]:
 def open_dataset(rest: str, config: DataConfig) -> Dataset:
     """Find the dataset of `tfds:REST`; download and prepare it if that was not done.
 
-    Raises ValueError for an unknown name, option, split or language, and for a folder that is
-    incomplete or not in ArrayRecord; OSError where the dataset has to be downloaded and no server
-    answers.
+    Raises ValueError for a wrong address or language, and for a folder that is incomplete or not in
+    ArrayRecord; OSError where the dataset has to be downloaded and no server answers.
     """
-    address, options = _parse(rest)
-    builder = _in_folder(address, config)
-    if builder and options["data_dir"]:
-        raise ValueError(f"tfds:{rest} names a folder: leave out data_dir")
-    builder = builder or _by_name(address, options["data_dir"])
-    dataset = Dataset(address, builder, options["split"], _languages(address, builder, config))
+    address, split, builder = _found(rest, config)
+    dataset = Dataset(address, builder, split, _languages(address, builder, config))
     folder = Path(builder.data_dir)
     if not (folder / INFO).is_file():
         if folder.exists():
@@ -113,6 +108,20 @@ def open_dataset(rest: str, config: DataConfig) -> Dataset:
         if not path.is_file():
             raise ValueError(_incomplete(folder, path.name))
     return dataset
+
+
+def is_here(rest: str, config: DataConfig) -> bool:
+    """Whether `open_dataset` would download nothing. Raises ValueError as it does for a name."""
+    return Path(_found(rest, config)[2].data_dir).exists()
+
+
+def _found(rest: str, config: DataConfig) -> tuple[str, str, Any]:
+    """The address without its options, the split, and the builder of the dataset."""
+    address, options = _parse(rest)
+    builder = _in_folder(address, config)
+    if builder and options["data_dir"]:
+        raise ValueError(f"tfds:{rest} names a folder: leave out data_dir")
+    return address, options["split"], builder or _by_name(address, options["data_dir"])
 
 
 def _incomplete(folder: Path, missing: str) -> str:
@@ -281,9 +290,8 @@ def _languages(address: str, builder: Any, config: DataConfig) -> tuple[str, str
     for field in ("source_language", "target_language"):
         if getattr(config, field) not in known:
             raise ValueError(
-                f"tfds:{address} has no text feature {getattr(config, field)!r}, which is "
-                f"data.{field}; its text features: {', '.join(known) or 'none'}"
-                f" (all: {', '.join(features)})"
+                f"tfds:{address} has no text feature {getattr(config, field)!r}, data.{field}; "
+                f"its text features: {', '.join(known) or 'none'} (all: {', '.join(features)})"
             )
     return config.source_language, config.target_language
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, Self
 from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.tokens import subwords
-from bahdanau_jax.data.tokens.subword_sampling import Draw, Pieces, sample_all
+from bahdanau_jax.data.tokens.subword_sampling import SPACE, Draw, Pieces, sample_all
 
 
 class Vocabulary(Protocol):
@@ -54,6 +54,10 @@ class Vocabulary(Protocol):
 
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
         """The symbol of each id, also of EOS, `</s>`."""
+        ...
+
+    def begins_word(self, ids: Sequence[int]) -> list[bool]:
+        """Whether each id of a sentence begins a token of the tokeniser."""
         ...
 
     def write(self, symbols: Sequence[str]) -> str:
@@ -123,6 +127,9 @@ class Words:
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.entries[i] for i in ids)
 
+    def begins_word(self, ids: Sequence[int]) -> list[bool]:
+        return [True] * len(ids)
+
     def write(self, symbols: Sequence[str]) -> str:
         return self.between.join(symbols)
 
@@ -155,6 +162,9 @@ class Characters(Words):
     """The most frequent characters of any script, including the space between tokens."""
 
     between: ClassVar[str] = ""
+
+    def begins_word(self, ids: Sequence[int]) -> list[bool]:
+        return [symbol == " " for symbol in (" ", *self.tokens(ids))[:-1]]
 
     @staticmethod
     def _split(tokenised: str) -> list[str]:
@@ -234,6 +244,9 @@ class SentencePiece:
 
     def tokens(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self._processor.id_to_piece([int(i) for i in ids]))
+
+    def begins_word(self, ids: Sequence[int]) -> list[bool]:
+        return [piece.startswith(SPACE) for piece in self.tokens(ids)]
 
     def write(self, symbols: Sequence[str]) -> str:
         return self._processor.decode(list(symbols))

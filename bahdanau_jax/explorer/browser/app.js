@@ -92,7 +92,10 @@ class App {
     const dark = byId("theme");
     const show = () => dark.setAttribute("aria-pressed", String(isDark()));
     show();
-    const repaint = () => this.panels.forEach((panel) => panel.chosen && panel.showMatrix());
+    const repaint = () => {
+      this.panels.forEach((panel) => panel.chosen && panel.showMatrix());
+      this.tour.renew();
+    };
     dark.addEventListener("click", () => {
       document.documentElement.dataset.theme = isDark() ? "light" : "dark";
       show();

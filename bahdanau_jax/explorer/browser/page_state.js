@@ -5,6 +5,7 @@
 //   and for each panel i: p prefix (ids), f forced steps, a changes of attention, w selected step
 
 import { MOST_CHARACTERS } from "./engine.js";
+import { words } from "./moses.js";
 
 export const VIEWS = ["attention", "gradient", "both"];
 
@@ -15,8 +16,8 @@ export function fresh(panels, beam) {
     panels: Array.from({ length: panels }, freshPanel) };
 }
 
-// A sentence as the page's one line has it.
-export const oneLine = (text) => text.replace(/\s+/g, " ").trim();
+// A sentence as the page's one line has it: with the white space of Python, to which U+FEFF does not belong.
+export const oneLine = (text) => words(text).join(" ");
 
 export function reset(state) {
   state.panels = state.panels.map(freshPanel);

@@ -29,10 +29,10 @@ function merged(word, scores) {
   }
 }
 
-// The segmentation of highest probability under the unigram model. Sums have the 32 bits of sentencepiece: they decide
-// between segmentations that are equally likely.
-function likeliest(word, scores, longest, least) {
-  const letters = [...word], sums = [0], starts = [0];
+// The segmentation of highest probability under the unigram model. Sums have the 32 bits of sentencepiece, and begin at
+// the first word: their last bits decide between segmentations that are equally likely.
+function likeliest(marked, scores, longest, least) {
+  const letters = [...marked], sums = [0], starts = [0];
   for (let end = 1; end <= letters.length; end++) {
     sums[end] = -Infinity;
     for (let start = Math.max(0, end - longest); start < end; start++) {
@@ -95,21 +95,20 @@ function pieces({ entries, scores: values, bytes, kind }) {
   // Not Math.max(...): a function does not accept an argument for each piece of a large vocabulary.
   const longest = entries.reduce((most, entry) => Math.max(most, [...entry].length), 0);
   const least = Math.fround([...scores.values()].reduce((least, score) => Math.min(least, score), Infinity) - 10);
-  const cut = kind === "bpe" ? (word) => merged(word, scores)
-    : (word) => likeliest(word, scores, longest, least);
+  const cut = kind === "bpe" ? (words) => words.flatMap((word) => merged(word, scores))
+    : (words) => likeliest(words.join(""), scores, longest, least);
 
   // [piece, id] of each unit; without byte pieces, neighbouring unknown pieces are one UNK.
   const encode = (tokenised) => {
     const found = [];
-    for (const word of tokenised ? tokenised.split(" ") : []) {
-      for (const part of cut(MARK + word)) {
-        const id = index.get(part);
-        if (id !== undefined) found.push([part, id]);
-        else if (bytes.length) {
-          for (const byte of new TextEncoder().encode(part)) found.push([entries[bytes[byte]], bytes[byte]]);
-        } else if (found.length && found.at(-1)[1] === UNK) found.at(-1)[0] += part;
-        else found.push([part, UNK]);
-      }
+    const words = tokenised ? tokenised.split(" ") : [];
+    for (const part of cut(words.map((word) => MARK + word))) {
+      const id = index.get(part);
+      if (id !== undefined) found.push([part, id]);
+      else if (bytes.length) {
+        for (const byte of new TextEncoder().encode(part)) found.push([entries[bytes[byte]], bytes[byte]]);
+      } else if (found.length && found.at(-1)[1] === UNK) found.at(-1)[0] += part;
+      else found.push([part, UNK]);
     }
     return found;
   };

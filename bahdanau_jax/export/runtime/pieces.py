@@ -49,6 +49,9 @@ class Pieces:
                 ids.append(UNK)
         return ids
 
+    def begins_word(self, ids: Sequence[int]) -> list[bool]:
+        return [self.texts[i].startswith(SPACE) for i in ids]
+
     def decode(self, ids: Sequence[int]) -> str:
         text, data = "", b""
         for i in ids:

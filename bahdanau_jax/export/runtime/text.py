@@ -57,6 +57,10 @@ class Words:
         words = tokenised.split(self.between) if self.between and tokenised else tokenised
         return [self.ids.get(word, UNK) for word in words]
 
+    def begins_word(self, ids: Sequence[int]) -> list[bool]:
+        before = (" ", *(self.entries[i] for i in ids))[:-1]
+        return [bool(self.between) or symbol == " " for symbol in before]
+
     def decode(self, ids: Sequence[int]) -> str:
         return self.between.join(self.entries[i] for i in ids)
 
@@ -93,3 +97,7 @@ class Codec:
         ids = list(ids)
         ids = ids[: ids.index(EOS)] if EOS in ids else ids
         return self.tokenizer.detokenize(self.vocabulary.decode(ids))
+
+    def begins_word(self, ids: Sequence[int]) -> list[bool]:
+        """Whether each id of a sentence without EOS begins a token of the tokeniser."""
+        return self.vocabulary.begins_word(ids)

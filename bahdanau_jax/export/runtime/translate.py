@@ -64,13 +64,39 @@ OPTIONS |= {"min_ratio": number, "max_ratio": number, "max_source": int, "batch_
 OPTIONS |= {"shrink": boolean, "ban_unk": boolean}
 
 
+def fault(config, settings):
+    """What is wrong with the settings of a search, by option; "" where nothing is."""
+    chosen = SimpleNamespace(**settings)
+    if min(chosen.beam_size, chosen.batch_size, chosen.max_source) < 1:
+        return "--beam-size, --batch-size and --max-source should be above 0"
+    if not 0 < chosen.max_ratio <= 100 or not min(chosen.min_ratio, chosen.coverage) >= 0:
+        return (
+            "--max-ratio should be above 0 and at most 100, --min-ratio and --coverage at least 0"
+        )
+    if chosen.min_ratio >= chosen.max_ratio:
+        return "--min-ratio should be below --max-ratio: no translation could end"
+    if chosen.coverage and config["model"]["attention"] == "none":
+        return "--coverage needs attention, which this model has not: leave it out"
+    if chosen.length_normalization not in NORMALIZATIONS:
+        return f"--length-normalization should be one of {', '.join(NORMALIZATIONS)}"
+    return ""
+
+
 class Translator:
-    """The model of a folder with its search; keywords replace the settings in config.json."""
+    """The model of a folder with its search; keywords replace the settings in config.json.
+
+    Raises ValueError for settings that the search does not have.
+    """
 
     def __init__(self, folder=FOLDER, **settings):
         folder = Path(folder)
         config = CONFIG if folder == FOLDER else described(folder)
-        self.settings = SimpleNamespace(**config["decoding"] | settings)
+        if unknown := sorted(settings.keys() - OPTIONS.keys()):
+            raise ValueError(f"no settings {', '.join(unknown)}; known: {', '.join(OPTIONS)}")
+        settings = config["decoding"] | settings
+        if wrong := fault(config, settings):
+            raise ValueError(wrong)
+        self.settings = SimpleNamespace(**settings)
         self.longest = config["export"]["longest_line"]
         flags = config["export"]["xla_flags"].get(metadata.version("jaxlib"), "")
         os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}".strip()
@@ -84,6 +110,8 @@ class Translator:
 
     def translate(self, lines):
         """The best translation of each line; "" for an empty line or one that is too long."""
+        if isinstance(lines, str):
+            raise TypeError("lines should be a list of lines, not a text")
         lines = [list(self._parts(line)) for line in lines]
         parts = [ids for line in lines for ids in line]
         order = sorted(range(len(parts)), key=lambda i: -len(parts[i]))
@@ -101,8 +129,13 @@ class Translator:
         if is_long or len(words) > self.longest["tokens"]:
             print("translate.py: a line is too long; its output is empty", file=sys.stderr)
             return
-        for at in range(0, len(words), self.settings.max_source):
-            yield [*words[at : at + self.settings.max_source], EOS]
+        begins, most, at = self.source.begins_word(words), self.settings.max_source, 0
+        while at < len(words):
+            end = furthest = at + most
+            if furthest < len(words):  # no word is cut that is not longer than a part
+                end = next((i for i in range(furthest, at, -1) if begins[i]), furthest)
+            yield [*words[at:end], EOS]
+            at = end
 
 
 def options():
@@ -111,16 +144,10 @@ def options():
     for name, kind in OPTIONS.items():
         option, default = "--" + name.replace("_", "-"), CONFIG["decoding"][name]
         parser.add_argument(option, type=kind, default=default, help=f"default: {default}")
-    chosen = parser.parse_args()
-    if min(chosen.beam_size, chosen.batch_size, chosen.max_source) < 1:
-        parser.error("--beam-size, --batch-size and --max-source should be above 0")
-    if not 0 < chosen.max_ratio <= 100 or min(chosen.min_ratio, chosen.coverage) < 0:
-        parser.error(
-            "--max-ratio should be above 0 and at most 100, --min-ratio and --coverage at least 0"
-        )
-    if chosen.length_normalization not in NORMALIZATIONS:
-        parser.error(f"--length-normalization should be one of {', '.join(NORMALIZATIONS)}")
-    return vars(chosen)
+    chosen = vars(parser.parse_args())
+    if wrong := fault(CONFIG, chosen):
+        parser.error(wrong)
+    return chosen
 
 
 def main():

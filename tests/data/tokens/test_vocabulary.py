@@ -160,6 +160,10 @@ def test_round_trip_in_any_script(name):
         assert UNK not in ids
         assert vocabulary.decode([*ids, EOS, 5, 5]) == sentence
         assert len(vocabulary.tokens(ids)) == len(vocabulary.units(sentence)) == len(ids)
+        # A piece that begins a word has the space before it.
+        starts = zip(vocabulary.spans(sentence), vocabulary.begins_word(ids), strict=True)
+        words = [sentence[: start + 1].count(" ") for (start, _), begins in starts if begins]
+        assert words == [*range(sentence.count(" ") + 1)]
     again = type(vocabulary).from_bytes(vocabulary.to_bytes())
     assert len(again) == len(vocabulary)
     assert [again.encode(s) for s in SCRIPTS] == [vocabulary.encode(s) for s in SCRIPTS]
