@@ -212,7 +212,7 @@ def test_unknown_names(tmp_path, spec, message, capsys):
 
 def test_a_language_that_is_not_there(letters):
     message = fault(str(letters), target_language="de")
-    assert re.search("no text feature 'de', which is data.target_language; .*: en, fr", message)
+    assert re.search("no text feature 'de', data.target_language; .*: en, fr", message)
     assert read(str(letters), source_language="fr", target_language="en")[0] == PAIRS[0][::-1]
 
 
