@@ -38,11 +38,9 @@ def all_damaged(folder: Path) -> OSError:
 
 def advice(error: Exception) -> str:
     """Tell the user what to do about an error. TensorStore gives its reason in the text only."""
-    is_full = _has_number(error, FULL)
+    full = _has_number(error, FULL)
     return (
-        "free some space or choose another folder"
-        if is_full
-        else "repair it or choose another folder"
+        "free some space or choose another folder" if full else "repair it or choose another folder"
     )
 
 
@@ -134,9 +132,10 @@ def reading(what: str, read: Callable[[], Value], folder: Path) -> Value:
 def _error_of_machine(error: BaseException, folder: Path) -> Exception | None:
     """The error to raise where a checkpoint may be intact; None where it is damaged."""
     own = os.access in os.supports_effective_ids
-    for path in (folder, *sorted(folder.rglob("*"))):
-        if path.exists() and not os.access(path, os.R_OK, effective_ids=own):
-            return PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    inside = (os.path.join(at, name) for at, *names in os.walk(folder) for name in sum(names, []))
+    for path in (str(folder), *inside):
+        if os.path.exists(path) and not os.access(path, os.R_OK, effective_ids=own):
+            return PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     cause: BaseException | None = error
     while cause is not None:
         if _has_number(cause, ELSEWHERE):

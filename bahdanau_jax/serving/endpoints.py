@@ -23,8 +23,8 @@ from bahdanau_jax.trained import Run
 Answering = Callable[[Service, Any], Awaitable[Callable[[], dict[str, Any]]]]
 Result = TypeVar("Result")
 
-# Attention weights of an answer. They take some 20 MB as JSON, 200 MB as Python's numbers, and half
-# a second, in which the interpreter answers nobody else.
+# Attention weights of an answer: 20 MB as JSON, 80 MB as numbers of Python, and nearly a second
+# of writing, in which the interpreter answers nobody else.
 MOST_WEIGHTS = 2_000_000
 
 

@@ -414,7 +414,7 @@ def test_files_of_another_user_are_no_damage(states, tmp_path, monkeypatch):
     """Orbax calls such a step a missing one."""
     fill(tmp_path, states)
     checkpoints = Checkpointer(tmp_path, keep=4)
-    files = [path for path in (tmp_path / "4").rglob("*") if path.is_file()]
+    files = [str(path) for path in (tmp_path / "4").rglob("*") if path.is_file()]
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, *a, **k: path not in files and access(path, *a))
     failed = mock.Mock(side_effect=KeyError("step 4"))
