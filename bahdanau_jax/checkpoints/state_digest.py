@@ -1,9 +1,10 @@
 """A state as named arrays, and the digests that verify a checkpoint."""
 
+import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -12,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Shaped, UInt32
+
+from bahdanau_jax.compiler_faults import PLAIN_REDUCTIONS
 
 State = TypeVar("State")
 Flat = dict[str, Any]  # name -> array
@@ -96,14 +99,20 @@ def digest(array: Shaped[Array, "*D"]) -> UInt32[Array, ""]:
     return jnp.sum(words * _odd(index), dtype=jnp.uint32)
 
 
-@jax.jit
 def _stacked(arrays: list[Array]) -> UInt32[Array, " N"]:
     return jnp.stack([digest(array) for array in arrays])
 
 
+@functools.cache
+def _program(platform: str) -> Callable[[list[Array]], UInt32[Array, " N"]]:
+    """The jitted `_stacked`. On a CPU, its sums then need no arrays of their own."""
+    return jax.jit(_stacked, compiler_options=PLAIN_REDUCTIONS.get(platform))
+
+
 def digests(flat: Flat) -> dict[str, int]:
     """`digest` of each array. The arrays may be split over devices and processes."""
-    values = np.asarray(_stacked(list(flat.values()))) if flat else []
+    program = _program(jax.default_backend())
+    values = np.asarray(program(list(flat.values()))) if flat else []
     return dict(zip(flat, map(int, values), strict=True))
 
 

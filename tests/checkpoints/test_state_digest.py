@@ -106,3 +106,10 @@ def test_eight_devices_and_one_give_the_same(monkeypatch):
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", EIGHT], capture_output=True, text=True, cwd=root)
     assert done.stdout == "8\n", done.stderr
+
+
+def test_digests_need_no_copies_of_the_arrays():
+    """A state is digested where a device may have no room for another one."""
+    arrays = [jax.ShapeDtypeStruct((1000, 1000), jnp.float32)] * 8
+    compiled = state_digest._program(jax.default_backend()).lower(arrays).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 100_000
