@@ -296,6 +296,6 @@ def faults(config: Config) -> list[str]:
     # Outside these bounds, log-probabilities divided by the temperature overflow float32.
     expect("decoding.temperature", lambda value: 1e-6 <= value <= 1e6, "between 1e-06 and 1e+06")
     expect("decoding.top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
-    # Smaller ones are 0 in float32, and larger ones infinity.
+    # In float32, larger ones are infinity, and compiled programs may take smaller ones for 0.
     expect(_POSITIVE, lambda value: 2e-38 <= value <= 3e38, "at least 2e-38 and at most 3e+38")
     return lines

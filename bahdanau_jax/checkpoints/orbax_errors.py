@@ -118,7 +118,7 @@ def reading(what: str, read: Callable[[], Value], folder: Path) -> Value:
     """Return `read()`, which reads the checkpoint `folder`.
 
     Whatever Orbax raises becomes Damaged, without its logs. Errors that say nothing about the
-    checkpoint stay: missing memory, missing permission, too many open files.
+    checkpoint stay: missing memory, missing permission, too many open files, a lost file server.
     """
     with quiet():
         try:

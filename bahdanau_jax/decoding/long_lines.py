@@ -52,8 +52,8 @@ class Piece(NamedTuple):
 def cut(codec: Codec, line: str, most: int, prefix: Prefix, number: int) -> list[Piece]:
     """Cut a line into pieces of at most `most` tokens, EOS not counted; the first has the prefix.
 
-    No word is cut that is not longer than a piece. A line above LONGEST tokens, or with a prefix
-    above LONGEST tokens, has no piece.
+    A token of the tokeniser is cut only if it is longer than a piece. A line above LONGEST tokens,
+    or with a prefix above LONGEST tokens, has no piece.
     """
     tokenised = codec.tokenize(line)
     *words, eos = codec.encode_tokenised(tokenised)

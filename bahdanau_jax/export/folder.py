@@ -36,7 +36,9 @@ WEIGHTS, CARD, REQUIREMENTS, RULES = (
 FORMAT = "bahdanau_jax export"  # marks an exported folder, in config.json
 FORMAT_VERSION = 1
 RUNTIME = Path(__file__).parent / "runtime"
-PROGRAMS = ("translate.py", "beam.py", "weights.py", "text.py", "moses.py", "pieces.py")
+PROGRAMS = (
+    *("translate.py", "settings.py", "beam.py", "weights.py", "text.py", "moses.py", "pieces.py"),
+)
 LONGEST_BYTES = 1 << 20  # of a line; `bahdanau translate` reads a longer one as an empty one too
 LIBRARIES = ("bahdanau-jax", "jax", "jaxlib", "numpy", "safetensors", "sacremoses")
 # JAX reads artefacts with this library and does not require it. flexbuffers.py is another format.
@@ -99,13 +101,13 @@ def _exported_files(folder: Path) -> set[str] | None:
 
 def _others(folder: Path) -> list[str]:
     """The paths of files and empty folders in an export that no export writes, sorted."""
-    written = _exported_files(folder) or set()
-    return sorted(
-        name
-        for path in folder.rglob("*")
-        if "__pycache__" not in path.parts and not (path.is_dir() and any(path.iterdir()))
-        if (name := path.relative_to(folder).as_posix()) not in written
-    )
+    written, others = _exported_files(folder) or set(), []
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder)
+        is_full = path.is_dir() and not path.is_symlink() and any(path.iterdir())
+        if not is_full and name.parts[0] != "__pycache__" and name.as_posix() not in written:
+            others.append(name.as_posix())
+    return sorted(others)
 
 
 def write(run: Run, output: Path, license: str = "", overwrite: bool = False) -> dict[str, int]:

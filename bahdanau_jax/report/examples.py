@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bahdanau_jax.evaluation import chrf_tally
+from bahdanau_jax.evaluation import chrf_tally, scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report.run_scores import Evaluated
 
@@ -42,7 +42,8 @@ class Example(NamedTuple):
 
 def choose(evaluated: Evaluated) -> Iterator[Example]:
     """Choose the first sentences, then the worst of the others by sentence chrF."""
-    tally = chrf_tally(evaluated.texts, evaluated.references)
+    texts = [*map(scores.with_unknown_words, evaluated.texts)]
+    tally = chrf_tally(texts, evaluated.references)
     chrf = tally.formula(tally.counts)
     nonempty = [row for row, line in enumerate(evaluated.sources) if line.strip()]
     first = nonempty[:FIRST]

@@ -175,7 +175,7 @@ def _check_size(results: Iterable[Hypothesis | Aligned]) -> None:
         raise Refused(
             422,
             f"the answer would have {size:,} attention weights, more than {MOST_WEIGHTS:,}",
-            "ask for fewer or shorter texts, for fewer translations, or leave attention out",
+            "ask for fewer or shorter texts, or for fewer translations",
         )
 
 

@@ -39,7 +39,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Diverged(FloatingPointError):
-    """Too many gradients in a row were not finite, or weights are. No such weights were saved."""
+    """Too many gradients in a row were not finite, or weights are not.
+
+    A run on its own does not save such weights. One of several runs does, with this error, so that
+    all have their checkpoints of one step.
+    """
 
 
 class Pending(NamedTuple):
@@ -280,8 +284,8 @@ class OneRun:
         """Raise Diverged where a weight is not finite. All processes must call it."""
         if not are_finite((state.params, state.ema)):
             raise Diverged(
-                f"weights are not finite after step {step}, and are not saved: lower "
-                "optimizer.learning_rate, or mend the optimiser if it is your own"
+                f"weights are not finite after step {step}: lower optimizer.learning_rate, or "
+                "mend the optimiser if it is your own"
             )
 
     def save(self, step: int, state: TrainState) -> None:

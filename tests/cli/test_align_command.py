@@ -179,15 +179,11 @@ def test_dice_is_scored_beside(align, corpus):
 
 def test_a_pair_that_is_left_out_has_no_dice_links(align, corpus):
     folder, _ = corpus
+    # A word without a token: the rules of Moses remove the control character.
     for name, text in (("odd.en", "man\n"), ("odd.fr", "\x01\n"), ("odd.pharaoh", "0-0\n")):
         (folder / name).write_text(text)
     arguments = "--gold", folder / "odd.pharaoh", "--dice", "builtin:en-fr/train?pairs=9&max=6"
-    plain = (
-        "--tokenized",
-        False,
-        "--output",
-        folder / "links",
-    )  # Moses leaves control characters out
+    plain = "--tokenized", False, "--output", folder / "links"
     _, out, _ = align(*arguments, *plain, source="odd.en", target="odd.fr")
     assert json.loads(out)["left_out"] == 1
     assert json.loads(out)["ways"]["dice"]["recall"] == 0

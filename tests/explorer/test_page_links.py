@@ -71,3 +71,8 @@ def test_enter_that_ends_a_composition_does_not_translate(tab, tiny_page):
     assert not tab.run(press, False)
     assert tab.run("explorer.app.state.sentence") == "half a w"
     settled(tab, "explorer.app.panels[0].isReady")
+
+
+def test_a_character_that_python_does_not_take_for_a_space_stays(tab, tiny_page):
+    tab.open(tiny_page, "#s=The%EF%BB%BFman%20%20sleeps%C2%85.")
+    assert tab.run("explorer.app.state.sentence") == "The\ufeffman sleeps ."

@@ -1,5 +1,7 @@
 """What the guided tour says of models that differ from the paper's."""
 
+import json
+
 import pytest
 
 from bahdanau_jax.explorer import write_page
@@ -96,3 +98,13 @@ def test_a_blank_sentence_has_no_tour(tab, tiny_page):
     tab.open(tiny_page, "#s=&t=1")
     assert tab.run("document.querySelector('#tour').hidden")
     assert tab.page.is_disabled("#tour-open") and "t=1" not in tab.run("location.hash")
+
+
+def test_an_open_tour_has_the_colours_of_the_theme(tab, tiny_page):
+    tab.open(tiny_page)
+    tab.run("() => explorer.app.tour.go(1)")
+    before = tab.run("document.querySelector('#tour .picture').innerHTML")
+    tab.page.click("#theme")
+    settled(tab, f"document.querySelector('#tour .picture').innerHTML !== {json.dumps(before)}")
+    tab.page.click("#theme")
+    settled(tab, f"document.querySelector('#tour .picture').innerHTML === {json.dumps(before)}")

@@ -192,13 +192,18 @@ except TypeError as error:
 
 
 def test_settings_that_contradict_each_other_are_refused_in_python_too(exported, libraries):
-    settings = [{"beamsize": 1}, {"min_ratio": 3.0}, {"max_ratio": float("nan")}]
+    settings = [{"beamsize": 1}, {"min_ratio": 3.0}]
+    settings += [{"coverage": float("nan")}, {"shrink": "false"}, {"max_source": 1.5}]
     arguments = "-c", BLOCKED + SETTINGS, libraries, exported[0]
     done = isolated(*arguments, input=json.dumps(settings), text=True)
-    unknown, contradiction, none, text = done.stdout.splitlines()
+    unknown, contradiction, *kinds, text = done.stdout.splitlines()
     assert unknown.startswith("no settings beamsize; known: beam_size, ")
     assert contradiction.startswith("--min-ratio should be below --max-ratio")
-    assert none.startswith("--max-ratio should be above 0")
+    assert kinds == [
+        "coverage is nan, but should be a finite number",
+        "shrink is 'false', but should be a bool",
+        "max_source is 1.5, but should be a int",
+    ]
     assert text == "lines should be a list of lines, not a text"
 
 
@@ -280,7 +285,8 @@ def test_the_same_run_gives_the_same_bytes_and_stays_as_it_is(run, exported, tmp
 def test_an_export_appears_whole_or_not_at_all(run, exported, tmp_path, monkeypatch):
     output = tmp_path / "model"
     output.mkdir()
-    (output / "config.json").write_text(json.dumps({"format": exporting.FORMAT}))
+    earlier = {"format": exporting.FORMAT, "export": {"sha256": {}}}
+    (output / "config.json").write_text(json.dumps(earlier))
     monkeypatch.setattr(exporting, "card", lambda facts: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         export.write(run, output, overwrite=True)
@@ -301,6 +307,9 @@ def test_files_of_others_in_an_export_are_not_lost(run, exported, tmp_path):
         with pytest.raises(ValueError, match=rf"besides those of the export \({name}\), which"):
             export.check(run.config, output, run.folder, overwrite=True)
         (output / name).rmdir()
+    (output / "link").symlink_to(exported[0])
+    (output / "vocabulary" / "__pycache__").mkdir()
+    assert exporting._others(output) == ["link", "vocabulary/__pycache__"]
 
 
 def test_what_cannot_be_exported_is_refused(run, exported, tmp_path):

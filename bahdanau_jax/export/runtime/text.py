@@ -37,6 +37,17 @@ def windows(stream: Any, longest: int) -> Iterator[list[str]]:
         yield [last.removeprefix(mark).decode("utf-8", "replace")]
 
 
+def parts(ids: Sequence[int], begins_word: Sequence[bool], most: int) -> Iterator[Sequence[int]]:
+    """Cut the ids of a sentence into parts of at most `most`; a word is cut if it is longer."""
+    at = 0
+    while at < len(ids):
+        end = furthest = at + most
+        if furthest < len(ids):
+            end = next((i for i in range(furthest, at, -1) if begins_word[i]), furthest)
+        yield ids[at:end]
+        at = end
+
+
 class Whitespace:
     """Tokens are separated by spaces."""
 
