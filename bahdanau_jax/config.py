@@ -264,7 +264,7 @@ _SHARES = (
     "model.readout_dropout data.subword_sampling optimizer.label_smoothing optimizer.rho "
     "optimizer.beta1 optimizer.beta2 optimizer.ema"
 )
-_POSITIVE = "optimizer.learning_rate optimizer.epsilon"
+_POSITIVE = "optimizer.learning_rate optimizer.epsilon"  # and in the range of float32
 
 
 def faults(config: Config) -> list[str]:
@@ -296,6 +296,5 @@ def faults(config: Config) -> list[str]:
     # Outside these bounds, log-probabilities divided by the temperature overflow float32.
     expect("decoding.temperature", lambda value: 1e-6 <= value <= 1e6, "between 1e-06 and 1e+06")
     expect("decoding.top_p", lambda value: 0 < value <= 1, "above 0 and at most 1")
-    # In float32, larger ones are infinity, and compiled programs may take smaller ones for 0.
     expect(_POSITIVE, lambda value: 2e-38 <= value <= 3e38, "at least 2e-38 and at most 3e+38")
     return lines

@@ -39,13 +39,11 @@ def load(
     >>> run.translate(["The man saw the European Economic Area ."])[0].text
 
     Args:
-        checkpoint: the order of the checkpoints: `best` dev score, or `newest`. Or the step of one
-            of them, such as "750".
+        checkpoint: the order of the checkpoints, `best` dev score or `newest`, or a step, "750".
         average: the number of checkpoints whose weights are averaged.
         weights: `params`, the weights themselves; `ema`, their moving average; "": `ema` if any.
-        trust_code: import the module that the run's configuration names, where it names one
-            (`module:attribute`). Without it, such a run is refused, because the author of the run
-            chose the code.
+        trust_code: import the module (`module:attribute`) that the run's configuration names, if
+            it does. Its author chose the code, so such a run is refused without it.
 
     A damaged or missing checkpoint that was to be read is reported by `logging.warning`, with the
     step used instead, and listed in `Run.chosen`. Raises FileNotFoundError or ValueError where the
@@ -69,7 +67,7 @@ def load(
             f"with training.keep_checkpoints {average}"
         )
     params = _average([state[part] for state in restored])
-    return Run(folder, config, codecs, params, chosen=chosen, part=part)
+    return Run(folder, config, codecs, params, (), chosen, part)
 
 
 def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:

@@ -151,7 +151,7 @@ def test_all_wrong_settings_are_told_at_once(refused, tmp_path):
     assert told[:3] == [
         "model.hidden_size is 0, but should be at least 1",
         "data.batch_size is -1, but should be at least 1",
-        "optimizer.learning_rate is nan, but should be at least 2e-38 and at most 3e",
+        "optimizer.learning_rate is nan, but should be at least 2e-38 and at most 3e+38",
     ]
     assert told[3].startswith("no model.attention 'aditive'; known: additive, ")
     assert told[4].startswith("no optimizer.name 'adm'; known: ")

@@ -36,9 +36,8 @@ WEIGHTS, CARD, REQUIREMENTS, RULES = (
 FORMAT = "bahdanau_jax export"  # marks an exported folder, in config.json
 FORMAT_VERSION = 1
 RUNTIME = Path(__file__).parent / "runtime"
-PROGRAMS = (
-    *("translate.py", "settings.py", "beam.py", "weights.py", "text.py", "moses.py", "pieces.py"),
-)
+PROGRAMS = ("translate.py", "search_settings.py", "beam.py", "weights.py", "text.py", "moses.py")
+PROGRAMS += ("pieces.py",)
 LONGEST_BYTES = 1 << 20  # of a line; `bahdanau translate` reads a longer one as an empty one too
 LIBRARIES = ("bahdanau-jax", "jax", "jaxlib", "numpy", "safetensors", "sacremoses")
 # JAX reads artefacts with this library and does not require it. flexbuffers.py is another format.

@@ -33,7 +33,7 @@ try:
     import jax
     from beam import Search
     from jax import export
-    from settings import chosen, options
+    from search_settings import chosen, options
     from text import EOS, Codec, parts, windows
     from weights import read_safetensors
 except ModuleNotFoundError as error:
