@@ -117,16 +117,17 @@ class ManyRuns:
         """Save every run where one is due, also runs that diverged: all resume from one step."""
         if not any(each.save_due(step, outcome) for each in self.runs):
             return
-        for i, each in [*self._active()]:
-            try:
-                each.check_weights(step, self._member(state, i))
-            except Diverged as error:
-                self._fail(i, error)
         self.wait()  # else a kill could leave runs whose newest checkpoints have no common step
         for i, each in enumerate(self.runs):
             if each.saved != step:
+                member = self._member(state, i)
+                try:
+                    if i not in self.failed:
+                        each.check_weights(step, member)
+                except Diverged as error:
+                    self._fail(i, error)
                 with self._others_paused(each):
-                    each.save(step, self._member(state, i))
+                    each.save(step, member)
 
     @contextlib.contextmanager
     def _others_paused(self, own: OneRun) -> Iterator[None]:
