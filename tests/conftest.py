@@ -4,6 +4,7 @@ Warnings are errors, with the exceptions named in pyproject.toml.
 """
 
 import fcntl
+import gc
 import importlib.util
 import os
 import pickle
@@ -15,6 +16,9 @@ from tests import quick
 
 # A job that a shell starts in the background ignores Ctrl-C, and so would the programs under test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tracing makes many objects, all of which would be looked through every 70,000.
+gc.set_threshold(50_000, 10, 10)
 
 # JAX reads these when it is first imported, which is after this file.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")

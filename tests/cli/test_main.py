@@ -1,5 +1,6 @@
 """Exit codes and messages: 0, or 2 with one line for what the user can correct, or a traceback."""
 
+import gc
 import importlib.metadata
 import os
 import subprocess
@@ -306,8 +307,6 @@ def test_version(call, monkeypatch):
 
 
 def test_lapack_has_one_thread_unless_the_environment_says_otherwise(monkeypatch):
-    from bahdanau_jax.cli import jax_defaults
-
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
     jax_defaults.apply()
     assert os.environ["OPENBLAS_NUM_THREADS"] == "3"
@@ -316,10 +315,21 @@ def test_lapack_has_one_thread_unless_the_environment_says_otherwise(monkeypatch
     assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [((700, 10, 10), (10_000, 10, 10)), ((0, 5, 5), (0, 5, 5))]
+)
+def test_garbage_is_collected_rarely_unless_the_collector_is_off(before, after):
+    own = gc.get_threshold()
+    try:
+        gc.set_threshold(*before)
+        jax_defaults.apply()
+        assert gc.get_threshold() == after
+    finally:
+        gc.set_threshold(*own)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's mallopt is that of Linux")
 def test_child_processes_keep_their_memory_too(monkeypatch):
-    from bahdanau_jax.cli import jax_defaults
-
     monkeypatch.setenv("MALLOC_TOP_PAD_", "0")
     monkeypatch.delenv("MALLOC_MMAP_MAX_", raising=False)
     called = []
