@@ -25,7 +25,7 @@ from tests.model.worlds import (
 
 TOLERANCES = {np.float64: 1e-10, np.float32: 1e-5}
 every_config = pytest.mark.parametrize("name", CONFIGS)
-# Float32 repeats what float64 shows, with a wider tolerance: for most variants a slow test.
+# Float32 repeats what float64 shows, with a wider tolerance: most variants in `make test-all` alone.
 every_precision = pytest.mark.parametrize(
     ("name", "dtype"),
     [
@@ -33,7 +33,7 @@ every_precision = pytest.mark.parametrize(
             name,
             dtype,
             id=f"{name}-{dtype.__name__}",
-            marks=pytest.mark.slow if dtype is np.float32 and name != "default" else (),
+            marks=pytest.mark.exhaustive if dtype is np.float32 and name != "default" else (),
         )
         for name in CONFIGS
         for dtype in TOLERANCES
