@@ -25,7 +25,7 @@ from tests.model.worlds import (
 
 TOLERANCES = {np.float64: 1e-10, np.float32: 1e-5}
 every_config = pytest.mark.parametrize("name", CONFIGS)
-# Float32 repeats what float64 shows, with a wider tolerance: most variants in `make test-all` alone.
+# Float32 repeats what float64 shows, with a wider tolerance: for most variants in `make test-all`.
 every_precision = pytest.mark.parametrize(
     ("name", "dtype"),
     [
