@@ -1,7 +1,7 @@
 """Options of the compiler for tests, which compile much and compute little.
 
-Programs that are not optimised take a third of the time to compile. One part instead of 32 saves
-about a seventh of the rest: the cores have other tests to run. Where the variable
+Programs that are not optimised take a third of the time to compile. Code in one part instead
+of 32 saves about a seventh of the rest: the cores have other tests to run. Where the variable
 BAHDANAU_TESTS_OPTIMISED is set, they are optimised as those of users are. JAX is not imported here,
 so that the options can be set before JAX reads them.
 """

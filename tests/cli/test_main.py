@@ -316,7 +316,12 @@ def test_lapack_has_one_thread_unless_the_environment_says_otherwise(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [((700, 10, 10), (10_000, 10, 10)), ((0, 5, 5), (0, 5, 5))]
+    ("before", "after"),
+    [
+        ((700, 10, 10), (10_000, 10, 10)),
+        ((0, 5, 5), (0, 5, 5)),
+        ((50_000, 5, 5), (50_000, 5, 5)),
+    ],
 )
 def test_garbage_is_collected_rarely_unless_the_collector_is_off(before, after):
     own = gc.get_threshold()
