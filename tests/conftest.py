@@ -23,7 +23,9 @@ gc.set_threshold(50_000, 10, 10)
 # JAX reads these when it is first imported, which is after this file.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-if "PYTEST_XDIST_WORKER" not in os.environ:  # which shares the one of the process that started it
+if named := os.environ.get("BAHDANAU_TESTS_CACHE"):  # which several calls of pytest share
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = named
+elif "PYTEST_XDIST_WORKER" not in os.environ:  # it shares that of the process that started it
     _CACHE = tempfile.TemporaryDirectory(prefix="jax-cache-")  # of compiled programs
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"

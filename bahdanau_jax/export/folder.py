@@ -42,6 +42,7 @@ LONGEST_BYTES = 1 << 20  # of a line; `bahdanau translate` reads a longer one as
 LIBRARIES = ("bahdanau-jax", "jax", "jaxlib", "numpy", "safetensors", "sacremoses")
 # JAX reads artefacts with this library and does not require it. flexbuffers.py is another format.
 READER = "flatbuffers"
+BYTECODE = ("__pycache__", f"{READER}/__pycache__")  # which Python writes when it translates
 UNUSED = ("flexbuffers.py",)
 
 
@@ -104,7 +105,8 @@ def _others(folder: Path) -> list[str]:
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
         is_full = path.is_dir() and not path.is_symlink() and any(path.iterdir())
-        if not is_full and name.parts[0] != "__pycache__" and name.as_posix() not in written:
+        is_bytecode = any(map(name.is_relative_to, BYTECODE))
+        if not is_full and not is_bytecode and name.as_posix() not in written:
             others.append(name.as_posix())
     return sorted(others)
 

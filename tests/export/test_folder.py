@@ -245,11 +245,18 @@ def test_a_damaged_folder_is_one_line(exported, libraries, tmp_path, file, damag
     assert file == "config.json" or Path(file).name.encode() in done.stderr
 
 
+def written(folder):
+    """The files in a folder, without the bytecode of Python, which may have run there."""
+    paths = folder.rglob("*")
+    return [path for path in paths if path.is_file() and path.parent.name != "__pycache__"]
+
+
 def test_what_is_in_the_folder(run, exported):
     output, sizes = exported
-    files = {path.relative_to(output).parts[0] for path in output.rglob("*")}
+    paths = written(output)
+    files = {path.relative_to(output).parts[0] for path in paths}
     assert files == {name.rstrip("/") for name in sizes}
-    assert sum(sizes.values()) == sum(p.stat().st_size for p in output.rglob("*") if p.is_file())
+    assert sum(sizes.values()) == sum(path.stat().st_size for path in paths)
     for name in exporting.PROGRAMS:
         assert len((output / name).read_text(encoding="utf-8").splitlines()) <= 200
     assert len((output / "translate.py").read_text(encoding="utf-8").splitlines()) <= 150
@@ -272,7 +279,7 @@ def test_the_weights_are_imported_again(run, exported, tmp_path):
 
 def test_the_same_run_gives_the_same_bytes_and_stays_as_it_is(run, exported, tmp_path):
     def contents(folder):
-        files = [path for path in folder.rglob("*") if path.is_file()]
+        files = written(folder)
         return {p.relative_to(folder): (p.read_bytes(), p.stat().st_mtime_ns) for p in files}
 
     before = contents(run.folder)
@@ -300,7 +307,9 @@ def test_an_export_appears_whole_or_not_at_all(run, exported, tmp_path, monkeypa
 def test_files_of_others_in_an_export_are_not_lost(run, exported, tmp_path):
     """An export that became a repository, for example."""
     output = shutil.copytree(exported[0], tmp_path / "model")
-    (output / "__pycache__").mkdir(exist_ok=True)
+    for name in ("__pycache__", "flatbuffers/__pycache__"):
+        (output / name).mkdir(exist_ok=True)
+        (output / name / "module.cpython-311.pyc").write_bytes(b"of Python")
     export.check(run.config, output, run.folder, overwrite=True)
     for name in (".git", "vocabulary/of_mine", "flatbuffers/notes.txt"):
         (output / name).mkdir()
