@@ -11,8 +11,8 @@ INSTALLED := $(VENV)/.installed
 # cores busy. In the order of their names, the last files are short, so neither process waits long.
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# Tests start the program hundreds of times, and it shall not compile its modules each time.
-unexport PYTHONDONTWRITEBYTECODE
+# The program under test buffers its output as that of users does, and finds its compiled modules.
+unexport PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo docs notebooks test test-slow test-optimised test-all accelerator faults release-check lint format clean
 

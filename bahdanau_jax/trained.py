@@ -91,8 +91,8 @@ def _part(folder: Path, config: Config, weights: str) -> str:
 
 
 def _average(trees: list[model.Params]) -> model.Params:
-    """The mean of each weight."""
-    return jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]) / len(leaves), *trees)
+    """The mean of each weight. A single tree stays as it is, without a program for each shape."""
+    return jax.tree.map(lambda x, *rest: sum(rest, x) / (1 + len(rest)) if rest else x, *trees)
 
 
 def ensemble(runs: "Sequence[Run]") -> "Run":

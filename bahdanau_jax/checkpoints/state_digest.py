@@ -67,14 +67,17 @@ def signature(array) -> list:
 
 # Bytes of an element -> the unsigned type of its words. Eight bytes are two words.
 _WORDS: Mapping[int, Any] = MappingProxyType(
-    {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint32}
+    {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint32}
 )
 
 
-def _odd(index: UInt32[Array, "*D"]) -> UInt32[Array, "*D"]:
-    """A pseudorandom odd number for each index, by the finaliser of MurmurHash3."""
+def _odd(index):
+    """A pseudorandom odd number for each index, by the finaliser of MurmurHash3.
+
+    The indices and the numbers are uint32 [*D], of JAX or of NumPy.
+    """
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        index = (index ^ (index >> shift)) * jnp.uint32(factor)
+        index = (index ^ (index >> shift)) * np.uint32(factor)
     return (index ^ (index >> 16)) | 1
 
 
@@ -99,6 +102,23 @@ def digest(array: Shaped[Array, "*D"]) -> UInt32[Array, ""]:
     return jnp.sum(words * _odd(index), dtype=jnp.uint32)
 
 
+_SMALL = 2**26  # bytes; NumPy digests them in less time than a program takes to be read from disk
+_PIECE = 2**16  # words that NumPy multiplies at once, which fit the cache of a core
+
+
+def _digest_on_host(array: Shaped[np.ndarray, "*D"]) -> int:
+    """`digest` by NumPy, which needs no program."""
+    if array.dtype == bool:
+        array = array.astype(np.uint32)
+    words = np.ascontiguousarray(array).reshape(-1).view(_WORDS[array.dtype.itemsize])
+    total = 0
+    for start in range(0, words.size, _PIECE):
+        piece = words[start : start + _PIECE].astype(np.uint32, copy=False)
+        index = np.arange(start, start + len(piece), dtype=np.uint64).astype(np.uint32)
+        total += int(np.dot(piece, _odd(index)))
+    return total % 2**32
+
+
 def _stacked(arrays: list[Array]) -> UInt32[Array, " N"]:
     return jnp.stack([digest(array) for array in arrays])
 
@@ -109,10 +129,24 @@ def _program(platform: str) -> Callable[[list[Array]], UInt32[Array, " N"]]:
     return jax.jit(_stacked, compiler_options=PLAIN_REDUCTIONS.get(platform))
 
 
+def _are_on_host(arrays: list[Array]) -> bool:
+    """Whether they are small, and NumPy reads them where they are."""
+    if not all(isinstance(array, jax.Array) and array.is_fully_addressable for array in arrays):
+        return False  # JAX may give an array of NumPy another type
+    devices = {device for array in arrays for device in array.sharding.device_set}
+    is_one_cpu = len(devices) == 1 and devices.pop().platform == "cpu"
+    return is_one_cpu and sum(array.nbytes for array in arrays) <= _SMALL
+
+
 def digests(flat: Flat) -> dict[str, int]:
     """`digest` of each array. The arrays may be split over devices and processes."""
-    program = _program(jax.default_backend())
-    values = np.asarray(program(list(flat.values()))) if flat else []
+    arrays = list(flat.values())
+    if not arrays:
+        values = []
+    elif _are_on_host(arrays):
+        values = [_digest_on_host(np.asarray(array)) for array in arrays]
+    else:
+        values = np.asarray(_program(jax.default_backend())(arrays))
     return dict(zip(flat, map(int, values), strict=True))
 
 

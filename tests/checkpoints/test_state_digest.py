@@ -16,7 +16,15 @@ from bahdanau_jax.checkpoints import state_digest
 
 WORD = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 TYPES = [np.float32, ml_dtypes.bfloat16, np.float16, np.int32, np.uint8, np.int8, np.float64]
-DIGEST = jax.jit(state_digest.digest)
+PROGRAM = jax.jit(state_digest.digest)
+
+each_way = pytest.mark.parametrize(
+    "digest",
+    [
+        pytest.param(lambda array: int(PROGRAM(array)), id="program"),
+        pytest.param(state_digest._digest_on_host, id="host"),
+    ],
+)
 
 
 def oracle(array: np.ndarray) -> int:
@@ -39,52 +47,72 @@ def drawn(dtype, shape=(3, 5), seed: int = 0) -> np.ndarray:
     return rng.integers(0, 1 << (8 * word().itemsize), shape, dtype=word).view(dtype)
 
 
+@each_way
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
-def test_every_single_bit_changes_it(dtype):
+def test_every_single_bit_changes_it(dtype, digest):
     """Flipping the bit back restores the digest, and each digest equals the loop's."""
     with jax.enable_x64(np.dtype(dtype).itemsize == 8):
         array = drawn(dtype)
-        whole, bits = int(DIGEST(array)), array.view(WORD[array.dtype.itemsize])
+        whole, bits = digest(array), array.view(WORD[array.dtype.itemsize])
         assert whole == oracle(array)
         for place in np.ndindex(array.shape):
             for bit in range(8 * array.dtype.itemsize):
                 bits[place] ^= bits.dtype.type(1 << bit)
-                changed = int(DIGEST(array))
+                changed = digest(array)
                 assert changed != whole and changed == oracle(array)
                 bits[place] ^= bits.dtype.type(1 << bit)
 
 
 def test_booleans():
     array = np.zeros((3, 5), bool)
-    found = {int(DIGEST(array))}
+    found = [int(PROGRAM(array))]
     for place in np.ndindex(array.shape):
         array[place] = True
-        found.add(int(DIGEST(array)))
+        found.append(int(PROGRAM(array)))
+        assert state_digest._digest_on_host(array) == found[-1]
         array[place] = False
-    assert len(found) == 16
+    assert len(set(found)) == 16
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_pieces_change_nothing_on_the_host(dtype, monkeypatch):
+    """Also where the last one is not full, and for arrays that are not contiguous."""
+    array = drawn(dtype, (4, 9))
+    monkeypatch.setattr(state_digest, "_PIECE", 7)
+    for part in (array, array[:, 1:], array.T, array[0, 0], array[:0]):
+        assert state_digest._digest_on_host(part) == oracle(np.asarray(part)), part.shape
 
 
 @given(st.integers(0, 2**32 - 1), st.tuples(st.integers(0, 14), st.integers(0, 31)))
 def test_a_bit_of_any_array_changes_it(seed, flip):
     array = drawn(np.float32, seed=seed)
-    before = int(DIGEST(array))
+    before = int(PROGRAM(array))
     array.reshape(-1).view(np.uint32)[flip[0]] ^= np.uint32(1 << flip[1])
-    assert int(DIGEST(array)) != before
+    assert int(PROGRAM(array)) != before
 
 
 @given(st.integers(0, 2**32 - 1), st.permutations(range(15)))
 def test_so_does_another_order(seed, order):
     array = drawn(np.float32, seed=seed)
     if order != list(range(15)):
-        assert int(DIGEST(array.reshape(-1)[order].reshape(3, 5))) != int(DIGEST(array))
+        assert int(PROGRAM(array.reshape(-1)[order].reshape(3, 5))) != int(PROGRAM(array))
 
 
-def test_names_go_with_values():
+@pytest.mark.parametrize("small", [state_digest._SMALL, 0], ids=["host", "program"])
+def test_names_go_with_values(small, monkeypatch):
+    monkeypatch.setattr(state_digest, "_SMALL", small)
     flat = {"b": jnp.arange(3.0), "a": jnp.ones((2, 2), jnp.bfloat16), "n": jnp.int32(7)}
     assert state_digest.digests(flat) == {
         name: oracle(np.asarray(leaf)) for name, leaf in flat.items()
     }
     assert state_digest.digests({}) == {}
+
+
+def test_an_array_of_numpy_has_the_type_that_jax_gives_it():
+    """The one with which it is read again."""
+    array = np.random.default_rng(0).normal(size=(3, 5))
+    single = oracle(np.asarray(jnp.asarray(array)))
+    assert state_digest.digests({"a": array, "b": jnp.asarray(array)}) == {"a": single, "b": single}
 
 
 EIGHT = """
@@ -106,6 +134,26 @@ def test_eight_devices_and_one_give_the_same(monkeypatch):
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", EIGHT], capture_output=True, text=True, cwd=root)
     assert done.stdout == "8\n", done.stderr
+
+
+def test_a_small_state_on_one_cpu_needs_no_program(monkeypatch):
+    """It would be traced and compiled, or read from disk, before the first translation."""
+    if jax.default_backend() != "cpu":
+        pytest.skip("NumPy reads the memory of a CPU")
+    monkeypatch.setattr(state_digest, "_program", lambda platform: 1 / 0)
+    state_digest.digests({"a": jnp.arange(3.0)})
+    monkeypatch.setattr(state_digest, "_SMALL", 11)
+    with pytest.raises(ZeroDivisionError):
+        state_digest.digests({"a": jnp.arange(3.0)})
+
+
+def test_an_array_whose_digest_was_read_is_still_donated():
+    """A view of its memory that stayed would make the next update copy the state."""
+    array = jax.block_until_ready(jax.jit(lambda x: x + 1)(jnp.zeros(1000)))
+    place = array.unsafe_buffer_pointer()
+    state_digest.digests({"a": array})
+    updated = jax.jit(lambda x: x + 1, donate_argnums=0)(array)
+    assert array.is_deleted() and updated.unsafe_buffer_pointer() == place
 
 
 def test_digests_need_no_copies_of_the_arrays():

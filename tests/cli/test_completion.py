@@ -1,5 +1,6 @@
 """Completion scripts, read by the shells themselves."""
 
+import shlex
 import shutil
 import subprocess
 
@@ -12,7 +13,7 @@ from bahdanau_jax.configurations import shipped
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory):
-    """The file of a shell's script; the test is skipped where the shell is missing."""
+    """The file of a shell's script, quoted; the test is skipped where the shell is missing."""
     folder = tmp_path_factory.mktemp("scripts")
 
     def written(shell: str):
@@ -23,7 +24,7 @@ def script(tmp_path_factory):
             text = completion_command.SCRIPTS[shell]
             commands = {command: completion_command.words(command) for command in COMMANDS}
             path.write_text("\n".join(text(commands)) + "\n")
-        return path
+        return shlex.quote(str(path))
 
     return written
 

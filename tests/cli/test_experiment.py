@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,8 @@ def test_train_checks_trains_and_reports(call, run, small, tmp_path):
     code, out, err = call("train", small, "--workdir", workdir)
     config = Config(model=ModelConfig(hidden_size=7, gate_bias=False))
     assert code == 0
-    assert err == f"next: echo 'The man saw a white house .' | bahdanau translate --run {workdir}\n"
+    quoted = shlex.quote(str(workdir))
+    assert err == f"next: echo 'The man saw a white house .' | bahdanau translate --run {quoted}\n"
     assert out == f"BLEU 93.1\n{workdir}/report/alignment.png\n"
     assert run.calls == [("check", config), ("train", config, workdir)]
 

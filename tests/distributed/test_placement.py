@@ -67,6 +67,7 @@ def test_what_is_owned_is_no_view():
     assert not arrays  # so that the memory of a view is free before the next copy
     assert copy.unsafe_buffer_pointer() != array.unsafe_buffer_pointer()
     np.testing.assert_array_equal(copy, array)
+    assert copy.sharding == array.sharding and copy.committed
 
 
 def test_a_cpu_updates_in_blocks():

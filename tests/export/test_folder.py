@@ -156,6 +156,9 @@ def test_streams_that_are_full_or_closed_are_one_line(exported):
         done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
         assert done.returncode == 1 and done.stderr.startswith("translate.py: "), done.stderr
         assert done.stderr.count("\n") == 1
+    longest = parse_json((exported[0] / "config.json").read_text(encoding="utf-8"))["export"]
+    line = f"printf '%0{longest['longest_line']['bytes'] + 1}d' 0 | {command} 2>&-"
+    assert subprocess.check_output(["sh", "-c", line]) == b"\n"  # and no warning
 
 
 @pytest.mark.parametrize(

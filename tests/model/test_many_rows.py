@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from bahdanau_jax.batch import START, Batch
-from bahdanau_jax.checkpoints.state_digest import digests
+from bahdanau_jax.checkpoints.state_digest import digest, digests
 from bahdanau_jax.config import DecodingConfig, OptimizerConfig
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.decoding.constraints import Rules
@@ -177,6 +177,7 @@ def test_statistics_and_digests_of_many_rows():
     whole, halves = digests({"E": moved["E"]}), np.array_split(np.asarray(moved["E"]), 9)
     again = jnp.concatenate([jnp.asarray(part) for part in halves])
     assert whole == digests({"E": again}) == {"E": digest_by_hand(np.asarray(again))}
+    assert int(jax.jit(digest)(again)) == whole["E"]
 
 
 def digest_by_hand(array: np.ndarray) -> int:

@@ -82,10 +82,16 @@ class Translator:
         is_long = len(line.encode("utf-8", "replace")) > self.longest["bytes"]
         *words, _ = [EOS] if is_long else self.source.encode(line)
         if is_long or len(words) > self.longest["tokens"]:
-            print("translate.py: a line is too long; its output is empty", file=sys.stderr)
+            say("a line is too long; its output is empty")
             return
         for part in parts(words, self.source.begins_word(words), self.settings.max_source):
             yield [*part, EOS]
+
+
+def say(text):
+    """Write a line to stderr, if it is open; `print` would take stdout in its place."""
+    if sys.stderr is not None:
+        print(f"translate.py: {text}", file=sys.stderr, flush=True)
 
 
 def main():
@@ -110,4 +116,5 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:  # such as a full disk
-        sys.exit(f"translate.py: {error.strerror or error}")
+        say(error.strerror or error)
+        os._exit(1)  # Python would try once more to write what is left
