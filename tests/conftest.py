@@ -24,7 +24,7 @@ gc.set_threshold(50_000, 10, 10)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 if named := os.environ.get("BAHDANAU_TESTS_CACHE"):  # which several calls of pytest share
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = named
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.abspath(named)
 elif "PYTEST_XDIST_WORKER" not in os.environ:  # it shares that of the process that started it
     _CACHE = tempfile.TemporaryDirectory(prefix="jax-cache-")  # of compiled programs
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE.name

@@ -42,7 +42,8 @@ LONGEST_BYTES = 1 << 20  # of a line; `bahdanau translate` reads a longer one as
 LIBRARIES = ("bahdanau-jax", "jax", "jaxlib", "numpy", "safetensors", "sacremoses")
 # JAX reads artefacts with this library and does not require it. flexbuffers.py is another format.
 READER = "flatbuffers"
-BYTECODE = ("__pycache__", f"{READER}/__pycache__")  # which Python writes when it translates
+# The folders that Python writes when it translates.
+BYTECODE = frozenset({Path("__pycache__"), Path(READER, "__pycache__")})
 UNUSED = ("flexbuffers.py",)
 
 
@@ -105,7 +106,7 @@ def _others(folder: Path) -> list[str]:
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
         is_full = path.is_dir() and not path.is_symlink() and any(path.iterdir())
-        is_bytecode = any(map(name.is_relative_to, BYTECODE))
+        is_bytecode = name in BYTECODE or name.parent in BYTECODE and name.suffix == ".pyc"
         if not is_full and not is_bytecode and name.as_posix() not in written:
             others.append(name.as_posix())
     return sorted(others)

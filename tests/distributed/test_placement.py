@@ -1,5 +1,8 @@
 """The placement of arrays on devices."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +11,7 @@ from jax.sharding import PartitionSpec
 
 from bahdanau_jax import distributed
 from bahdanau_jax.distributed import placement
+from tests import small
 from tests.training import toy
 
 
@@ -68,6 +72,39 @@ def test_what_is_owned_is_no_view():
     assert copy.unsafe_buffer_pointer() != array.unsafe_buffer_pointer()
     np.testing.assert_array_equal(copy, array)
     assert copy.sharding == array.sharding and copy.committed
+
+
+def test_what_is_owned_needs_no_program(caplog):
+    """It would be traced and compiled for each shape, whenever a state is read."""
+    array = jax.block_until_ready(jnp.ones((3, 41)))
+    with jax.log_compiles():
+        placement.owned({"a": array})
+        assert not caplog.records
+        jax.block_until_ready(jnp.copy(array))
+        assert "Compiling" in caplog.text
+
+
+OWNED_BY_EIGHT = """
+import jax, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+from bahdanau_jax.distributed import placement
+mesh = jax.make_mesh((2, 4), ("x", "y"))
+for spec in (P(), P("x"), P("x", "y")):
+    array = jax.device_put(np.arange(384.0).reshape(16, 24), NamedSharding(mesh, spec))
+    copy = placement.owned({"a": array})["a"]
+    places = [[p.data.unsafe_buffer_pointer() for p in a.addressable_shards] for a in (array, copy)]
+    assert not {*places[0]} & {*places[1]} and copy.sharding == array.sharding, spec
+    np.testing.assert_array_equal(copy, array)
+print(jax.device_count())
+"""
+
+
+def test_what_eight_devices_own_are_no_views(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    done = subprocess.run(
+        [sys.executable, "-c", OWNED_BY_EIGHT], capture_output=True, text=True, cwd=small.ROOT
+    )
+    assert done.stdout == "8\n", done.stderr
 
 
 def test_a_cpu_updates_in_blocks():

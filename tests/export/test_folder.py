@@ -7,6 +7,7 @@ import importlib.util
 import json
 import logging
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -150,12 +151,14 @@ def test_errors_of_the_program_take_one_line(exported, libraries):
 
 @pytest.mark.slow
 def test_streams_that_are_full_or_closed_are_one_line(exported):
-    command = f"{sys.executable} {exported[0] / 'translate.py'}"
+    command = shlex.join([sys.executable, str(exported[0] / "translate.py")])
     for redirected in ("> /dev/full", "<&-", ">&-"):
         line = f"echo We sleep. | {command} {redirected}"
         done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
         assert done.returncode == 1 and done.stderr.startswith("translate.py: "), done.stderr
         assert done.stderr.count("\n") == 1
+    full = f"echo We sleep. | {command} > /dev/full 2> /dev/full"
+    assert subprocess.run(["sh", "-c", full]).returncode == 1
     longest = parse_json((exported[0] / "config.json").read_text(encoding="utf-8"))["export"]
     line = f"printf '%0{longest['longest_line']['bytes'] + 1}d' 0 | {command} 2>&-"
     assert subprocess.check_output(["sh", "-c", line]) == b"\n"  # and no warning
@@ -314,7 +317,7 @@ def test_files_of_others_in_an_export_are_not_lost(run, exported, tmp_path):
         (output / name).mkdir(exist_ok=True)
         (output / name / "module.cpython-311.pyc").write_bytes(b"of Python")
     export.check(run.config, output, run.folder, overwrite=True)
-    for name in (".git", "vocabulary/of_mine", "flatbuffers/notes.txt"):
+    for name in (".git", "vocabulary/of_mine", "flatbuffers/notes.txt", "__pycache__/notes.txt"):
         (output / name).mkdir()
         with pytest.raises(ValueError, match=rf"besides those of the export \({name}\), which"):
             export.check(run.config, output, run.folder, overwrite=True)

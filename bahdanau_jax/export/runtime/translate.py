@@ -116,5 +116,7 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:  # such as a full disk
-        say(error.strerror or error)
-        os._exit(1)  # Python would try once more to write what is left
+        try:
+            say(error.strerror or error)
+        finally:
+            os._exit(1)  # Python would try once more to write what is left
