@@ -134,16 +134,14 @@ def _are_on_host(arrays: list[Array]) -> bool:
     if not all(isinstance(array, jax.Array) and array.is_fully_addressable for array in arrays):
         return False  # JAX may give an array of NumPy another type
     devices = {device for array in arrays for device in array.sharding.device_set}
-    is_one_cpu = len(devices) == 1 and devices.pop().platform == "cpu"
+    is_one_cpu = len(devices) < 2 and all(device.platform == "cpu" for device in devices)
     return is_one_cpu and sum(array.nbytes for array in arrays) <= _SMALL
 
 
 def digests(flat: Flat) -> dict[str, int]:
     """`digest` of each array. The arrays may be split over devices and processes."""
     arrays = list(flat.values())
-    if not arrays:
-        values = []
-    elif _are_on_host(arrays):
+    if _are_on_host(arrays):
         values = [_digest_on_host(np.asarray(array)) for array in arrays]
     else:
         values = np.asarray(_program(jax.default_backend())(arrays))
