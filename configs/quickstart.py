@@ -1,7 +1,7 @@
 """The built-in English-French corpus, for a first look.
 
 bahdanau train configs/quickstart.py --workdir runs/quickstart
-Two CPU cores: 111 s of training in bfloat16; BLEU 96.7, AER 0.109 on 500 unseen sentences.
+Two cores of an AMD EPYC: 111 s of training in bfloat16; BLEU 96.7, AER 0.109 on 500 sentences.
 The same in float32: 135 s; BLEU 96.5, AER 0.106.
 """
 
