@@ -1,6 +1,6 @@
 """A program that runs updates of ours or of plain JAX, and answers as the peers do.
 
-python -m benchmarks.updates '{"program": "ours", "size": {...}, "settings": {}}'
+python -c 'from benchmarks.updates import main; main()' '{"program": "ours", ...}'
 """
 
 import dataclasses

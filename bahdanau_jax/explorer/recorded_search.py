@@ -19,7 +19,7 @@ from bahdanau_jax import model
 from bahdanau_jax.batch import EOS, START, UNK, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import unit_spans
-from bahdanau_jax.decoding import NORMALIZATIONS, Ranking
+from bahdanau_jax.decoding import COMPUTE_DTYPES, NORMALIZATIONS, Ranking
 from bahdanau_jax.trained import Run
 
 # Limits, which are those of a model in the page (browser/engine.js).
@@ -70,7 +70,8 @@ def record(run: Run, line: str) -> dict[str, Any]:
             f"This sentence has {len(ids) - 1:,} tokens, and the page translates at most "
             f"{LONGEST}: shorten it, or translate it with bahdanau translate."
         )
-    nodes, tips = _preferred(run.config.model, run.params, config, ids)
+    computed = COMPUTE_DTYPES[config.compute_dtype](run.config.model)
+    nodes, tips = _preferred(computed, run.params, config, ids)
     places = {id(node): i for i, node in enumerate(nodes)}
     ranking = Ranking.of(config)
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax.config import DataConfig
+from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.splits import weighted
 
-TAGS = ("translation", "jax", "rnnsearch", "attention", "recurrent-neural-network")
+TAGS = ("translation", "jax", "recurrent-neural-network")
+ATTENTION_TAGS = ("rnnsearch", "attention")  # of models that attend
 BUILT_IN = "builtin:"
 DEFAULT_LICENSE = "unknown"  # a name that hubs know
 LICENSE_OF_BUILT_IN = "apache-2.0"  # this program generates the text, and has this licence
@@ -62,13 +63,14 @@ def license_of(config: DataConfig, chosen: str) -> str:
 
 
 def fields(
-    name: str, config: DataConfig, license: str, split: str, scores: Mapping[str, float]
+    name: str, config: Config, license: str, split: str, scores: Mapping[str, float]
 ) -> dict[str, Any]:
     """Return the front matter as nested values; `scores` are those of the pairs `split`."""
-    codes = languages(config)
-    matter: dict[str, Any] = {"license": license_of(config, license)}
+    codes = languages(config.data)
+    tags = [*TAGS, *(ATTENTION_TAGS if config.model.attention != "none" else ())]
+    matter: dict[str, Any] = {"license": license_of(config.data, license)}
     matter |= {"language": codes} if codes else {}
-    matter |= {"library_name": "bahdanau_jax", "pipeline_tag": "translation", "tags": [*TAGS]}
+    matter |= {"library_name": "bahdanau_jax", "pipeline_tag": "translation", "tags": tags}
     if not scores:
         return matter
     metrics = [
@@ -76,7 +78,7 @@ def fields(
         for field, (kind, label) in METRICS[split].items()
         if field in scores
     ]
-    address = getattr(config, split)
+    address = getattr(config.data, split)
     dataset = {"type": address.partition("?")[0], "name": address, "split": split}
     task = {"type": "translation", "name": " ".join(["Translation", "-".join(codes)]).strip()}
     results = [{"task": task, "dataset": dataset, "metrics": metrics}]

@@ -38,7 +38,7 @@ def card(facts: Facts) -> str:
     """
     measured = facts.measured
     matter = front_matter.fields(
-        facts.name, facts.config.data, facts.license, measured.split, measured.scores
+        facts.name, facts.config, facts.license, measured.split, measured.scores
     )
     parts = (_model, _use, _scores, _data, _training, _limits, _files, _compatibility)
     lines = ["---", *front_matter.yaml(matter), "---", "", f"# {facts.name}", ""]
@@ -63,9 +63,10 @@ def _direction(config: Config) -> str:
 
 def _model(facts: Facts) -> Iterator[str]:
     model = facts.config.model
+    attending = "" if model.attention == "none" else " and attention"
     yield (
         f"This model translates{_direction(facts.config)}. It is an encoder-decoder with recurrent "
-        f"networks and attention, as in Bahdanau, Cho and Bengio "
+        f"networks{attending}, as in Bahdanau, Cho and Bengio "
         f"([arXiv 1409.0473](https://arxiv.org/abs/1409.0473)), trained with bahdanau_jax. It has "
         f"{facts.parameters:,} parameters: embeddings of {model.embedding_size}, {model.cell} "
         f"units of {model.hidden_size}, attention `{model.attention}`, order `{model.order}`, "

@@ -105,7 +105,7 @@ def reliability(bins: Mapping[str, Sequence[ConfidenceBin]]) -> Drawing:
     return drawing
 
 
-def lengths(histograms: Mapping[str, Sequence[Sequence[int]]]) -> Drawing:
+def lengths(histograms: Mapping[str, Sequence[Sequence[float]]]) -> Drawing:
     """Draw the numbers of sentences by their numbers of tokens, with a line for each side.
 
     `histograms` maps a side's name to [[tokens, sentences], ...]. Raises ValueError where it has no
@@ -119,7 +119,7 @@ def lengths(histograms: Mapping[str, Sequence[Sequence[int]]]) -> Drawing:
     axes = drawing.add_subplot()
     for style, (side, histogram) in zip(_styles(), histograms.items(), strict=False):
         counts = {length: count for length, count in histogram}
-        tokens = range(max(counts, default=0) + 2)
+        tokens = range(int(max(counts, default=0)) + 2)
         style["marker"] = ""
         axes.plot(tokens, [counts.get(n, 0) for n in tokens], label=side, **style)
     axes.set(xlabel="tokens", ylabel="sentences", xlim=(0, None), ylim=(0, None))

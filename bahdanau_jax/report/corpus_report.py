@@ -27,7 +27,7 @@ def write(statistics: dict[str, Any], workdir: Path) -> str:
     """Draw WORKDIR/report/lengths.svg and .png; return a table of `run.prepare`'s result."""
     folder = Path(workdir) / "report"
     folder.mkdir(exist_ok=True)
-    picture = figures.lengths(statistics["lengths"])
+    picture = figures.lengths(_sentences(statistics))
     for suffix in ("svg", "png"):
         save(picture, folder / f"lengths.{suffix}")
     rows = [
@@ -60,12 +60,22 @@ def _sides(counts: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     if None not in counts["types"].values():
         yield row("different ones (types)", counts["types"])
     yield row("entries of the vocabulary", counts["vocabulary"])
-    yield row("tokens in it", counts["tokens"])
+    several = counts["encodings"] > 1
+    tokens = {side: round(counts["tokens"][side] / counts["encodings"]) for side in SIDES}
+    yield row("tokens in it" + ", mean of the encodings" * several, tokens)
     unknown = counts["unk_rate"]
     yield row("covered by the vocabulary", {side: 1 - unknown[side] for side in SIDES}, ".2%")
     yield row("unknown (UNK)", unknown, ".2%")
     for name, summary in _lengths(counts["lengths"]).items():
         yield row(f"tokens a sentence, {name}", summary, ".1f" if name == "mean" else ",")
+
+
+def _sentences(counts: dict[str, Any]) -> dict[str, list[tuple[int, float]]]:
+    """The lengths of each side, whose counts have every encoding of a pair, by pairs."""
+    return {
+        side: [(length, count / counts["encodings"]) for length, count in histogram]
+        for side, histogram in counts["lengths"].items()
+    }
 
 
 def _lengths(histograms: dict[str, list[list[int]]]) -> dict[str, dict[str, float]]:

@@ -147,15 +147,17 @@ def _portable(text: str) -> dict[str, Any] | None:
 
 
 def _key(run: Run) -> str:
-    """A digest of the vocabularies and the corpus."""
+    """A digest of the vocabularies and the pairs."""
     words = [codec.vocabulary.to_bytes() for codec in run.codecs]
-    return hashlib.sha256(b"".join([*words, run.config.data.train.encode()])).hexdigest()[:16]
+    config = run.config
+    pairs = repr((config.data.train, config.data.limit_words, config.training.seed)).encode()
+    return hashlib.sha256(b"".join([*words, pairs])).hexdigest()[:16]
 
 
 def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
     """Write the run's words and pairs to the files of `configuration`.
 
-    The training pairs are those that the run has kept of its corpora, each once.
+    The training pairs are those of the run's first epoch, in the order of its corpora.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for codec, name in zip(run.codecs, SIDES, strict=True):
@@ -163,7 +165,8 @@ def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
         _write(folder / f"vocabulary.{name}", words)
     config = run.config.data
     store = data.prepare(config, run.folder, trained=True).train
-    train = ([_words(store.source(i)), _words(store.target(i))] for i in range(len(store)))
+    rows = data.Plan.of(store, config, run.config.training.seed).rows()
+    train = ([_words(store.source(i)), _words(store.target(i))] for i in rows)
     dev = (words for _, words in kept(run, config.dev or config.train))
     for split, pairs in (("train", train), ("dev", itertools.islice(dev, dev_pairs))):
         for name, lines in zip(SIDES, zip(*pairs, strict=True), strict=True):

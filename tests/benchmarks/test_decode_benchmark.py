@@ -1,5 +1,6 @@
 """The benchmark of decoding, with a peer that is a few lines of Python: it repeats its input."""
 
+import dataclasses
 import json
 import stat
 import sys
@@ -10,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from bahdanau_jax import data
 from bahdanau_jax.batch import EOS_SYMBOL
 from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import DecodingConfig, ModelConfig
@@ -226,6 +228,18 @@ def test_a_folder_with_files_of_others_is_refused(trained, without_joeynmt, tmp_
     with pytest.raises(ValueError, match="holds other files: take another --peer-folder"):
         recipe.joeynmt(load(trained[0]), Path("python"), tmp_path, updates=5)
     assert [*tmp_path.iterdir()] == [tmp_path / "train.src"] and not without_joeynmt
+
+
+def test_the_peer_has_the_pairs_of_our_epoch(trained, tmp_path):
+    run = load(trained[0])
+    limited = dataclasses.replace(run.config.data, limit_words=200)
+    run = dataclasses.replace(run, config=dataclasses.replace(run.config, data=limited))
+    recipe.write_text(run, tmp_path, dev_pairs=3)
+    sides = [(tmp_path / f"train.{name}").read_text().splitlines() for name in recipe.SIDES]
+    store = data.prepare(limited, run.folder, trained=True).train
+    rows = data.Plan.of(store, limited, run.config.training.seed).rows()
+    assert [len(lines) for lines in sides] == [len(rows)] * 2 and 0 < len(rows) < len(store)
+    assert list(recipe.to_ids(sides[1][-1])) == store.target(rows[-1])[:-1].tolist()
 
 
 def test_the_peers_words_are_our_ids(trained):

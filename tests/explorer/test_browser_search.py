@@ -112,6 +112,17 @@ def test_recorded_searches_are_those_of_the_search(name):
     assert states == {"kept", "ended", "rejected"}
 
 
+def test_a_recorded_search_has_the_compute_dtype_of_the_search():
+    def score(dtype):
+        decoding, [line] = dataclasses.replace(pages.SEARCH, compute_dtype=dtype), pages.lines(1)
+        run = pages.run(decoding=decoding, compute_dtype="bfloat16")
+        return recorded_search.record(run, line)["hypotheses"][0]["score"], run.translate([line])[0]
+
+    exact, translated = score("float32")
+    assert exact == pytest.approx(translated.score, abs=1e-4)
+    assert abs(exact - score("bfloat16")[0]) > 1e-2
+
+
 def test_a_recorded_search_allows_unk_where_nothing_else_finishes():
     run = pages.run(decoding=DecodingConfig(beam_size=1, ban_unk=True))
     random = np.random.default_rng(13)  # after UNK, and only then, this model writes EOS

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from bahdanau_jax.cli import explore_command
+from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.explorer import build_page, explorer_page, write_page
 from tests.explorer import pages
 from tests.serving.conftest import started
@@ -116,6 +117,25 @@ def test_a_word_of_the_beam_is_forced_with_the_words_before_it(tab, tiny_page):
     )
     tab.page.uncheck(".beam input[type=checkbox]")
     assert tab.page.locator(".node.rejected:not(.best)").count() == 0
+
+
+@pytest.mark.slow
+def test_the_tree_of_a_broad_beam_has_all_words_that_others_continue(tab, tmp_path):
+    search = DecodingConfig(beam_size=12, min_ratio=0.5)
+    write_page(pages.run(decoding=search), tmp_path / "page.html", pages.lines(1))
+    tab.open(tmp_path / "page.html")
+    nodes = tab.run("explorer.app.panels[0].analysis.nodes")
+
+    def shown(state):
+        return tab.page.locator(f".node.{state}").count()
+
+    for state in ("kept", "ended"):
+        assert shown(state) == sum(node["state"] == state for node in nodes)
+    assert 0 < shown("rejected") < sum(node["state"] == "rejected" for node in nodes)
+    continued = tab.page.locator(".node:not([data-parent='-1'])").count()
+    assert tab.page.locator(".edge").count() == continued
+    tab.page.uncheck(".beam input[type=checkbox]")
+    assert shown("rejected") == 0
 
 
 @pytest.mark.slow

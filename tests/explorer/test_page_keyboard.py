@@ -115,6 +115,7 @@ def test_the_tree_of_a_recorded_search_is_walked_too(tab, tiny, tmp_path, monkey
     monkeypatch.setattr(explorer_page, "LARGEST", 100)
     write_page(tiny, tmp_path / "page.html", pages.lines(1))
     tab.open(tmp_path / "page.html")
+    assert "recorded translations" in tab.page.text_content("#about")
     before = tab.run(TEXT)
     tab.run("document.querySelector('.node').focus()")
     at = press(tab, "ArrowRight", "Enter")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import bahdanau_jax as bj
-from bahdanau_jax.config import DataConfig
+from bahdanau_jax.config import Config, DataConfig, ModelConfig
 from bahdanau_jax.export import front_matter, model_card
 from bahdanau_jax.export.measured import NOTHING_MEASURED, measured
 from bahdanau_jax.export.model_card import megabytes
@@ -47,6 +47,16 @@ def test_an_address_with_a_bar_is_one_cell():
     config = SimpleNamespace(data=DataConfig(train="text:a|b.en,a|b.fr", dev="", test=""))
     facts: Any = SimpleNamespace(config=config)
     assert "| train | `text:a\\|b.en,a\\|b.fr` |" in list(model_card._data(facts))
+
+
+@pytest.mark.parametrize("attention", ["additive", "none"])
+def test_a_model_without_attention_is_not_said_to_attend(attention):
+    config = Config(ModelConfig(attention=attention), DataConfig(train="text:a.en,a.fr"))
+    tags = front_matter.fields("m", config, "", "dev", {})["tags"]
+    facts: Any = SimpleNamespace(config=config, parameters=1)
+    [text] = model_card._model(facts)
+    assert ("networks and attention" in text) == (attention != "none")
+    assert {*front_matter.ATTENTION_TAGS}.issubset(tags) == (attention != "none")
 
 
 def test_yaml_of_hostile_texts():

@@ -52,6 +52,18 @@ def test_every_count_is_told(tmp_path):
     assert {path.name for path in (tmp_path / "report").iterdir()} == {"lengths.png", "lengths.svg"}
 
 
+def test_counts_of_several_encodings_are_those_of_a_pair(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(corpus_report, "save", lambda *_: None)
+    monkeypatch.setattr(corpus_report.figures, "lengths", drawn.append)
+    found = rows(STATISTICS | {"encodings": 4}, tmp_path)
+    assert found["encodings of each"] == ["4"]
+    assert found["words, tokenised"] == ["10,000", "11,000"]
+    assert found["tokens in it, mean of the encodings"] == ["2,500", "2,750"]
+    assert found["tokens a sentence, mean"] == ["6.7", "6.0"]
+    assert drawn[0]["source"] == [(1, 175), (20, 75)]
+
+
 def test_types_are_left_out_where_they_were_not_counted(tmp_path):
     unknown = STATISTICS | {"types": {"source": None, "target": None}}
     assert "different ones (types)" not in rows(unknown, tmp_path)

@@ -7,8 +7,6 @@ from pathlib import Path
 from tools.site import ROOT, links, notebook_pages, python_reference
 from tools.site.public_names import FOLDERS, dotted
 
-TITLE = re.compile(r"(?m)^# (.*)$")
-
 
 def navigation(root: Path = ROOT) -> list:
     """The `nav` of mkdocs."""

@@ -59,7 +59,10 @@ class App {
       && this.begin(this.sentences[example.value].text, Number(example.value)));
     this.switches();
     const hasRecorded = this.engines.some((engine) => engine.isRecorded);
-    if (this.engines.every((engine) => engine.isRecorded)) text.readOnly = byId("beam").disabled = true;
+    if (this.engines.every((engine) => engine.isRecorded)) {
+      text.readOnly = byId("beam").disabled = true;
+      byId("about").textContent = "This page shows recorded translations of a model. Choose an example, and see where each word looks.";
+    }
     byId("notice").textContent = [...new Set(this.content.models.flatMap((model) => model.remarks))].join(" ");
     byId("gold").closest("label").hidden = !this.content.models.some((model) => model.gold.some(Boolean));
     byId("tour-open").hidden = hasRecorded;

@@ -2,7 +2,8 @@
 
 import { h, percent, rove, shown, svg } from "./elements.js";
 
-const WIDTH = 118, HEIGHT = 40, GAP = 34, MOST = 10; // pixels of a node; nodes of a column at most
+const WIDTH = 118, HEIGHT = 40, GAP = 34; // pixels of a node
+const MOST = 10, REJECTED = 4; // rejected words are shown up to this rank, or to this many after the beam
 
 // Up and down move in a column, left to the word before, right to a word that continues this one, or
 // else to the nearest one of the next column.
@@ -30,7 +31,7 @@ export class BeamView {
       this.show(analysis, chosen, { isRecorded, beam });
     } });
     const best = new Set(chosen.steps.map((step) => step.node));
-    const columns = this.columns(analysis.nodes, best);
+    const columns = this.columns(analysis.nodes, best, beam);
     const most = Math.max(1, ...columns.map((column) => column.length));
     const size = [columns.length * (WIDTH + GAP), most * HEIGHT];
     const edges = svg("svg", { viewBox: `0 0 ${size.join(" ")}`, width: size[0], height: size[1], "aria-hidden": "true" });
@@ -44,7 +45,7 @@ export class BeamView {
       tree.append(this.node(analysis.nodes, node, index, at, best.has(index), isRecorded));
     }));
     rove(tree, "button", neighbour);
-    const ranking = h("ol", { class: "ranking", "aria-label": "Finished translations and their scores" },
+    const ranking = h("ol", { class: "ranking", "aria-label": "Translations and their scores" },
       analysis.hypotheses.slice(0, beam).map((each) => h("li", {}, this.finished(each, isRecorded))));
     if (!isRecorded) rove(ranking, "button");
     this.element.replaceChildren(
@@ -64,14 +65,15 @@ export class BeamView {
     (key ? check : node)?.focus();
   }
 
-  columns(nodes, best) {
-    const columns = [];
+  // Every kept or ended word is shown, because others continue it.
+  columns(nodes, best, beam) {
+    const columns = [], most = Math.max(MOST, beam + REJECTED);
     nodes.forEach((node, index) => {
       if (node.state === "rejected" && !this.showsRejected) return;
       (columns[node.step] ??= []).push({ node, index });
     });
     return columns.map((column) => column.sort((a, b) => a.node.rank - b.node.rank)
-      .filter(({ index }, y) => y < MOST || best.has(index)));
+      .filter(({ node, index }, y) => y < most || node.state !== "rejected" || best.has(index)));
   }
 
   edge([a, b], [c, d], isBest, state) {

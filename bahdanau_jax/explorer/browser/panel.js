@@ -125,7 +125,7 @@ export class Panel {
     const { beam } = this.app.state, { isRecorded } = this.engine;
     this.text.textContent = this.written || "(nothing)";
     const total = chosen.steps.reduce((sum, step) => sum + step.logP, 0);
-    this.facts.textContent = `score ${chosen.score.toFixed(3)} · ${chosen.steps.length} words with the end · `
+    this.facts.textContent = `score ${chosen.score.toFixed(3)} · ${chosen.steps.length} words${chosen.finished ? " with the end" : ""} · `
       + `${percent(Math.exp(total / chosen.steps.length))} a word${chosen.finished ? "" : " · stopped at the length limit"}`
       + (analysis.source.length > this.engine.data.decoding.max_source + 1 ? " · Python translates a line of this length in parts" : "");
     const isLost = this.actions.contains(document.activeElement);

@@ -2,7 +2,6 @@
 
 import { palette, signedColour } from "./colours.js";
 import { byId, h, isStill, percent, shown, svg } from "./elements.js";
-import { START } from "./model.js";
 
 const CELLS = 48; // numbers of a state that are drawn
 
@@ -163,7 +162,7 @@ export class Tour {
     const blind = await engine.translate(this.app.state.sentence, { beam: this.app.state.beam, prefix: [], changes: { "*": "none" } });
     const { hidden_size: size, attention, order, feed_previous: readsWord, word_annotations: hasWord, readout_inputs: inputs } = model.config;
     return { i, inputs, step: chosen.steps[i], word: shown(chosen.steps[i].symbol), source: analysis.source.map(shown), size,
-      directions: model.directions.length, isFixed: attention === "none", attention, order, readsWord, hasWord, forced, start: START,
+      directions: model.directions.length, isFixed: attention === "none", attention, order, readsWord, hasWord, forced,
       memory: engine.memory(ids), value: (x) => x, vocabulary: engine.target.vocabulary.size, without: blind.hypotheses[0]?.text ?? "" };
   }
 
