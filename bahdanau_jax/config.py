@@ -283,8 +283,8 @@ def faults(config: Config) -> list[str]:
     expect(_SHARES, lambda value: 0 <= value < 1, "at least 0 and below 1")
     expect("data.max_ratio", lambda value: value == 0 or 1 <= value < math.inf, "0 or at least 1")
     # JAX counts in int32, and uses the low 32 bits of a seed.
-    counted = "data.batch_size data.pool_batches optimizer.warmup_steps training.steps"
-    expect(f"{counted} decoding.seed", lambda value: value < 1 << 31, "below 2^31")
+    counted = "data.batch_size data.pool_batches decoding.batch_size optimizer.warmup_steps"
+    expect(f"{counted} training.steps decoding.seed", lambda value: value < 1 << 31, "below 2^31")
     expect("training.seed", lambda value: value < 1 << 32, "below 2^32")
     expect("decoding.alpha", math.isfinite, "finite")
     switched = "optimizer.clip_norm optimizer.coverage decoding.coverage decoding.min_ratio"

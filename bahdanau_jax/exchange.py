@@ -100,6 +100,8 @@ def import_weights(
     folder, path = Path(folder), Path(path)
     if path.suffix not in READERS:
         raise ValueError(f"{path} should end in one of {', '.join(READERS)}")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
     with run_folder.lock(folder):
         if (folder / CONFIG).exists():
             raise ValueError(f"{folder} holds a run already: choose another folder")

@@ -80,7 +80,7 @@ def imported(name: str, field: str) -> Any:
         raise ValueError(f"{field} is {name!r}; expected module:attribute, such as my_code:mine")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{field} is {name!r}, but {reason(error, module)}") from error
 
 

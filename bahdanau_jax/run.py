@@ -85,8 +85,9 @@ def train(
     """Train in `workdir`, or resume there, until the configured steps; return the best model.
 
     Ctrl-C and SIGTERM save the run and raise training.Interrupted. Raises training.Diverged where
-    `optimizer.max_nonfinite` gradients in a row were not finite. Raises ValueError or OSError for
-    wrong settings or data, and for a folder of another experiment or one in use by a trainer.
+    `optimizer.max_nonfinite` gradients in a row were not finite, or weights at a save. Raises
+    ValueError or OSError for wrong settings or data, and for a folder of another experiment or one
+    in use by a trainer.
 
     Args:
         profile: "10:15" traces the five updates after the tenth into `workdir`/profile.

@@ -11,7 +11,7 @@ DEVICES = "jax._src.xla_bridge"  # the module of JAX that looks for devices
 
 def is_user_error(error: BaseException) -> TypeGuard[Exception]:
     """Whether the user can correct it: values, files, a model that is too large, divergence."""
-    if _is_without_device(error):
+    if is_without_device(error):
         return True
     if not isinstance(error, DESCRIBED):
         return False
@@ -24,7 +24,7 @@ def is_user_error(error: BaseException) -> TypeGuard[Exception]:
 
 def describe(error: Exception) -> str:
     """The message of an error for users; that of an OSError begins with its file."""
-    if _is_without_device(error):
+    if is_without_device(error):
         return f"JAX finds no device: set JAX_PLATFORMS=cpu, or install its plugin. {error}".strip()
     if isinstance(error, MemoryError | RuntimeError):
         return (
@@ -38,7 +38,7 @@ def describe(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 
-def _is_without_device(error: BaseException) -> bool:
+def is_without_device(error: BaseException) -> bool:
     """Whether JAX finds no device, for which it raises an AssertionError at times."""
     return isinstance(error, RuntimeError | AssertionError) and _raised_in(error) == DEVICES
 

@@ -19,7 +19,6 @@ from bahdanau_jax.names import CODE, choose, is_code
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         **{f"model.{field}": table for field, table in model.VARIANTS.items()},
-        "model.compute_dtype": {**model.COMPUTE_DTYPES, model.AUTO: None},
         "data.unicode": data.UNICODE,
         "data.tokenizer": data.TOKENIZERS,
         "data.vocabulary": data.VOCABULARIES,
@@ -161,13 +160,6 @@ ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 def _contradictions(config: Config) -> Iterator[str]:
     """The faults of settings that are valid one by one, but contradict each other."""
-    needs = model.INITIAL_STATES.get(config.model.initial_state)
-    has = model.DIRECTIONS.get(config.model.encoder_directions, ())
-    if needs and has and needs not in has:
-        yield (
-            f"model.initial_state is {needs}, but model.encoder_directions has only "
-            f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
-        )
     yield from _model_contradictions(config.model)
     if config.optimizer.coverage and config.model.attention == "none":
         yield (
@@ -214,6 +206,7 @@ def _model_contradictions(settings: ModelConfig) -> Iterator[str]:
             "model.hidden_size is 1, but the layers of model.cell mlp have half as many units: set "
             "it to 2 or more"
         )
+    yield from model.direction_faults(settings)
     yield from model.tie_faults(settings)
 
 

@@ -34,6 +34,7 @@ def test_every_number_has_a_bound(section, name, value):
         "optimizer.warmup_steps": 31,
         "training.steps": 31,
         "training.seed": 32,
+        "decoding.batch_size": 31,
         "decoding.seed": 31,
     }.items(),
 )

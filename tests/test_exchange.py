@@ -128,6 +128,12 @@ def test_files_of_another_kind(tmp_path):
             exchange.import_weights(tmp_path / name, tmp_path / "new")
 
 
+def test_a_file_that_is_not_there_leaves_no_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no\.npz does not exist"):
+        exchange.import_weights(tmp_path / "no.npz", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def words(folder, rows: int, side: str):
     path = folder / f"{side}.words"
     path.write_text("".join(f"{side}{i}\n" for i in range(2, rows - 1)))

@@ -50,6 +50,7 @@ def test_a_name_without_a_module_or_an_attribute(name):
     [
         ("a = 1\nb = a +\n", "SyntaxError: invalid syntax ({name}.py, line 2) ({file}:2)"),
         ("a = 1\n\nb = 1 / 0\n", "ZeroDivisionError: division by zero ({file}:3)"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3 ({file}:2)"),
         ("a = 1\n", "AttributeError: module '{name}' has no attribute 'score'"),
         ("import json\n\njson.loads('{{')\n", "JSONDecodeError: Expecting property"),
     ],

@@ -143,6 +143,12 @@ def test_a_line_that_is_too_long_is_empty_and_not_finished(run, monkeypatch):
     assert run.translate(lines)[2] == TOO_LONG
 
 
+def test_a_run_is_loaded_where_float64_is_on(trained):
+    with jax.enable_x64(True):
+        run = bj.load(trained[0])
+        assert {leaf.dtype for leaf in jax.tree.leaves(run.params)} == {np.dtype("float32")}
+
+
 def test_weights_that_are_not_there_are_refused(trained):
     folder = trained[0]
     with pytest.raises(

@@ -21,6 +21,7 @@ from bahdanau_jax.checkpoints.orbax_errors import (
     ReadableSteps,
     all_damaged,
     hush,
+    load,
     on_disk,
     read_by_all,
     reading,
@@ -62,8 +63,6 @@ class Checkpointer:
         if keep is None and not self.folder.is_dir():
             raise FileNotFoundError(f"{folder} holds no checkpoints: train a model there first")
         self._scores: dict[int, float] = {}
-        options = orbax.Context()
-        options.pytree.loading.partial_load = True
         policy, names = NewestAndBest(keep or 1, self._scores), ReadableSteps()
         hush()
         with self._disk():
@@ -72,7 +71,6 @@ class Checkpointer:
                 replacement.bring_back(self.folder)
             self._orbax = orbax.training.Checkpointer(
                 str(self.folder),
-                context=options,
                 cleanup_tmp_directories=keep is not None,
                 preservation_policy=policy,  # pyright: ignore[reportArgumentType]
                 step_name_format=names,  # pyright: ignore[reportArgumentType]
@@ -275,8 +273,10 @@ class Checkpointer:
     def _read(self, step: int, note: dict, wanted: Flat) -> Flat:
         """Read the `wanted` arrays and verify them. Raises Damaged on all processes or on none."""
         leaves = {name: abstract(leaf) for name, leaf in wanted.items()}
-        load, folder = self._orbax.load_checkpointables, self.folder / str(step)
-        flat = read_by_all(lambda: reading("it", lambda: load(step, {ITEM: leaves})[ITEM], folder))
+        folder = self.folder / str(step)
+        flat = read_by_all(
+            lambda: reading("it", lambda: load(folder, {ITEM: leaves})[ITEM], folder)
+        )
         if fault := change(flat, note["digests"]):
             raise Damaged(fault)
         return flat

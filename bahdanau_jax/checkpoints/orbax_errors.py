@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from orbax import checkpoint
 from orbax.checkpoint import v1 as orbax
 
-from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost
+from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost, process_index
+from bahdanau_jax.user_errors import is_without_device
 
 Value = TypeVar("Value")
 ORBAX = Path(str(checkpoint.__file__)).parent
@@ -107,6 +108,8 @@ def on_disk(folder: Path, task: str) -> Iterator[None]:
         with quiet():
             yield
     except (OSError, ValueError, RuntimeError) as error:
+        if is_without_device(error):  # JAX looks for devices at the first use
+            raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         message = f"cannot {task} checkpoints in {folder}: {reason}"
         if is_lost(error):
@@ -174,6 +177,19 @@ def steps_in(folder: Path) -> list[int]:
     """The steps in the names of folders, whatever the folders contain."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+
+
+def load(folder: Path, items: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a checkpoint, like `items`, which may be some of them.
+
+    Orbax lets each process read alone: otherwise, all would wait for one that finds damage.
+    """
+    options, process = orbax.Context(), process_index()
+    options.pytree.loading.partial_load = True
+    options.multiprocessing.primary_host = process
+    options.multiprocessing.active_processes = {process}
+    with options:
+        return orbax.load_checkpointables(str(folder), items)
 
 
 def read_by_all(read: Callable[[], Value]) -> Value:

@@ -43,6 +43,8 @@ def ordered(
     A step as the `choice`, such as "750", is the only one. Raises ValueError for an unknown order,
     a step that is not there, or a `count` that does not fit.
     """
+    if count < 1:
+        raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
     if choice.isdecimal():
         if int(choice) not in steps:
             raise ValueError(
@@ -53,8 +55,6 @@ def ordered(
             raise ValueError(f"{count} checkpoints cannot be averaged: step {choice} is one")
         return [int(choice)]
     key = choose(READING_ORDERS, choice, "checkpoint")
-    if count < 1:
-        raise ValueError(f"{count} checkpoints cannot be averaged: at least 1")
     return sorted(steps, key=lambda step: key(scores, step), reverse=True)
 
 

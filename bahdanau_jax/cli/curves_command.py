@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
 
     runs = learning_curves.read([Path(folder) for folder in chosen.runs.split(",") if folder])
     usual = [score for score in USUAL if score in learning_curves.known(runs)]
-    scores = chosen.scores.split(",") if chosen.scores else usual
+    scores = [name.strip() for name in chosen.scores.split(",")] if chosen.scores else usual
     drawn = learning_curves.chosen(runs, scores)
     print("\n".join(publish.rows(learning_curves.table(runs, scores))))
     if chosen.output is not None:

@@ -7,7 +7,6 @@ is written. Therefore input and output have equally many lines by every rule of 
 import codecs
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -157,8 +156,8 @@ def flat(text: str) -> str:
 def writer(path: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
     """A function that writes and flushes pieces of text, which contain their line ends.
 
-    A file appears when the block ends without an error. A pipe or a device, such as /dev/stdout, is
-    written to directly.
+    A file appears when the block ends without an error, and is compressed by its suffix, also that
+    of a link. A pipe or a device, such as /dev/stdout, is written to directly.
     """
     if path is None:
         if sys.stdout is None:
@@ -168,12 +167,11 @@ def writer(path: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
         with open(path, "wb") as stream:
             yield _to(stream)
     else:
-        suffix = os.path.splitext(os.path.realpath(path))[1]
         with (
             replaced_file(path) as draft,
             leaving.cleanup(lambda: draft.unlink(missing_ok=True)),
             open(draft, "wb") as file,
-            COMPRESSED.get(suffix, contextlib.nullcontext)(file) as stream,
+            COMPRESSED.get(path.suffix, contextlib.nullcontext)(file) as stream,
         ):
             yield _to(stream)
 

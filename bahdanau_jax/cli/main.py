@@ -11,7 +11,6 @@ Exit codes:
     143  SIGTERM stopped the command.
 """
 
-import contextlib
 import importlib
 import io
 import os
@@ -153,10 +152,8 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
     jax_defaults.apply()
     _any_character()
     try:
-        code = None
-        # --help raises SystemExit; errors are other exceptions.
-        with messages.shown(), contextlib.suppress(SystemExit):
-            code = dispatch(list(arguments))
+        with messages.shown():
+            code = _called(dispatch, list(arguments))
         if sys.stdout is not None:
             sys.stdout.flush()  # inside `try`, which catches a closed pipe
         return code or 0
@@ -178,6 +175,18 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
         return LOST if _is_lost(error) else USER_ERROR
     finally:
         _drop_output()
+
+
+def _called(dispatch: Dispatch, arguments: list[str]) -> int | None:
+    """Return the exit code of a command. --help leaves by SystemExit, and so may a user's code."""
+    try:
+        return dispatch(arguments)
+    except SystemExit as leaving:
+        if leaving.code in (None, 0):
+            return None
+        raise ValueError(
+            f"code of this run ended the program: SystemExit: {leaving.code}"
+        ) from None
 
 
 def _dispatch(arguments: list[str]) -> int | None:

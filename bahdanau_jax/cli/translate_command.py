@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 class Translate:
     """Translate text, one sentence a line: each line in gives exactly one line out.
 
-    An empty line gives an empty one. With --n-best, a line gives at most N different translations,
-    in the form 'number ||| text ||| score', where number counts the input lines from 0.
+    An empty line gives an empty one. With --n-best, a line gives at most N translations, in the
+    form 'number ||| text ||| score', where number counts the input lines from 0. They differ,
+    unless they are sampled.
 
     The defaults of the search are the settings of the run. Several runs form an ensemble.
     """

@@ -1,7 +1,8 @@
 """Several processes as one training run: how they connect, synchronise and exchange values.
 
 Every process runs the same program on its own devices and its own share of every batch. Only
-process 0, the main process, writes files; all processes together save and restore checkpoints.
+process 0, the main process, writes files. All processes together save and restore checkpoints, and
+each may write the batch of a gradient that was not finite.
 """
 
 import contextlib

@@ -17,7 +17,7 @@ from bahdanau_jax.model.decoder import (
     step_weights,
     teacher_forced_states,
 )
-from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, encode
+from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, direction_faults, encode
 from bahdanau_jax.model.initialization import VARIANTS, count, init, shapes
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
 from bahdanau_jax.model.memory import Memory, intervene
@@ -70,6 +70,7 @@ __all__ = [
     "check_link_weights",
     "check_score",
     "count",
+    "direction_faults",
     "draw",
     "encode",
     "fold",

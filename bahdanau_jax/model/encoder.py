@@ -6,7 +6,7 @@ Source: arXiv 1409.0473, section 3.2 and appendix A.2.1.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import jax
@@ -32,6 +32,17 @@ DIRECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 INITIAL_STATES: Mapping[str, str | None] = MappingProxyType(
     {"backward": "backward", "forward": "forward", "zero": None}
 )
+
+
+def direction_faults(config: ModelConfig) -> Iterator[str]:
+    """Yield that the direction that ends in s_0 is not encoded, where this is so."""
+    needs = INITIAL_STATES.get(config.initial_state)
+    has = DIRECTIONS.get(config.encoder_directions, ())  # unknown names: another fault
+    if needs and has and needs not in has:
+        yield (
+            f"model.initial_state is {needs}, but model.encoder_directions has only "
+            f"{', '.join(has)}: set initial_state to forward or zero, or encode in both directions"
+        )
 
 
 def init_encoder(key: Key[Array, ""], config: ModelConfig) -> dict[str, dict[str, Array]]:

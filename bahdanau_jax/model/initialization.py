@@ -13,6 +13,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import decoder, encoder, readout
 from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS
+from bahdanau_jax.model.compute_dtype import AUTO, COMPUTE_DTYPES
 from bahdanau_jax.model.orders import ORDERS
 from bahdanau_jax.model.parameters import INITS, Params, embedding
 from bahdanau_jax.model.recurrence import GRADIENTS
@@ -29,6 +30,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "readout_inputs": readout.READOUT_INPUTS,
         "init": INITS,
         "gradients": GRADIENTS,
+        "compute_dtype": {**COMPUTE_DTYPES, AUTO: None},
     }
 )
 
@@ -58,8 +60,8 @@ def init(config: ModelConfig, key: Key[Array, ""]) -> Params:
     >>> params = init(config.model, jax.random.key(0))
     >>> ten = jax.vmap(lambda key: init(config.model, key))(jax.random.split(key, 10))
 
-    Raises ValueError for an unknown variant, where a vocabulary has no size yet, and where sizes
-    forbid `tied_embeddings`.
+    Raises ValueError for an unknown variant, where a vocabulary has no size yet, and where other
+    settings forbid `initial_state` or `tied_embeddings`.
     """
     check(config)
     return {
@@ -72,14 +74,14 @@ def check(config: ModelConfig) -> None:
     """Raise ValueError where the parameters of this model cannot be drawn.
 
     A variant may be unknown, a vocabulary may have the size 0, which leaves it to the data, or
-    `tied_embeddings` may not fit the other settings.
+    `initial_state` or `tied_embeddings` may not fit the other settings.
     """
     for field, table in VARIANTS.items():
         choose(table, getattr(config, field), f"model.{field}")
     for side in VOCABULARIES:
         if not getattr(config, side):
             raise ValueError(f"model.{side} is 0: set it to the size of the vocabulary first")
-    for fault in readout.tie_faults(config):
+    for fault in (*encoder.direction_faults(config), *readout.tie_faults(config)):
         raise ValueError(fault)
 
 

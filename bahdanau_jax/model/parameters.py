@@ -34,7 +34,13 @@ def orthogonal(key: Key[Array, ""], shape: tuple[int, ...]) -> Array:
 @functools.cache
 def _orthogonal(shape: tuple[int, ...]) -> Callable[[Array], Array]:
     """The draw of one shape; the cache keeps JAX from compiling it again at each call."""
-    return jax.jit(sequential_vmap(lambda key: initializers.orthogonal()(key, shape)))
+    return jax.jit(sequential_vmap(lambda key: initializers.orthogonal()(key, shape, jnp.float32)))
+
+
+# Float32, also where JAX's default is float64.
+GLOROT = initializers.glorot_normal(dtype=jnp.float32)
+SMALL, SMALLER = (initializers.normal(deviation, jnp.float32) for deviation in (0.01, 0.001))
+ZEROS = initializers.constant(0, jnp.float32)
 
 
 class Init(NamedTuple):
@@ -50,19 +56,19 @@ INITS: Mapping[str, Init] = MappingProxyType(
     {
         "paper": Init(
             recurrent=orthogonal,
-            alignment=initializers.normal(0.001),
-            weight=initializers.normal(0.01),
+            alignment=SMALLER,
+            weight=SMALL,
         ),
         "scaled": Init(
             recurrent=orthogonal,
-            alignment=initializers.normal(0.001),
-            weight=initializers.glorot_normal(),
+            alignment=SMALLER,
+            weight=GLOROT,
         ),
         # With alignment weights of 0.001, small models often do not learn to use attention.
         "glorot": Init(
             recurrent=orthogonal,
-            alignment=initializers.glorot_normal(),
-            weight=initializers.glorot_normal(),
+            alignment=GLOROT,
+            weight=GLOROT,
         ),
     }
 )
@@ -84,7 +90,7 @@ def draw(
 
 def zeros(*shape: int) -> tuple[Initializer, tuple[int, ...]]:
     """Return an entry of `draw` that begins at zero: biases and v_a."""
-    return initializers.zeros, shape
+    return ZEROS, shape
 
 
 @jax.custom_jvp

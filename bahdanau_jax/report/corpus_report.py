@@ -118,9 +118,9 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
     train.tokens.fr, and its links in train.pharaoh, a line for each sentence: `i-j` is a sure link,
     `i?j` a possible one, and tokens count from 0. Returns the paths.
 
-    Raises ValueError and OSError for a faulty corpus or folder, and ValueError where both languages
-    are the same, because both sides would have the same file, and where a file of a corpus would be
-    replaced.
+    Raises ValueError and OSError for a faulty corpus or folder. Raises ValueError where both
+    languages are the same, because both sides would have the same file, where a file of a corpus
+    would be replaced, and where the folder holds tokens or links of other sentences.
     """
     languages = config.source_language, config.target_language
     if len(set(languages)) == 1:
@@ -130,7 +130,7 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
         )
     _keep_sources(config, folder, languages)
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    parts: list[tuple[Sequence[Path], Iterable[Sequence[str]]]] = []
     for split in SPLITS:
         if spec := getattr(config, split):
             corpora = [corpus.address for corpus in data.corpora(spec)]
@@ -142,11 +142,21 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
                 aligned = _aligned_lines(corpora, config)
                 rows = (pair + links for pair, links in zip(rows, aligned, strict=True))
                 paths += gold
-            _write_columns(paths, rows)
-            for path in {*gold} - {*paths}:  # of an earlier export
-                path.unlink(missing_ok=True)
-            written += paths
-    return written
+            else:
+                _expect_none(gold, spec)
+            parts.append((paths, rows))
+    for paths, rows in parts:
+        _write_columns(paths, rows)
+    return [path for paths, _ in parts for path in paths]
+
+
+def _expect_none(gold: Sequence[Path], spec: str) -> None:
+    """Raise ValueError for tokens and links that would lie beside text of other sentences."""
+    for path in filter(Path.exists, gold):
+        raise ValueError(
+            f"{path} is not of {spec}, which has no gold alignments: remove it, or export to "
+            "another folder"
+        )
 
 
 def _keep_sources(config: DataConfig, folder: Path, languages: Sequence[str]) -> None:

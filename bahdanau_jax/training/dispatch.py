@@ -17,6 +17,7 @@ from bahdanau_jax.config import Config
 # more (docs/decisions/0134-large-updates-in-the-main-thread.md).
 LARGE = 16_384
 
+POSITIONS = 20  # of a sentence, where `data.batch_words` sets positions instead of sentences
 MAPPINGS = "MALLOC_MMAP_MAX_"  # this variable of glibc is 0 where it keeps large arrays
 
 
@@ -26,6 +27,8 @@ def dispatch_updates(config: Config) -> None:
     Others keep JAX's setting. JAX reads this setting when it first uses a CPU. It changes nothing
     in a process that has used one before, and nothing on an accelerator.
     """
-    units = config.data.batch_size * config.model.hidden_size
+    words = config.data.batch_words
+    sentences = words // POSITIONS if words else config.data.batch_size
+    units = sentences * config.model.hidden_size
     if units >= LARGE and os.environ.get(MAPPINGS) == "0":
         jax.config.update("jax_cpu_enable_async_dispatch", False)

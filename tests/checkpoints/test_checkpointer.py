@@ -2,10 +2,12 @@
 
 import contextlib
 import errno
+import json
 import logging
 import os
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -16,9 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from orbax.checkpoint import v1 as orbax
 
 from bahdanau_jax import distributed
 from bahdanau_jax.checkpoints import Checkpointer, inventory, orbax_errors, state_digest
+from tests import small
 from tests.training import toy
 
 # Where loading fails, Orbax's own threads complain to a loop that is closed by then.
@@ -194,18 +198,18 @@ def test_digests_alone_notice_a_flipped_bit(states, tmp_path, monkeypatch, caplo
     """A storage that returns wrong data without an error is detected, in any array."""
     fill(tmp_path, states)
     checkpoints = Checkpointer(tmp_path)
-    load = checkpoints._orbax.load_checkpointables
+    load = orbax.load_checkpointables
     for name in state_digest.flatten(states[3]):
 
-        def flipped(step, abstract, name=name):
-            loaded = load(step, abstract)
-            if step == 4:
+        def flipped(folder, abstract, name=name):
+            loaded = load(folder, abstract)
+            if folder == str(tmp_path / "4"):
                 array = np.array(loaded["state"][name])
                 array.reshape(-1).view(np.uint8)[-1] ^= 1
                 loaded["state"][name] = jnp.asarray(array)
             return loaded
 
-        monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", flipped)
+        monkeypatch.setattr(orbax, "load_checkpointables", flipped)
         with caplog.at_level(logging.WARNING, logger="bahdanau_jax"):
             assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
         assert f"{tmp_path / '4'} is damaged: {name} does not match its digest" in caplog.text
@@ -400,10 +404,10 @@ def test_what_the_machine_lacks_is_no_damage(case, states, tmp_path, monkeypatch
     fill(tmp_path, states)
     checkpoints = Checkpointer(tmp_path, keep=4)
 
-    def fail(step, abstract):
+    def fail(folder, abstract):
         raise RuntimeError("a task failed") from error
 
-    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", fail)
+    monkeypatch.setattr(orbax, "load_checkpointables", fail)
     with pytest.raises(kind, match=message):
         checkpoints.restore(toy.parts()[0])
     checkpoints.close()
@@ -418,7 +422,7 @@ def test_files_of_another_user_are_no_damage(states, tmp_path, monkeypatch):
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, *a, **k: path not in files and access(path, *a))
     failed = mock.Mock(side_effect=KeyError("step 4"))
-    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", failed)
+    monkeypatch.setattr(orbax, "load_checkpointables", failed)
     with pytest.raises(PermissionError, match=f"Permission denied: '{tmp_path}/4/"):
         checkpoints.restore(toy.parts()[0])
     checkpoints.close()
@@ -429,15 +433,15 @@ def test_a_leaf_that_is_gone_is_damage(states, tmp_path, monkeypatch, caplog):
     """Orbax returns the requested ShapeDtypeStruct for a leaf that it does not find."""
     fill(tmp_path, states)
     checkpoints = Checkpointer(tmp_path)
-    load = checkpoints._orbax.load_checkpointables
+    load = orbax.load_checkpointables
 
-    def without(step, abstract):
-        loaded = load(step, abstract)
-        if step == 4:
+    def without(folder, abstract):
+        loaded = load(folder, abstract)
+        if folder == str(tmp_path / "4"):
             loaded["state"]["params/out/W"] = abstract["state"]["params/out/W"]
         return loaded
 
-    monkeypatch.setattr(checkpoints._orbax, "load_checkpointables", without)
+    monkeypatch.setattr(orbax, "load_checkpointables", without)
     assert bits(checkpoints.restore(toy.parts()[0])) == bits(states[2])
     checkpoints.close()
     assert "params/out/W is missing" in caplog.text
@@ -533,6 +537,7 @@ import sys, jax, numpy as np
 from pathlib import Path
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from bahdanau_jax.checkpoints import Checkpointer
+from tests import small
 from tests.training import toy
 mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
 def place(leaf):
@@ -581,3 +586,27 @@ def test_what_one_process_cannot_read_is_damaged_for_all(here, monkeypatch):
     with pytest.raises(orbax_errors.Damaged) as damage:
         orbax_errors.read_by_all(read)
     assert str(damage.value) == ("its own fault" if here else "another process cannot read it")
+
+
+@pytest.mark.slow
+def test_processes_do_not_wait_for_one_that_finds_damage(tmp_path):
+    """Orbax makes all processes wait for each other at the end of a read, for five minutes."""
+    with socket.create_server(("localhost", 0)) as free:
+        address = f"localhost:{free.getsockname()[1]}"
+    program = str(Path(__file__).with_name("damaged_shard.py"))
+    started = [
+        subprocess.Popen(
+            [sys.executable, program, str(process), address, str(tmp_path / "checkpoints")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(small.ROOT)},
+        )
+        for process in range(2)
+    ]
+    written = [process.communicate(timeout=600) for process in started]
+    for out, err in written:
+        found = json.loads(out.splitlines()[-1])  # the library of the all-reduce prints too
+        assert found["same"] and found["seconds"] < 60, err
+    assert "is damaged: another process cannot read it" in written[0][1]
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == {"1", "damaged-2"}

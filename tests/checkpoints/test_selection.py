@@ -169,6 +169,7 @@ def test_orders_of_steps():
         ([4, 2], "3", 1, "there is no checkpoint of step 3; there are those of 2, 4"),
         ([], "3", 1, "there is no checkpoint of step 3; there are those of no step"),
         ([2, 4], "2", 2, "2 checkpoints cannot be averaged: step 2 is one"),
+        ([2, 4], "2", 0, "0 checkpoints cannot be averaged: at least 1"),
         ([2, 4], "best", 0, "0 checkpoints cannot be averaged: at least 1"),
         ([2, 4], "oldest", 1, "no checkpoint 'oldest'; known: best, newest (did you mean 'best'?)"),
     ],

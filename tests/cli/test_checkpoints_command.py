@@ -129,6 +129,7 @@ WRONG = {
     ("--import", "a.npz", "--verify"): "--import makes a new run folder: leave out the other",
     ("--import", "a.npz", "--words", "a"): "--words is 'a', but should be two files",
     ("--import", "no.safetensors"): "no.safetensors",
+    ("--export", "model"): "model should end in .safetensors",
     ("--prune", "x"): "",
     ("--verfy",): "no option --verfy; did you mean --verify?",
 }

@@ -164,6 +164,14 @@ def test_a_platform_without_a_device_is_one_line(tmp_path, platform):
     assert "JAX finds no device: set JAX_PLATFORMS=cpu" in found.stderr
 
 
+@pytest.mark.slow
+def test_a_run_is_not_called_damaged_where_there_is_no_device(trained):
+    environment = {**os.environ, "JAX_PLATFORMS": "rocm"}
+    found = bahdanau("translate", "--run", trained[0], input="the man\n", env=environment)
+    assert found.returncode == 2 and found.stderr.count("\n") == 1
+    assert "JAX finds no device: set JAX_PLATFORMS=cpu" in found.stderr
+
+
 def test_ctrl_c_leaves_quietly(call, run):
     def load(folder):
         raise KeyboardInterrupt
@@ -175,6 +183,18 @@ def test_ctrl_c_leaves_quietly(call, run):
 def test_a_missing_file_is_the_users_wherever_it_is_opened(capfd, tmp_path):
     assert cli.main(["any"], lambda _: np.load(tmp_path / "a.npy")) == 2
     assert capfd.readouterr().err == f"bahdanau: {tmp_path}/a.npy: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (0, (0, "")),
+        (3, (2, "bahdanau: code of this run ended the program: SystemExit: 3\n")),
+        ("no", (2, "bahdanau: code of this run ended the program: SystemExit: no\n")),
+    ],
+)
+def test_a_users_code_that_ends_the_program_is_no_success(code, expected, capfd):
+    assert (cli.main(["any"], lambda _: sys.exit(code)), capfd.readouterr().err) == expected
 
 
 def test_what_was_saved_is_said_after_ctrl_c(capfd):

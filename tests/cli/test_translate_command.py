@@ -211,6 +211,12 @@ def test_output_through_a_link_and_to_a_device(call, run, stdin, tmp_path):
     stdin(b"a\n")
     assert call("translate", "--run", "x", "--output", link)[0] == 0
     assert link.is_symlink() and real.read_text() == "A\n"
+    packed = tmp_path / "link.gz"  # it is read by this name too
+    packed.symlink_to(real)
+    stdin(b"b\n")
+    assert call("translate", "--run", "x", "--output", packed)[0] == 0
+    assert packed.is_symlink() and gzip.decompress(real.read_bytes()) == b"B\n"
+    assert call("translate", "--run", "x", "--input", packed) == (0, "B\n", "")
     stdin(b"a\n")
     assert call("translate", "--run", "x", "--output", "/dev/stdout") == (0, "A\n", "")
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from bahdanau_jax.config import PRESETS, ModelConfig
-from bahdanau_jax.model import VARIANTS, Seq2Seq, count, encode, score_named, start
-from bahdanau_jax.model.attention import Score
+from bahdanau_jax.model import INITS, VARIANTS, Seq2Seq, count, encode, score_named, start
+from bahdanau_jax.model import init as draw_model
+from bahdanau_jax.model.attention import SCORES, Score
 from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.loss import sums
 from tests import small
@@ -68,6 +69,22 @@ def test_the_module_is_its_functions(name):
 def test_a_size_that_waits_for_the_vocabulary_is_an_error(side):
     config = dataclasses.replace(CONFIGS["default"], **{side: 0})
     with pytest.raises(ValueError, match=f"model.{side} is 0: set it to the size"):
+        shapes(config)
+
+
+@pytest.mark.parametrize("init", INITS)
+def test_float64_as_jaxs_default_draws_the_same_weights(init):
+    config = dataclasses.replace(CONFIGS["default"], init=init)
+    single = draw_model(config, jax.random.key(3))
+    with jax.enable_x64(True):
+        double = draw_model(config, jax.random.key(3))
+    for a, b in zip(jax.tree.leaves(single), jax.tree.leaves(double), strict=True):
+        assert b.dtype == np.float32 and np.array_equal(a, b)
+
+
+def test_a_first_state_of_a_direction_that_is_not_encoded_is_an_error():
+    config = dataclasses.replace(CONFIGS["default"], encoder_directions="forward")
+    with pytest.raises(ValueError, match="model.initial_state is backward, but"):
         shapes(config)
 
 
@@ -184,6 +201,22 @@ def test_a_score_of_your_own_trains():
         params = jax.tree.map(lambda p, g: p - 0.02 * g, params, gradient)
         loss, gradient = step(params)
     assert loss < 0.9 * first
+
+
+def test_an_own_score_that_was_reloaded_is_the_new_one(monkeypatch):
+    """A notebook reloads a module that was edited; its name in the configuration stays."""
+    config = dataclasses.replace(CONFIGS["dot"], attention=f"{__name__}:EDITED")
+    b, params = on_device(batch(pairs())), on_device(parameters(CONFIGS["dot"]))
+    found = {}
+    for name in ("dot", "scaled_dot"):
+        monkeypatch.setattr(sys.modules[__name__], "EDITED", SCORES[name], raising=False)
+        for attention in (config.attention, name):
+            given = dataclasses.replace(config, attention=attention)
+            memory = encode(given, params, b.source, b.source_mask)
+            tokens = jnp.zeros(len(b.source), jnp.int32)
+            found[name, attention] = stepper(given, params, memory)(tokens, start(memory))[2]
+        assert np.array_equal(found[name, config.attention], found[name, name])
+    assert not np.allclose(found["dot", "dot"], found["scaled_dot", "scaled_dot"], atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -115,14 +115,24 @@ def test_a_language_twice_is_refused(tmp_path):
 
 
 def test_what_was_written_before_stays_where_export_fails(tmp_path):
-    for name in ("train.en", "train.pharaoh"):
+    for name in ("train.en", "train.fr"):
         (tmp_path / name).write_text("old\n")
     (tmp_path / "a.tsv").write_text("one\tun\ntwo\n")
     config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
     with pytest.raises(ValueError, match="a.tsv, line 2"):
         corpus_report.export(config, tmp_path)
     left = {path.name: path.read_text() for path in tmp_path.iterdir() if path.name != "a.tsv"}
-    assert left == {"train.en": "old\n", "train.pharaoh": "old\n"}
+    assert left == {"train.en": "old\n", "train.fr": "old\n"}
+
+
+def test_links_of_other_sentences_are_not_removed(tmp_path):
+    """Nothing says that they are of an earlier export."""
+    (tmp_path / "dev.pharaoh").write_text("0-0\n")
+    (tmp_path / "a.tsv").write_text("one\tun\n")
+    config = DataConfig(train="tsv:a.tsv", dev="tsv:a.tsv", test="", root=str(tmp_path))
+    with pytest.raises(ValueError, match=r"dev\.pharaoh is not of tsv:a\.tsv, which has no gold"):
+        corpus_report.export(config, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"dev.pharaoh", "a.tsv"}
 
 
 def test_a_corpus_is_not_replaced_by_its_export(tmp_path):
@@ -138,9 +148,10 @@ def test_a_corpus_is_not_replaced_by_its_export(tmp_path):
     assert len(corpus_report.export(config, tmp_path / "new")) == 2
 
 
-def test_links_of_other_text_do_not_stay(tmp_path):
+def test_links_of_an_earlier_export_are_named(tmp_path):
     corpus_report.export(DataConfig(train="builtin:copy/train?pairs=3", dev="", test=""), tmp_path)
     (tmp_path / "a.tsv").write_text("one\tun\n")
     config = DataConfig(train="tsv:a.tsv", dev="", test="", root=str(tmp_path))
-    corpus_report.export(config, tmp_path)
-    assert sorted(path.name for path in tmp_path.glob("train.*")) == ["train.en", "train.fr"]
+    with pytest.raises(ValueError, match=r"train\.tokens\.en is not of tsv:a\.tsv"):
+        corpus_report.export(config, tmp_path)
+    assert len((tmp_path / "train.en").read_text().splitlines()) == 3

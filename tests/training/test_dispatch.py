@@ -48,6 +48,23 @@ def test_the_limit_is_units_times_sentences(mappings, kept, unchanged, monkeypat
         assert jax.config.read("jax_cpu_enable_async_dispatch") is asynchronous
 
 
+@pytest.mark.parametrize("sentences, asynchronous", [(1, True), (dispatch.LARGE, False)])
+def test_a_batch_of_words_has_sentences_of_a_usual_length(
+    sentences, asynchronous, unchanged, monkeypatch
+):
+    monkeypatch.setenv(dispatch.MAPPINGS, "0")
+    config = configurations.configuration("primes")
+    data = dataclasses.replace(
+        config.data,
+        plan="buckets",
+        batch_words=sentences * dispatch.POSITIONS,
+        batch_size=dispatch.LARGE // sentences,  # has no effect
+    )
+    jax.config.update("jax_cpu_enable_async_dispatch", True)
+    dispatch_updates(dataclasses.replace(config, data=data))
+    assert jax.config.read("jax_cpu_enable_async_dispatch") is asynchronous
+
+
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the setting is that of a CPU")
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory settings are those of glibc")
 @pytest.mark.parametrize(

@@ -68,6 +68,20 @@ def test_of_adadelta_it_is_the_decayed_mean_of_the_updates():
     assert float(found["below_epsilon"]) == pytest.approx(np.mean(accumulated < config.epsilon))
 
 
+@pytest.mark.parametrize(("ratio", "below"), [(0.5, 0.0), (2.0, 1.0)])
+def test_adams_epsilon_is_compared_with_the_root_of_the_mean_square(ratio, below):
+    """All gradients are the same number, and ε is `ratio` times as large."""
+    gradient = 1e-3
+    config = OptimizerConfig(name="adam", epsilon=ratio * gradient)
+    state, step = toy.parts(config)
+    nu = jax.tree.map(lambda leaf: 0 * leaf + gradient**2, optax.tree.get(state.opt_state, "nu"))
+    opt_state = optax.tree.set(state.opt_state, nu=nu)
+    found = training.Telemetry(config, STEPS).measure(
+        state.replace(opt_state=opt_state, step=jnp.int32(10**6))
+    )
+    assert float(found["below_epsilon"]) == pytest.approx(below)
+
+
 def test_the_first_update_of_adadelta_is_no_smaller_than_it_was():
     """Accumulators begin at 0: without the correction the ratio would be a fifth of the truth."""
     seen, state = trained(OptimizerConfig(), 1)

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.sources import tfds_split
 from bahdanau_jax.data.sources.locations import roots
 from bahdanau_jax.names import choose, did_you_mean, nearest
 
@@ -103,7 +104,7 @@ def open_dataset(rest: str, config: DataConfig) -> Dataset:
 
         tfds_download.prepare(builder, f"tfds:{address}")
     _check_format(dataset)
-    _check_split(dataset)
+    tfds_split.check(dataset.split, dataset.builder.info.splits, dataset.address)
     for path in dataset.files:
         if not path.is_file():
             raise ValueError(_incomplete(folder, path.name))
@@ -261,24 +262,6 @@ def _check_format(dataset: Dataset) -> None:
             "array_record is needed: name another folder with ?data_dir=..., delete this one so "
             "that it is prepared again, or convert it by TFDS's command `tfds convert_format`"
         )
-
-
-def _check_split(dataset: Dataset) -> None:
-    splits = dataset.builder.info.splits
-    for part in dataset.split.split("+"):
-        choose(
-            {**splits, "all": None},
-            part.partition("[")[0].strip(),
-            "split of tfds:" + dataset.address,
-        )
-    try:
-        if splits[dataset.split].num_examples < 0:
-            raise ValueError("the end lies before the start")
-    except (ValueError, NotImplementedError, AssertionError) as error:
-        raise ValueError(
-            f"tfds:{dataset.address}: the split {dataset.split!r} should be written like train, "
-            "train[:1%], train[1000:2000] or train+test"
-        ) from error
 
 
 def _languages(address: str, builder: Any, config: DataConfig) -> tuple[str, str]:
