@@ -1,7 +1,7 @@
 """Reverse a list of integers: the attention weights form the other diagonal.
 
 bahdanau train configs/reverse.py --workdir runs/reverse
-Two CPU cores, about half a minute: exact 1.000, AER 0.000 on 2,000 unseen lists.
+Two cores of an Intel Xeon, 33 s of training: exact 1.000, AER 0.000 on 2,000 unseen lists.
 """
 
 from bahdanau_jax.config import (
