@@ -10,6 +10,10 @@ USER_ERROR = 2  # exit code of an error that only the user can correct
 LOST = 75  # exit code where a process is lost and all should restart: EX_TEMPFAIL of sysexits.h
 
 
+class HelpShown(SystemExit):
+    """The text of --help was printed, and the command has nothing more to do."""
+
+
 def import_from_here() -> None:
     """Let `module:attribute` find the user's own file in the current folder.
 

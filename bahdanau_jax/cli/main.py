@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from bahdanau_jax.cli import LOST, USER_ERROR, jax_defaults, leaving, manual, messages
+from bahdanau_jax.cli import LOST, USER_ERROR, HelpShown, jax_defaults, leaving, manual, messages
 from bahdanau_jax.cli.leaving import Terminated
 from bahdanau_jax.names import did_you_mean
 from bahdanau_jax.reporting import say
@@ -178,15 +178,14 @@ def _run(arguments: Sequence[str], dispatch: Dispatch) -> int:
 
 
 def _called(dispatch: Dispatch, arguments: list[str]) -> int | None:
-    """Return the exit code of a command. --help leaves by SystemExit, and so may a user's code."""
+    """Return the exit code of a command. Code of a user that ends the program is an error."""
     try:
         return dispatch(arguments)
-    except SystemExit as leaving:
-        if leaving.code in (None, 0):
-            return None
-        raise ValueError(
-            f"code of this run ended the program: SystemExit: {leaving.code}"
-        ) from None
+    except HelpShown:
+        return None
+    except SystemExit as ended:
+        told = f"code of this run ended the program: SystemExit: {ended.code}"
+        raise ValueError(told) from ended
 
 
 def _dispatch(arguments: list[str]) -> int | None:

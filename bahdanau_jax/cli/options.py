@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import tyro
 
-from bahdanau_jax.cli import fields, manual
+from bahdanau_jax.cli import HelpShown, fields, manual
 from bahdanau_jax.names import did_you_mean, nearest
 
 Options = TypeVar("Options")
@@ -29,7 +29,7 @@ def parse(
     """Parse a command line into a `cls`, whose docstring and comments of fields are the help.
 
     Missing options have their values in `default`. Raises ValueError, in one line, for arguments
-    that cannot be parsed, and SystemExit(0) after --help.
+    that cannot be parsed, and HelpShown after --help.
 
     >>> parse(Translate, ["--run", "runs/quickstart"], "bahdanau translate").n_best
     1
@@ -37,7 +37,7 @@ def parse(
     topic = help_asked(cls, arguments)[1]
     if topic is not None:
         print(manual.text(cls, command, topic, default), end="")
-        raise SystemExit(0)
+        raise HelpShown(0)
     _reject_unknown(cls, arguments, command)
     _reject_empty_paths(cls, arguments)
     message = io.StringIO()
@@ -52,7 +52,7 @@ def parse(
             )
     except SystemExit as leaving:
         if leaving.code in (None, 0):
-            raise
+            raise HelpShown(0) from None
         raise ValueError(f"{one_line(message.getvalue())} ({command} --help)") from None
 
 

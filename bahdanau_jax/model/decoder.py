@@ -18,7 +18,7 @@ from bahdanau_jax.batch import START
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.distribution import Distribution, softmax
 from bahdanau_jax.model import recurrence
-from bahdanau_jax.model.attention import Score, annotation_size, attend, score_named
+from bahdanau_jax.model.attention import annotation_size, attend, score_named
 from bahdanau_jax.model.cells import CELLS, dropping
 from bahdanau_jax.model.dropout import Place, dropout, kept_units, word_dropout
 from bahdanau_jax.model.matrix_products import matmul, on_accelerator, rounded, with_bias, with_ones
@@ -89,9 +89,10 @@ def _rest(config: ModelConfig, params: Params, memory: Memory | Folded, kept: An
 
 
 @functools.cache
-def _step(config: ModelConfig, score: Score, weights: frozenset[str]) -> recurrence.Step:
+def _step(config: ModelConfig, weights: frozenset[str]) -> recurrence.Step:
     """Build a step in the configured order that multiplies with the weights of these names."""
     move, cell = ORDERS[config.order].move, CELLS[config.cell]
+    score = score_named(config.attention)
 
     def step(dot, rest, state, inputs):
         x, start = inputs
@@ -191,7 +192,7 @@ def teacher_forced_states(
         memory = memory._replace(keys=None)
     dot = recurrence.times(_factors(config, params), config.compute_dtype)
     states, alpha = recurrence.scan(
-        _step(config, score_named(config.attention), frozenset(weights)),
+        _step(config, frozenset(weights)),
         weights,
         _rest(config, params, memory, kept),
         start(memory),
@@ -271,8 +272,7 @@ def predictor(
 ) -> Predictor:
     """Return a `stepper` that gives a `Distribution`: faster for a search that reads few words."""
     weights = step_weights(config, params) if weights is None else weights
-    rest = _rest(config, params, memory)
-    move = _step(config, score_named(config.attention), frozenset(weights))
+    rest, move = _rest(config, params, memory), _step(config, frozenset(weights))
     annotations = rounded(config.compute_dtype, {"annotations": memory.annotations})
     dot = recurrence.times({**weights, **annotations}, config.compute_dtype)
     if isinstance(memory, Folded):

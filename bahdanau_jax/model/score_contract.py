@@ -73,7 +73,7 @@ def _traced(config: ModelConfig, call: str, function: Callable, *arguments: Any)
     try:
         with without_devices():
             return jax.eval_shape(function, *arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         why = reason(error, config.attention.split(":")[0])
         raise _fault(config, call, f"fails with {why}") from error
 

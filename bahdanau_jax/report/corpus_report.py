@@ -71,7 +71,7 @@ def _sides(counts: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _sentences(counts: dict[str, Any]) -> dict[str, list[tuple[int, float]]]:
-    """The lengths of each side, whose counts have every encoding of a pair, by pairs."""
+    """The histograms of lengths with a count of 1 for a pair, which its encodings share."""
     return {
         side: [(length, count / counts["encodings"]) for length, count in histogram]
         for side, histogram in counts["lengths"].items()
@@ -120,7 +120,7 @@ def export(config: DataConfig, folder: Path) -> list[Path]:
 
     Raises ValueError and OSError for a faulty corpus or folder. Raises ValueError where both
     languages are the same, because both sides would have the same file, where a file of a corpus
-    would be replaced, and where the folder holds tokens or links of other sentences.
+    would be replaced, and where tokens or links of other sentences lie beside text that is written.
     """
     languages = config.source_language, config.target_language
     if len(set(languages)) == 1:

@@ -144,7 +144,7 @@ def check_optimizer(config: OptimizerConfig, steps: int, params: Any) -> None:
         if isinstance(tx, optax.GradientTransformation):
             before = jax.eval_shape(tx.init, params)
             changes, after = jax.eval_shape(tx.update, params, before, params)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise fault(f"fails with {reason(error, config.name.split(':')[0])}") from error
     if not isinstance(tx, optax.GradientTransformation):
         raise fault(f"returns {type(tx).__name__!r}; expected an optax.GradientTransformation")

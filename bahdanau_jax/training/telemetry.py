@@ -22,9 +22,9 @@ from bahdanau_jax.training.step import TrainState
 
 FAR = 10.0  # where √E[g²] is this many times below √ε, the accumulators have no effect
 
-# (settings, optimiser's state, updates) -> (E[g²] as a tree, the level of E[g²] at which ε is as
-# large, ‖Δ‖ before the learning rate)
-Reading = Callable[[OptimizerConfig, Any, Array], tuple[Any, float, Float[Array, ""]]]
+# (settings, optimiser's state, updates) -> (E[g²] as a tree, what ε is added to, as a tree, ‖Δ‖
+# before the learning rate)
+Reading = Callable[[OptimizerConfig, Any, Array], tuple[Any, Any, Float[Array, ""]]]
 
 
 def _squares(tree) -> Float[Array, ""]:
@@ -35,21 +35,22 @@ def _total(tree) -> Float[Array, ""]:
     return sum((jnp.sum(leaf) for leaf in jax.tree.leaves(tree)), jnp.zeros(()))
 
 
-def _adadelta(config: OptimizerConfig, state, made) -> tuple[Any, float, Array]:
+def _adadelta(config: OptimizerConfig, state, made) -> tuple[Any, Any, Array]:
     """‖Δ‖ is the root of Σ E[Δ²], corrected for its start at 0."""
     seen = 1 - config.rho**made
     mean = jax.tree.map(lambda leaf: leaf / seen, optax.tree.get(state, "e_g"))
-    return mean, config.epsilon, jnp.sqrt(_total(optax.tree.get(state, "e_x")) / seen)
+    return mean, mean, jnp.sqrt(_total(optax.tree.get(state, "e_x")) / seen)
 
 
-def _adam(config: OptimizerConfig, state, made) -> tuple[Any, float, Array]:
+def _adam(config: OptimizerConfig, state, made) -> tuple[Any, Any, Array]:
     """‖Δ‖ is that of the last update, computed from the two moments. ε is added to √E[g²]."""
     first, second = 1 - config.beta1**made, 1 - config.beta2**made
     mean = jax.tree.map(lambda leaf: leaf / second, optax.tree.get(state, "nu"))
+    root = jax.tree.map(jnp.sqrt, mean)
     moved = jax.tree.map(
-        lambda m, v: m / first / (jnp.sqrt(v) + config.epsilon), optax.tree.get(state, "mu"), mean
+        lambda m, r: m / first / (r + config.epsilon), optax.tree.get(state, "mu"), root
     )
-    return mean, config.epsilon**2, jnp.sqrt(_squares(moved))
+    return mean, root, jnp.sqrt(_squares(moved))
 
 
 READINGS: Mapping[str, Reading] = MappingProxyType({"adadelta": _adadelta, "adam": _adam})
@@ -58,10 +59,11 @@ READINGS: Mapping[str, Reading] = MappingProxyType({"adadelta": _adadelta, "adam
 @partial(jax.jit, static_argnums=(0, 1))
 def _measure(config: OptimizerConfig, steps: int, state: TrainState) -> dict[str, Array]:
     made = jnp.maximum(state.step - state.skipped, 1)
-    mean, level, moved = READINGS[config.name](config, state.opt_state, made.astype(jnp.float32))
-    leaves = jax.tree.leaves(mean)
-    size = float(sum(leaf.size for leaf in leaves))
-    below = jnp.array([jnp.sum(leaf < level, dtype=jnp.int32) for leaf in leaves])
+    mean, compared, moved = READINGS[config.name](config, state.opt_state, made.astype(jnp.float32))
+    size = float(sum(leaf.size for leaf in jax.tree.leaves(mean)))
+    below = jnp.array(
+        [jnp.sum(leaf < config.epsilon, dtype=jnp.int32) for leaf in jax.tree.leaves(compared)]
+    )
     rate = schedule(config, steps)(made - 1)
     return {
         "update_to_weight": rate * moved / jnp.sqrt(_squares(state.params)),

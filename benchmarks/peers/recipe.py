@@ -147,28 +147,34 @@ def _portable(text: str) -> dict[str, Any] | None:
 
 
 def _key(run: Run) -> str:
-    """A digest of the vocabularies and the pairs."""
-    words = [codec.vocabulary.to_bytes() for codec in run.codecs]
-    config = run.config
-    pairs = repr((config.data.train, config.data.limit_words, config.training.seed)).encode()
-    return hashlib.sha256(b"".join([*words, pairs])).hexdigest()[:16]
+    """A digest of the vocabularies and the training pairs."""
+    digest = hashlib.sha256()
+    for codec in run.codecs:
+        digest.update(codec.vocabulary.to_bytes())
+    for both in _pairs(run):
+        digest.update("\t".join(both).encode() + b"\n")
+    return digest.hexdigest()[:16]
+
+
+def _pairs(run: Run) -> Iterator[list[str]]:
+    """The words of the pairs of the run's first epoch, in the order of its corpora."""
+    store = data.prepare(run.config.data, run.folder, trained=True).train
+    for row in data.Plan.of(store, run.config.data, run.config.training.seed).rows():
+        yield [_words(store.source(row)), _words(store.target(row))]
 
 
 def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
     """Write the run's words and pairs to the files of `configuration`.
 
-    The training pairs are those of the run's first epoch, in the order of its corpora.
+    The training pairs are those of the run's first epoch.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for codec, name in zip(run.codecs, SIDES, strict=True):
         words = (str(i) for i in range(len(codec.vocabulary)) if i not in (EOS, UNK))
         _write(folder / f"vocabulary.{name}", words)
     config = run.config.data
-    store = data.prepare(config, run.folder, trained=True).train
-    rows = data.Plan.of(store, config, run.config.training.seed).rows()
-    train = ([_words(store.source(i)), _words(store.target(i))] for i in rows)
     dev = (words for _, words in kept(run, config.dev or config.train))
-    for split, pairs in (("train", train), ("dev", itertools.islice(dev, dev_pairs))):
+    for split, pairs in (("train", _pairs(run)), ("dev", itertools.islice(dev, dev_pairs))):
         for name, lines in zip(SIDES, zip(*pairs, strict=True), strict=True):
             _write(folder / f"{split}.{name}", lines)
 

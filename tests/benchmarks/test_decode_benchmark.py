@@ -242,6 +242,15 @@ def test_the_peer_has_the_pairs_of_our_epoch(trained, tmp_path):
     assert list(recipe.to_ids(sides[1][-1])) == store.target(rows[-1])[:-1].tolist()
 
 
+def test_a_joeynmt_of_other_pairs_is_another_one(trained, without_joeynmt, tmp_path):
+    run, python = load(trained[0]), Path("python")
+    recipe.joeynmt(run, python, tmp_path / "a", updates=5)
+    limited = dataclasses.replace(run.config.data, limit_words=200)
+    other = dataclasses.replace(run, config=dataclasses.replace(run.config, data=limited))
+    with pytest.raises(ValueError, match="holds another JoeyNMT model"):
+        recipe.joeynmt(other, python, tmp_path / "a", updates=5)
+
+
 def test_the_peers_words_are_our_ids(trained):
     for codec in load(trained[0]).codecs:
         *ids, _ = codec.encode("the the zzzz")

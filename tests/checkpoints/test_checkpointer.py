@@ -537,7 +537,6 @@ import sys, jax, numpy as np
 from pathlib import Path
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from bahdanau_jax.checkpoints import Checkpointer
-from tests import small
 from tests.training import toy
 mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
 def place(leaf):
@@ -586,6 +585,16 @@ def test_what_one_process_cannot_read_is_damaged_for_all(here, monkeypatch):
     with pytest.raises(orbax_errors.Damaged) as damage:
         orbax_errors.read_by_all(read)
     assert str(damage.value) == ("its own fault" if here else "another process cannot read it")
+
+
+def test_a_process_may_have_another_number_of_orbax_than_of_jax(states, tmp_path, monkeypatch):
+    """As on TPUs, where JAX numbers processes by their devices."""
+    fill(tmp_path, states)
+    monkeypatch.setattr(jax._src.distributed.global_state, "process_id", 1)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    wanted = {"step": state_digest.abstract(states[0].step)}
+    found = orbax_errors.load(tmp_path / "4", {"state": wanted})
+    assert int(found["state"]["step"]) == 4
 
 
 @pytest.mark.slow

@@ -42,6 +42,10 @@ OWN = {
         DOT._replace(score=failing),
         SCORE + r" fails with ValueError: .*test_score_contract.py:\d+",
     ),
+    "ends_the_program": (
+        DOT._replace(score=lambda *given: sys.exit(3)),
+        SCORE + r" fails with SystemExit: 3 \(.*test_score_contract.py:\d+",
+    ),
     "keys_of_sentences": (
         DOT._replace(keys=lambda config, params, annotations, mask: annotations.sum(1)),
         KEYS + r" returns float32\[3, 10\]; expected floats \[B, S, A\], here \[3, 4, any A\]",

@@ -12,7 +12,7 @@ import pytest
 from bahdanau_jax.config import PRESETS, ModelConfig
 from bahdanau_jax.model import INITS, VARIANTS, Seq2Seq, count, encode, score_named, start
 from bahdanau_jax.model import init as draw_model
-from bahdanau_jax.model.attention import SCORES, Score
+from bahdanau_jax.model.attention import Score
 from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.loss import sums
 from tests import small
@@ -201,22 +201,6 @@ def test_a_score_of_your_own_trains():
         params = jax.tree.map(lambda p, g: p - 0.02 * g, params, gradient)
         loss, gradient = step(params)
     assert loss < 0.9 * first
-
-
-def test_an_own_score_that_was_reloaded_is_the_new_one(monkeypatch):
-    """A notebook reloads a module that was edited; its name in the configuration stays."""
-    config = dataclasses.replace(CONFIGS["dot"], attention=f"{__name__}:EDITED")
-    b, params = on_device(batch(pairs())), on_device(parameters(CONFIGS["dot"]))
-    found = {}
-    for name in ("dot", "scaled_dot"):
-        monkeypatch.setattr(sys.modules[__name__], "EDITED", SCORES[name], raising=False)
-        for attention in (config.attention, name):
-            given = dataclasses.replace(config, attention=attention)
-            memory = encode(given, params, b.source, b.source_mask)
-            tokens = jnp.zeros(len(b.source), jnp.int32)
-            found[name, attention] = stepper(given, params, memory)(tokens, start(memory))[2]
-        assert np.array_equal(found[name, config.attention], found[name, name])
-    assert not np.allclose(found["dot", "dot"], found["scaled_dot", "scaled_dot"], atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,10 @@ def failing(config, steps):
     return optax.sgd(config.lerning_rate)
 
 
+def ending(config, steps):
+    raise SystemExit(3)
+
+
 def of_one_number(config, steps):
     return optax.GradientTransformation(lambda params: (), lambda g, state, params: (1.0, state))
 
@@ -167,6 +171,7 @@ def test_an_optimizer_of_ones_own_moves_by_its_rule_and_the_configured_rate():
     [
         ("no_optimizer", "which returns 'int'; expected an optax.GradientTransformation"),
         ("failing", "which fails with AttributeError: .*lerning_rate.*test_optimizer.py:"),
+        ("ending", "which fails with SystemExit: 3 .*test_optimizer.py:"),
         ("of_one_number", "which returns changes of other shapes or types than it was given"),
         ("forgetful", "which returns a state of other shapes or types than it was given"),
         ("SHAPES", "which is a dict; expected a function"),

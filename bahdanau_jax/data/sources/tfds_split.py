@@ -6,8 +6,6 @@ from typing import Any
 
 from bahdanau_jax.names import choose
 
-ALL = "all"  # the examples of every split
-
 
 def check(split: str, splits: Mapping[str, Any], address: str) -> None:
     """Raise ValueError where a split is not one of a dataset, or where a slice is reversed.
@@ -15,9 +13,10 @@ def check(split: str, splits: Mapping[str, Any], address: str) -> None:
     `splits` are those of the dataset's `DatasetInfo`, and `address` is in the message.
     """
     for part in split.split("+"):
-        choose({**splits, ALL: None}, part.partition("[")[0].strip(), f"split of tfds:{address}")
+        choose({**splits, "all": None}, part.partition("[")[0].strip(), f"split of tfds:{address}")
     try:
-        if splits[split].num_examples < 0 or _is_reversed(split, splits):
+        _ = splits[split]  # raises where TFDS cannot read the notation
+        if _is_reversed(split, splits):
             raise ValueError("the end lies before the start")
     except (ValueError, NotImplementedError, AssertionError) as error:
         raise ValueError(
@@ -27,12 +26,12 @@ def check(split: str, splits: Mapping[str, Any], address: str) -> None:
 
 
 def _is_reversed(split: str, splits: Mapping[str, Any]) -> bool:
-    """Whether a part ends before it starts. TFDS reads one of -1 examples as all that follow."""
+    """Whether a slice ends before it starts. TFDS reads one of -1 examples to the end of a file."""
     from tensorflow_datasets.core import ReadInstruction
 
-    parts = [part.strip() for part in split.split("+") if part.strip() != ALL]
-    found = [ReadInstruction.from_spec(part).to_absolute(splits) for part in parts]
+    slices = [part.strip() for part in split.split("+") if "[" in part]
+    instructions = (ReadInstruction.from_spec(part).to_absolute(splits) for part in slices)
     return any(
         each.to is not None and each.to < (each.from_ or 0)
-        for each in itertools.chain.from_iterable(found)
+        for each in itertools.chain.from_iterable(instructions)
     )

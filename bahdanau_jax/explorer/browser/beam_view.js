@@ -65,7 +65,7 @@ export class BeamView {
     (key ? check : node)?.focus();
   }
 
-  // Every kept or ended word is shown, because others continue it.
+  // All kept words are shown, because others continue them, and all ended ones, which are translations.
   columns(nodes, best, beam) {
     const columns = [], most = Math.max(MOST, beam + REJECTED);
     nodes.forEach((node, index) => {
