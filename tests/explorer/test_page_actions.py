@@ -139,6 +139,15 @@ def test_the_tree_of_a_broad_beam_has_all_words_that_others_continue(tab, tmp_pa
 
 
 @pytest.mark.slow
+def test_the_page_of_a_model_without_attention_does_not_name_it(tab, tiny_page, tmp_path):
+    fixed = pages.run(attention="none", order="groundhog")
+    write_page(fixed, tmp_path / "page.html", pages.lines(1))
+    for page, named in ((tiny_page, True), (tmp_path / "page.html", False)):
+        tab.open(page)
+        assert ("with attention" in tab.page.text_content("#about")) == named
+
+
+@pytest.mark.slow
 def test_every_state_has_a_link(browser, tab, tiny_page):
     tab.open(tiny_page)
     tab.page.select_option("#beam", "2")

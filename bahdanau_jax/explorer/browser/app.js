@@ -62,6 +62,8 @@ class App {
     if (this.engines.every((engine) => engine.isRecorded)) {
       text.readOnly = byId("beam").disabled = true;
       byId("about").textContent = "This page shows recorded translations of a model. Choose an example, and see where each word looks.";
+    } else if (this.content.models.every((model) => model.config.attention === "none")) {
+      byId("about").textContent = byId("about").textContent.replace(" with attention", "");
     }
     byId("notice").textContent = [...new Set(this.content.models.flatMap((model) => model.remarks))].join(" ");
     byId("gold").closest("label").hidden = !this.content.models.some((model) => model.gold.some(Boolean));
