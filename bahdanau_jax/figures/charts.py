@@ -105,13 +105,13 @@ def reliability(bins: Mapping[str, Sequence[ConfidenceBin]]) -> Drawing:
     return drawing
 
 
-def lengths(histograms: Mapping[str, Sequence[Sequence[float]]]) -> Drawing:
+def lengths(histograms: Mapping[str, Sequence[tuple[int, float]]]) -> Drawing:
     """Draw the numbers of sentences by their numbers of tokens, with a line for each side.
 
-    `histograms` maps a side's name to [[tokens, sentences], ...]. Raises ValueError where it has no
+    `histograms` maps a side's name to [(tokens, sentences), ...]. Raises ValueError where it has no
     lengths.
 
-    >>> lengths({"source": [[3, 10], [4, 25]], "target": [[3, 5], [5, 30]]})
+    >>> lengths({"source": [(3, 10), (4, 25)], "target": [(3, 5), (5, 30)]})
     """
     if not any(histograms.values()):
         raise ValueError("no lengths to draw: expected {side: [[tokens, sentences], ...]}")
@@ -119,7 +119,7 @@ def lengths(histograms: Mapping[str, Sequence[Sequence[float]]]) -> Drawing:
     axes = drawing.add_subplot()
     for style, (side, histogram) in zip(_styles(), histograms.items(), strict=False):
         counts = {length: count for length, count in histogram}
-        tokens = range(int(max(counts, default=0)) + 2)
+        tokens = range(max(counts, default=0) + 2)
         style["marker"] = ""
         axes.plot(tokens, [counts.get(n, 0) for n in tokens], label=side, **style)
     axes.set(xlabel="tokens", ylabel="sentences", xlim=(0, None), ylim=(0, None))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from bahdanau_jax import data
 from bahdanau_jax.batch import EOS, EOS_SYMBOL, RESERVED, UNK, UNK_SYMBOL
@@ -148,19 +149,16 @@ def _portable(text: str) -> dict[str, Any] | None:
 
 def _key(run: Run) -> str:
     """A digest of the vocabularies and the training pairs."""
-    digest = hashlib.sha256()
-    for codec in run.codecs:
-        digest.update(codec.vocabulary.to_bytes())
-    for both in _pairs(run):
-        digest.update("\t".join(both).encode() + b"\n")
-    return digest.hexdigest()[:16]
+    words = [codec.vocabulary.to_bytes() for codec in run.codecs]
+    store, rows = _training(run)
+    pairs = store.statistics["digest"].encode() + rows.tobytes()
+    return hashlib.sha256(b"".join([*words, pairs])).hexdigest()[:16]
 
 
-def _pairs(run: Run) -> Iterator[list[str]]:
-    """The words of the pairs of the run's first epoch, in the order of its corpora."""
+def _training(run: Run) -> tuple[data.Store, np.ndarray]:
+    """The stored pairs of a run, and the rows of its first epoch, in the order of its corpora."""
     store = data.prepare(run.config.data, run.folder, trained=True).train
-    for row in data.Plan.of(store, run.config.data, run.config.training.seed).rows():
-        yield [_words(store.source(row)), _words(store.target(row))]
+    return store, data.Plan.of(store, run.config.data, run.config.training.seed).rows()
 
 
 def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
@@ -173,8 +171,10 @@ def write_text(run: Run, folder: Path, dev_pairs: int | None = None) -> None:
         words = (str(i) for i in range(len(codec.vocabulary)) if i not in (EOS, UNK))
         _write(folder / f"vocabulary.{name}", words)
     config = run.config.data
+    store, rows = _training(run)
+    train = ([_words(store.source(i)), _words(store.target(i))] for i in rows)
     dev = (words for _, words in kept(run, config.dev or config.train))
-    for split, pairs in (("train", _pairs(run)), ("dev", itertools.islice(dev, dev_pairs))):
+    for split, pairs in (("train", train), ("dev", itertools.islice(dev, dev_pairs))):
         for name, lines in zip(SIDES, zip(*pairs, strict=True), strict=True):
             _write(folder / f"{split}.{name}", lines)
 
