@@ -15,7 +15,12 @@ from typing import Any, TypeVar
 from orbax import checkpoint
 from orbax.checkpoint import v1 as orbax
 
-from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost
+from bahdanau_jax.distributed import (
+    Lost,
+    holds_everywhere,
+    is_lost,
+    process_index_of_orbax,
+)
 from bahdanau_jax.user_errors import is_without_device
 
 Value = TypeVar("Value")
@@ -183,12 +188,11 @@ def load(folder: Path, items: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays of a checkpoint, like `items`, which may be some of them.
 
     These options let each process read alone: otherwise, all would wait for one that finds damage.
-    The number of this process is Orbax's, which can be another one than JAX's on a TPU.
     """
     options = orbax.Context()
     options.pytree.loading.partial_load = True
     options.multiprocessing.primary_host = None
-    options.multiprocessing.active_processes = {orbax.multihost.process_index()}
+    options.multiprocessing.active_processes = {process_index_of_orbax()}
     with options:
         return orbax.load_checkpointables(str(folder), items)
 

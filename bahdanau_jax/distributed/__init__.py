@@ -17,6 +17,7 @@ from bahdanau_jax.distributed.processes import (
     preempted,
     process_count,
     process_index,
+    process_index_of_orbax,
 )
 
 __all__ = [

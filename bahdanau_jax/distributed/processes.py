@@ -19,6 +19,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 from orbax.checkpoint import multihost
+from orbax.checkpoint import v1 as orbax
 
 Value = TypeVar("Value")
 
@@ -214,6 +215,11 @@ def process_count() -> int:
 def process_index() -> int:
     """The number of this process among them, from 0. It starts no devices, as `process_count`."""
     return jax.process_index() if _may_have_others() else 0
+
+
+def process_index_of_orbax() -> int:
+    """The number that Orbax gives this process. On a TPU, it can be another one than JAX's."""
+    return orbax.multihost.process_index()
 
 
 def is_distributed() -> bool:
