@@ -43,5 +43,6 @@ __all__ = [
     "preempted",
     "process_count",
     "process_index",
+    "process_index_of_orbax",
     "template",
 ]
