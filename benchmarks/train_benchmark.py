@@ -121,6 +121,9 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             _here,
             _COMPUTE_DTYPE,
         ),
+        "vmapped-own": Contestant(
+            "the same, each model with batches of its own", _here, _COMPUTE_DTYPE
+        ),
     }
 )
 

@@ -22,13 +22,13 @@ from bahdanau_jax import model
 from bahdanau_jax.batch import Batch
 from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import Config, DataConfig, ModelConfig
-from bahdanau_jax.training import SHARED, Trainer, dispatch_updates
+from bahdanau_jax.training import OWN, SHARED, Trainer, dispatch_updates
 from bahdanau_jax.training.vmapped_update import VmappedUpdate
 from benchmarks import machine
 from benchmarks.peers import plain, serving
 from benchmarks.sizes import Size
 
-SEEDS = 10  # models of the program "vmapped"
+SEEDS = 10  # models of the programs "vmapped" and "vmapped-own"
 
 
 class Program(NamedTuple):
@@ -38,6 +38,7 @@ class Program(NamedTuple):
     step: Any
     loss: Callable[[Any], Any]
     models: int = 1  # that an update changes
+    own_batches: bool = False  # whether each model has a batch of its own, along a first axis
 
 
 def architecture(size: Size, **changes: Any) -> ModelConfig:
@@ -81,16 +82,19 @@ def summed_in_loops(config: ModelConfig, params: Any) -> Program:
     return ours(dataclasses.replace(config, gradients="autodiff"), params)
 
 
-def vmapped(config: ModelConfig, params: Any) -> Program:
+def vmapped(config: ModelConfig, params: Any, order: str = SHARED) -> Program:
     """Our update of many models with weights and accumulators of their own, and one data order.
 
-    The first model has these parameters.
+    The first model has these parameters. With the order "own", each model has batches of its own.
     """
     trainer = Trainer(Config(model=config))
-    update = VmappedUpdate(trainer, SEEDS, SHARED)
+    update = VmappedUpdate(trainer, SEEDS, order)
     others = (_drawn(config, seed) for seed in range(2, SEEDS + 1))
     states = update.place([trainer.begin(each) for each in (params, *others)])
-    return Program(states, update, lambda sums: sums.loss[0], SEEDS)
+    return Program(states, update, lambda sums: sums.loss[0], SEEDS, order == OWN)
+
+
+vmapped_own = functools.partial(vmapped, order=OWN)
 
 
 PROGRAMS: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType(
@@ -100,6 +104,7 @@ PROGRAMS: Mapping[str, Callable[[ModelConfig, Any], Program]] = MappingProxyType
         "jax": simple,
         "summed-in-loops": summed_in_loops,
         "vmapped": vmapped,
+        "vmapped-own": vmapped_own,
     }
 )
 
@@ -127,14 +132,20 @@ def _name(path: tuple) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
-def random_batch(size: Size) -> Batch:
-    """A batch of random ids of full length, equal in every peer that reads our weights."""
-    rng = np.random.default_rng(1)
+def random_batch(size: Size, seed: int = 1) -> Batch:
+    """A batch of random ids of full length. The default equals that of every peer."""
+    rng = np.random.default_rng(seed)
     source, target = (
         rng.integers(2, size.V, (size.B, length)).astype(np.int32) for length in (size.S, size.T)
     )
     real = np.ones_like(source, bool), np.ones_like(target, bool)
     return Batch(source, real[0], target, real[1], np.ones(size.B, np.float32))
+
+
+def random_batches(size: Size) -> Batch:
+    """A batch for each of SEEDS models along a first axis. The first one is `random_batch`."""
+    batches = (random_batch(size, seed) for seed in range(1, SEEDS + 1))
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *batches)
 
 
 def planned(compiled: Any) -> dict[str, float]:
@@ -156,13 +167,13 @@ def main() -> None:
     answers, before = serving.Answers(), serving.resident()
     size = Size(**request["size"])
     config = architecture(size, **request["settings"])
-    if request["program"] == "vmapped":  # whose groups have threads of their own
+    if request["program"].startswith("vmapped"):  # whose groups have threads of their own
         jax_defaults.keep_memory()
     else:
         as_a_training(of_size(config, size))
     params = parameters(config, request.get("weights", ""))
-    state, step, loss, models = PROGRAMS[request["program"]](config, params)
-    held, batch = [state], jax.device_put(random_batch(size))
+    state, step, loss, models, own_batches = PROGRAMS[request["program"]](config, params)
+    held, batch = [state], jax.device_put((random_batches if own_batches else random_batch)(size))
     greeting: dict[str, Any] = {name: metadata.version(name) for name in ("jax", "jaxlib")}
     greeting = {"versions": greeting, "parameters": model.count(params), "device": machine.device()}
     greeting["models"] = models

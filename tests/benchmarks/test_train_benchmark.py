@@ -26,7 +26,7 @@ def test_pytorch_makes_the_same_updates_from_the_same_weights(torch_python, tmp_
         theirs = [torch.greeting["first_loss"], *torch.ask(do="step", count=3)["losses"]]
         counted = torch.ask(do="count")["flops"]
         assert torch.greeting["parameters"] == sum(x.size for x in jax.tree.leaves(params))
-    state, step, loss, _ = updates.ours(config, params)
+    state, step, loss, *_ = updates.ours(config, params)
     batch, ours = updates.random_batch(SIZE), []
     for _ in theirs:
         state, sums = step(state, batch)
@@ -135,6 +135,22 @@ def test_models_of_the_vmapped_program_have_our_updates():
     assert len({*theirs.loss.tolist()}) == 10  # each has weights of its own
 
 
+@pytest.mark.exhaustive
+def test_models_may_read_batches_of_their_own():
+    config = updates.architecture(SIZE)
+    params, batches = updates.parameters(config), updates.random_batches(SIZE)
+    assert len({*map(bytes, batches.source)}) == 10
+    one, many = updates.ours(config, params), updates.vmapped_own(config, params)
+    assert many.own_batches and not one.own_batches
+    first = jax.tree.map(lambda leaf: leaf[0], batches)
+    jax.tree.map(np.testing.assert_array_equal, first, updates.random_batch(SIZE))
+    _, ours = one.step(one.state, first)
+    _, theirs = many.step(many.state, batches)
+    np.testing.assert_allclose(many.loss(theirs), one.loss(ours), rtol=1e-5)
+    _, shared = (program := updates.vmapped(config, params)).step(program.state, first)
+    assert not np.isclose(theirs.loss, shared.loss, rtol=1e-5)[1:].any()
+
+
 def test_seconds_are_those_of_one_model(monkeypatch):
     """Four calls of a program of ten models take 8 s: one update of one model takes 0.2 s."""
 
@@ -153,7 +169,7 @@ def test_only_beside_rounded_products_may_pytorch_choose_to_round():
         theirs = name in ("torch", "torch-compiled", "torch-cudnn", "joeynmt")
         assert alone.get("autocast") == ((False,) if theirs else None)
         assert beside.get("autocast") == ((True, False) if theirs else None)
-        ours = name in ("summed-in-loops", "vmapped")
+        ours = name in ("summed-in-loops", "vmapped", "vmapped-own")
         assert (beside.get("compute_dtype") == ("bfloat16",)) == ours
         assert {**beside, "autocast": 0, "compute_dtype": 0} == {
             **alone,
