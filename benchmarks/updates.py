@@ -31,6 +31,22 @@ from benchmarks.sizes import Size
 SEEDS = 10  # models of the programs "vmapped" and "vmapped-own"
 
 
+def random_batch(size: Size, seed: int = 1) -> Batch:
+    """A batch of random ids of full length. The default equals that of every peer."""
+    rng = np.random.default_rng(seed)
+    source, target = (
+        rng.integers(2, size.V, (size.B, length)).astype(np.int32) for length in (size.S, size.T)
+    )
+    real = np.ones_like(source, bool), np.ones_like(target, bool)
+    return Batch(source, real[0], target, real[1], np.ones(size.B, np.float32))
+
+
+def random_batches(size: Size) -> Batch:
+    """A batch for each of SEEDS models along a first axis. The first one is `random_batch`."""
+    batches = (random_batch(size, seed) for seed in range(1, SEEDS + 1))
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *batches)
+
+
 class Program(NamedTuple):
     """An update: its state, its jitted function, and the loss of its result."""
 
@@ -38,7 +54,7 @@ class Program(NamedTuple):
     step: Any
     loss: Callable[[Any], Any]
     models: int = 1  # that an update changes
-    own_batches: bool = False  # whether each model has a batch of its own, along a first axis
+    batch: Callable[[Size], Batch] = random_batch  # which it reads
 
 
 def architecture(size: Size, **changes: Any) -> ModelConfig:
@@ -83,15 +99,15 @@ def summed_in_loops(config: ModelConfig, params: Any) -> Program:
 
 
 def vmapped(config: ModelConfig, params: Any, order: str = SHARED) -> Program:
-    """Our update of many models with weights and accumulators of their own, and one data order.
+    """Our update of many models with weights and accumulators of their own.
 
-    The first model has these parameters. With the order "own", each model has batches of its own.
+    The first model has these parameters. `order` is a key of DATA_ORDERS.
     """
-    trainer = Trainer(Config(model=config))
+    trainer, batch = Trainer(Config(model=config)), {OWN: random_batches, SHARED: random_batch}
     update = VmappedUpdate(trainer, SEEDS, order)
     others = (_drawn(config, seed) for seed in range(2, SEEDS + 1))
     states = update.place([trainer.begin(each) for each in (params, *others)])
-    return Program(states, update, lambda sums: sums.loss[0], SEEDS, order == OWN)
+    return Program(states, update, lambda sums: sums.loss[0], SEEDS, batch[order])
 
 
 vmapped_own = functools.partial(vmapped, order=OWN)
@@ -132,22 +148,6 @@ def _name(path: tuple) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
-def random_batch(size: Size, seed: int = 1) -> Batch:
-    """A batch of random ids of full length. The default equals that of every peer."""
-    rng = np.random.default_rng(seed)
-    source, target = (
-        rng.integers(2, size.V, (size.B, length)).astype(np.int32) for length in (size.S, size.T)
-    )
-    real = np.ones_like(source, bool), np.ones_like(target, bool)
-    return Batch(source, real[0], target, real[1], np.ones(size.B, np.float32))
-
-
-def random_batches(size: Size) -> Batch:
-    """A batch for each of SEEDS models along a first axis. The first one is `random_batch`."""
-    batches = (random_batch(size, seed) for seed in range(1, SEEDS + 1))
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *batches)
-
-
 def planned(compiled: Any) -> dict[str, float]:
     """The memory plan of a compiled program in MiB: arguments + temporaries + output − donated."""
     plan = compiled.memory_analysis()
@@ -172,8 +172,8 @@ def main() -> None:
     else:
         as_a_training(of_size(config, size))
     params = parameters(config, request.get("weights", ""))
-    state, step, loss, models, own_batches = PROGRAMS[request["program"]](config, params)
-    held, batch = [state], jax.device_put((random_batches if own_batches else random_batch)(size))
+    state, step, loss, models, batch_of = PROGRAMS[request["program"]](config, params)
+    held, batch = [state], jax.device_put(batch_of(size))
     greeting: dict[str, Any] = {name: metadata.version(name) for name in ("jax", "jaxlib")}
     greeting = {"versions": greeting, "parameters": model.count(params), "device": machine.device()}
     greeting["models"] = models

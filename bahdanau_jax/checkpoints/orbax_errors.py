@@ -15,12 +15,7 @@ from typing import Any, TypeVar
 from orbax import checkpoint
 from orbax.checkpoint import v1 as orbax
 
-from bahdanau_jax.distributed import (
-    Lost,
-    holds_everywhere,
-    is_lost,
-    process_index_of_orbax,
-)
+from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost, process_index_of_orbax
 from bahdanau_jax.user_errors import is_without_device
 
 Value = TypeVar("Value")

@@ -138,16 +138,17 @@ def test_models_of_the_vmapped_program_have_our_updates():
 @pytest.mark.exhaustive
 def test_models_may_read_batches_of_their_own():
     config = updates.architecture(SIZE)
-    params, batches = updates.parameters(config), updates.random_batches(SIZE)
-    assert len({*map(bytes, batches.source)}) == 10
+    params = updates.parameters(config)
     one, many = updates.ours(config, params), updates.vmapped_own(config, params)
-    assert many.own_batches and not one.own_batches
+    batches = many.batch(SIZE)
+    assert len({*map(bytes, batches.source)}) == 10
     first = jax.tree.map(lambda leaf: leaf[0], batches)
-    jax.tree.map(np.testing.assert_array_equal, first, updates.random_batch(SIZE))
+    jax.tree.map(np.testing.assert_array_equal, first, one.batch(SIZE))
     _, ours = one.step(one.state, first)
     _, theirs = many.step(many.state, batches)
     np.testing.assert_allclose(many.loss(theirs), one.loss(ours), rtol=1e-5)
-    _, shared = (program := updates.vmapped(config, params)).step(program.state, first)
+    program = updates.vmapped(config, params)
+    _, shared = program.step(program.state, program.batch(SIZE))
     assert not np.isclose(theirs.loss, shared.loss, rtol=1e-5)[1:].any()
 
 
