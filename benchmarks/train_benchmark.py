@@ -111,7 +111,8 @@ PEERS: Mapping[str, Contestant] = MappingProxyType(
             sizes.joeynmt,
         ),
         "summed-in-loops": Contestant(
-            "ours with weight gradients added up in every step of a recurrence",
+            "ours with gradients=autodiff: weight gradients added up in every step of a loop, and "
+            "the logits of each chunk computed twice",
             _here,
             _COMPUTE_DTYPE,
         ),

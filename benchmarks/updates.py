@@ -94,7 +94,7 @@ def rounded(config: ModelConfig, params: Any) -> Program:
 
 
 def summed_in_loops(config: ModelConfig, params: Any) -> Program:
-    """Our update with weight gradients summed in every step of a recurrence, as by autodiff."""
+    """Our update by autodiff: it sums weight gradients in every step, and computes logits twice."""
     return ours(dataclasses.replace(config, gradients="autodiff"), params)
 
 
