@@ -13,7 +13,7 @@ import jax
 from bahdanau_jax import aligner, data, decoding, hypothesis, model
 from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.batch import SIDES
-from bahdanau_jax.checkpoints import Checkpointer, Chosen, Records
+from bahdanau_jax.checkpoints import Checkpointer, Chosen, Records, nothing_in
 from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.evaluation import scores
@@ -60,7 +60,7 @@ def load(
     with contextlib.closing(Checkpointer(folder / CHECKPOINTS, records=records)) as saved:
         restored, chosen = saved.choose({part: model.shapes(config.model)}, checkpoint, average)
     if not restored:
-        raise FileNotFoundError(f"{folder}/{CHECKPOINTS} is empty: train the run first")
+        raise nothing_in(folder / CHECKPOINTS)
     if len(restored) < average:
         raise ValueError(
             f"{folder} holds {len(restored)} checkpoints, not {average}: ask for fewer, or train "

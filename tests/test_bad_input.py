@@ -248,6 +248,8 @@ def test_folders_without_a_model(translate, copy, tmp_path):
     assert told(copy).startswith(f"{copy}/checkpoints holds no checkpoints: train")
     (copy / "checkpoints").mkdir()
     assert told(copy) == f"{copy}/checkpoints is empty: train the run first\n"
+    (copy / "checkpoints/replaced-5").mkdir()
+    assert told(copy).startswith(f"{copy}/checkpoints holds only replaced-5, since the last save")
     shutil.rmtree(copy / "vocabulary")
     assert told(copy).startswith(f"no file {copy}/vocabulary/settings.json: the vocabulary folder")
 

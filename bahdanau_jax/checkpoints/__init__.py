@@ -3,6 +3,7 @@
 from bahdanau_jax.checkpoints.checkpointer import Checkpointer
 from bahdanau_jax.checkpoints.inventory import Entry, better, inventory, prune
 from bahdanau_jax.checkpoints.orbax_errors import Damaged
+from bahdanau_jax.checkpoints.replacement import nothing_in
 from bahdanau_jax.checkpoints.selection import Chosen, Records
 from bahdanau_jax.checkpoints.state_digest import difference, flatten, signature, unflatten
 
@@ -16,6 +17,7 @@ __all__ = [
     "difference",
     "flatten",
     "inventory",
+    "nothing_in",
     "prune",
     "signature",
     "unflatten",

@@ -27,7 +27,7 @@ from bahdanau_jax.checkpoints.orbax_errors import (
     reading,
     steps_in,
 )
-from bahdanau_jax.checkpoints.preservation import NewestAndBest
+from bahdanau_jax.checkpoints.preservation import remove_old
 from bahdanau_jax.checkpoints.selection import NONE, Chosen, Records, candidates, damaged
 from bahdanau_jax.checkpoints.state_digest import (
     Flat,
@@ -63,7 +63,6 @@ class Checkpointer:
         if keep is None and not self.folder.is_dir():
             raise FileNotFoundError(f"{folder} holds no checkpoints: train a model there first")
         self._scores: dict[int, float] = {}
-        policy, names = NewestAndBest(keep or 1, self._scores), ReadableSteps()
         hush()
         with self._disk():
             if keep is not None:
@@ -72,14 +71,13 @@ class Checkpointer:
             self._orbax = orbax.training.Checkpointer(
                 str(self.folder),
                 cleanup_tmp_directories=keep is not None,
-                preservation_policy=policy,  # pyright: ignore[reportArgumentType]
-                step_name_format=names,  # pyright: ignore[reportArgumentType]
+                step_name_format=ReadableSteps(),  # pyright: ignore[reportArgumentType]
             )
         if keep is not None:
             self._read_scores()
 
     def _read_scores(self) -> None:
-        """Update the scores by which the preservation policy finds the best checkpoint."""
+        """Update the scores by which `remove_old` finds the best checkpoint."""
         self._scores.clear()
         for step in self.steps():
             with suppress(Damaged):
@@ -141,6 +139,8 @@ class Checkpointer:
             pending.result()
             self._orbax.wait()
             replacement.forget(self.folder)
+            if remove_old(self.folder, self.steps(), self._keep or 1, self._scores):
+                self._orbax.reload()
 
     def wait(self) -> None:
         """Wait until the last save is on disk. Raises OSError where it could not be written."""

@@ -1,24 +1,21 @@
-"""Which checkpoints are kept."""
+"""Which checkpoints are kept. Orbax keeps all: it would show readers half of one it removes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from bahdanau_jax.checkpoints import replacement
 from bahdanau_jax.checkpoints.selection import best
 
 
-@dataclass(frozen=True)
-class NewestAndBest:
-    """A preservation policy of Orbax: keep the newest `keep` checkpoints and the best one.
+def remove_old(
+    folder: Path, steps: Sequence[int], newest: int, scores: Mapping[int, float]
+) -> list[int]:
+    """Remove checkpoints but the `newest` last ones and the one with the best score, if any.
 
-    Orbax's own BestN needs its metrics files, and one damaged file makes the folder unreadable.
+    Returns the steps of those that are removed. A process that is killed may leave more.
     """
-
-    keep: int
-    scores: dict[int, float]
-
-    def should_preserve(self, checkpoints: Sequence, *, context: Any) -> list[bool]:
-        steps = [checkpoint.step for checkpoint in checkpoints]
-        present = {step: self.scores[step] for step in steps if step in self.scores}
-        kept = {*sorted(steps)[-self.keep :], best(present)}
-        return [step in kept for step in steps]
+    kept = {*sorted(steps)[-newest:], best({n: scores[n] for n in steps if n in scores})}
+    old = [step for step in steps if step not in kept]
+    for step in old:
+        replacement.remove(folder / str(step))
+    return old

@@ -44,6 +44,16 @@ def unused(folder: Path, name: str) -> str:
     return next(each for each in names if not (folder / each).exists())
 
 
+def nothing_in(folder: Path) -> FileNotFoundError:
+    """The error of a folder without checkpoints, which may have one that was being replaced."""
+    if aside := sorted(path.name for path in folder.glob(f"{REPLACED}*")):
+        return FileNotFoundError(
+            f"{folder} holds only {aside[0]}, since the last save was interrupted: start the "
+            "training again, which restores it"
+        )
+    return FileNotFoundError(f"{folder} is empty: train the run first")
+
+
 def bring_back(folder: Path) -> None:
     """Restore the checkpoints that were being replaced when a process died.
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -10,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bahdanau_jax.atomic import is_stream
 from bahdanau_jax.cli import lines, options, progress
 from bahdanau_jax.cli.runs import check_runs, load
 from bahdanau_jax.parsing import json_text
@@ -165,17 +163,10 @@ def _check(chosen: Align) -> None:
 
 
 def _check_files(chosen: Align) -> None:
-    written = [path for path in (chosen.output, chosen.lexicon_output) if path is not None]
-    files = [os.path.realpath(path) for path in written if not is_stream(path)]
-    if len(set(files)) < len(files):
-        raise ValueError(f"--output and --lexicon-output are both {written[0]}: name two files")
-    for name in ("source", "target", "gold"):
+    options.check_files(chosen, ["output", "lexicon_output"], ["source", "target", "gold"])
+    for name in ("source", "target"):
         path = getattr(chosen, name)
-        if path is None:
-            continue
-        if not path.exists():
-            raise FileNotFoundError(2, f"no such file (--{name})", str(path))
-        if chosen.dice and name != "gold" and not path.is_file():
+        if chosen.dice and not path.is_file():
             raise ValueError(
                 f"{path} is no regular file, but with --dice, --{name} is read twice: write the "
                 "text to a file"

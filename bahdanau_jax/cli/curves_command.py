@@ -28,12 +28,23 @@ class Curves:
     )
 
 
+def _folders(text: str) -> list[Path]:
+    """The folders in `text`. Commas separate them, and may be in the name of one that exists."""
+    pieces, found = text.split(","), []
+    while pieces:
+        joined = (n for n in range(len(pieces), 1, -1) if Path(",".join(pieces[:n])).is_dir())
+        count = next(joined, 1)
+        found.append(",".join(pieces[:count]))
+        pieces = pieces[count:]
+    return [Path(folder) for folder in found if folder]
+
+
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Curves, arguments, "bahdanau curves")
     from bahdanau_jax import figures
     from bahdanau_jax.report import learning_curves, publish
 
-    runs = learning_curves.read([Path(folder) for folder in chosen.runs.split(",") if folder])
+    runs = learning_curves.read(_folders(chosen.runs))
     usual = [score for score in USUAL if score in learning_curves.known(runs)]
     scores = [name.strip() for name in chosen.scores.split(",")] if chosen.scores else usual
     drawn = learning_curves.chosen(runs, scores)

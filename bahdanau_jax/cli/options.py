@@ -6,6 +6,7 @@ Every option takes one value, also a boolean one (`--model.gate-bias False`), wh
 import contextlib
 import io
 import itertools
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TypeVar
 
 import tyro
 
+from bahdanau_jax.atomic import is_stream
 from bahdanau_jax.cli import HelpShown, fields, manual
 from bahdanau_jax.names import did_you_mean, nearest
 
@@ -67,6 +69,27 @@ def require(chosen: object, option: str, *needed: str) -> None:
     if is_set and not any(getattr(chosen, name) for name in needed):
         option, *others = (f"--{name.strip('_').replace('_', '-')}" for name in (option, *needed))
         raise ValueError(f"{option} needs {' or '.join(others)}, which is missing")
+
+
+def check_files(chosen: object, written: Sequence[str], read: Sequence[str]) -> None:
+    """Raise ValueError where a file to write is one of the others, FileNotFoundError for none.
+
+    `written` and `read` are names of options. Streams may be both written and read.
+    """
+    for name in read:
+        path = getattr(chosen, name)
+        if path is not None and not path.exists():
+            raise FileNotFoundError(2, f"no such file (--{name})", str(path))
+    seen: dict[str, str] = {}  # file -> option
+    for name in (*written, *read):
+        path, option = getattr(chosen, name), f"--{name.replace('_', '-')}"
+        if path is None or is_stream(path):
+            continue
+        other = seen.setdefault(os.path.realpath(path), option)
+        if other != option and name in written:
+            raise ValueError(f"{other} and {option} are both {path}: name two files")
+        if other != option and other.strip("-").replace("-", "_") in written:
+            raise ValueError(f"{other} would replace {path}, the file of {option}: name another")
 
 
 def _reject_empty_paths(cls: type, arguments: Sequence[str]) -> None:

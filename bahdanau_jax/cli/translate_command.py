@@ -176,10 +176,7 @@ def _check(chosen: Translate) -> None:
             " (the number of translations wanted)"
         )
     options.require(chosen, "lexicon", "replace_unk")
-    for option in ("input", "prefix", "lexicon", "reference"):
-        path = getattr(chosen, option)
-        if path is not None and not path.exists():
-            raise FileNotFoundError(2, f"no such file (--{option})", str(path))
+    options.check_files(chosen, ["output"], ["input", "prefix", "lexicon", "reference"])
 
 
 def _warn_about_unused(arguments: Sequence[str], settings: DecodingConfig) -> None:

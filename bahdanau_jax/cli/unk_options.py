@@ -1,12 +1,13 @@
 """UNK replacement in `bahdanau translate`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from bahdanau_jax.cli import lines
 from bahdanau_jax.config import DecodingConfig
-from bahdanau_jax.hypothesis import Hypothesis
+from bahdanau_jax.hypothesis import EMPTY, Hypothesis
 from bahdanau_jax.reporting import say
 
 
@@ -57,7 +58,8 @@ class UnkReplacer:
         if self._options.replace_unk:
             ranked = self._replaced(sources, ranked)
         if self._options.reference is not None:
-            self._best += [hypotheses[0] for hypotheses in ranked]
+            # Without the arrays, which would be those of the whole text at the end.
+            self._best += [replace(ranking[0], alpha=EMPTY.alpha) for ranking in ranked]
         return ranked
 
     def _replaced(

@@ -27,7 +27,14 @@ from bahdanau_jax.data.sources.integer_tasks import TASKS as INTEGER_TASKS
 from bahdanau_jax.data.sources.tfds_export import write_tfds
 from bahdanau_jax.data.store.store import Pairs, Store
 from bahdanau_jax.data.store.workers import cores, ends_with_parent
-from bahdanau_jax.data.text_spans import LEVELS, Segmented, overlaps, token_spans, unit_spans
+from bahdanau_jax.data.text_spans import (
+    LEVELS,
+    Segmented,
+    check_level,
+    overlaps,
+    token_spans,
+    unit_spans,
+)
 from bahdanau_jax.data.tokens.cleaning import UNICODE
 from bahdanau_jax.data.tokens.codec import Codec, load, save_words
 from bahdanau_jax.data.tokens.moses_tables import moses_tables
@@ -56,6 +63,7 @@ __all__ = [
     "TooManyPieces",
     "aligned_pairs",
     "are_apart",
+    "check_level",
     "cores",
     "corpora",
     "dev_batches",

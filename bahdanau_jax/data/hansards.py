@@ -61,6 +61,15 @@ NOUNS = re.compile(
 )
 
 
+def check_language(language: str) -> None:
+    """Raise ValueError for a language without rules."""
+    if language not in RULES:
+        raise ValueError(
+            f"the Hansards' words are English or French, not of language {language!r}: set "
+            f"data.source_language and data.target_language to one of {', '.join(RULES)}"
+        )
+
+
 def ordinary(words: Sequence[str], language: str) -> tuple[str, list[tuple[int, int]]]:
     """Join the words to ordinary text; returns it with the span of each word.
 
@@ -69,11 +78,7 @@ def ordinary(words: Sequence[str], language: str) -> tuple[str, list[tuple[int, 
 
     Raises ValueError for a language without rules.
     """
-    if language not in RULES:
-        raise ValueError(
-            f"the Hansards' words are English or French, not of language {language!r}: set "
-            f"data.source_language and data.target_language to one of {', '.join(RULES)}"
-        )
+    check_language(language)
     text, spans, place, glued = "", [], 0, True
     while place < len(words):
         form = RULES[language](words, place)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from bahdanau_jax.config import DataConfig
-from bahdanau_jax.data.hansards import ordinary
+from bahdanau_jax.data.hansards import check_language, ordinary
 from bahdanau_jax.data.tokens.cleaning import UNICODE, clean
 from bahdanau_jax.data.tokens.codec import Codec
 
@@ -165,6 +165,13 @@ def _hansards(codec: Codec, language: str, line: str) -> Segmented:
     words = line.split()
     text, spans = ordinary(words, language)
     return Segmented(text, tuple(words), spans)
+
+
+def check_level(level: str, languages: Sequence[str]) -> None:
+    """Raise ValueError where the words at a level of LEVELS need other languages."""
+    if level == "hansards":
+        for language in languages:
+            check_language(language)
 
 
 # Level of alignment -> function of the codec, the language and a line that cuts the line in words.

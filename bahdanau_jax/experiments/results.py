@@ -36,6 +36,11 @@ class Results(NamedTuple):
         low, high = min(counts), max(counts)
         return f"{low}" if low == high else f"{low} to {high}"
 
+    @property
+    def have_intervals(self) -> bool:
+        """Whether any cell has two seeds, whose scores give an interval."""
+        return any(len(runs) > 1 for runs in self.scores.values())
+
     def summary(self, cell: str, metric: str) -> statistics.Summary | None:
         """A score over the seeds of a cell; None where no seed has it.
 
@@ -77,12 +82,7 @@ def sections(
     `pairs` are the cells to compare; None: each cell with the first one. `note` follows the text
     on the scores.
     """
-    text = (
-        "Each cell: mean ± standard deviation over the seeds (95% interval of the mean, by "
-        "Student's t, which can reach beyond the scale of a score). The intervals cover the seeds, "
-        f"not the choice of the test pairs. {note}"
-    )
-    parts = [Section("Scores", text.strip(), (table(results, metrics),))]
+    parts = [Section("Scores", _of_scores(results, note), (table(results, metrics),))]
     if pairs is None:
         first, *others = results.scores
         pairs = [(cell, first) for cell in others]
@@ -101,6 +101,18 @@ def sections(
         rows = [*results.failed.items()]
         parts.append(Section("Failed", "", (Table(("run", "error"), rows),)))
     return parts
+
+
+def _of_scores(results: Results, note: str) -> str:
+    """The text on the scores of the cells, with a note on the intervals, if there are any."""
+    if not results.have_intervals:
+        return "No cell has the scores of two seeds, so that there are no intervals."
+    text = (
+        "Each cell: mean ± standard deviation over the seeds (95% interval of the mean, by "
+        "Student's t, which can reach beyond the scale of a score). The intervals cover the seeds, "
+        f"not the choice of the test pairs. {note}"
+    )
+    return text.strip()
 
 
 def _smallest_p(results: Results, pairs: Pairs) -> str:

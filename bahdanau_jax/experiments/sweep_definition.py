@@ -63,13 +63,14 @@ class Before(NamedTuple):
 
     def restore(self, workdir: Path, cells: Cells) -> None:
         """Forget new cells of which none has been trained: other settings may use the folder."""
+        for folder in _folders(workdir) - self.folders:
+            if folder.relative_to(workdir).parts[0] in (DATA, *cells):
+                shutil.rmtree(folder, ignore_errors=True)
+        # Last, so that a process that is killed before leaves what the same call can continue.
         if self.definition is None:
             (workdir / DEFINITION).unlink()
         else:
             write_text(workdir / DEFINITION, self.definition)
-        for folder in _folders(workdir) - self.folders:
-            if folder.relative_to(workdir).parts[0] in (DATA, *cells):
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folders(workdir: Path) -> frozenset[Path]:

@@ -67,7 +67,7 @@ def _subtitle(results: Results) -> str:
 
 def _order(workdir: Path, results: Results) -> str:
     """A note on what the seeds of a cell share, so that a reader knows what an interval covers."""
-    if max(map(len, results.scores.values()), default=0) < 2:
+    if not results.have_intervals:
         return ""
     try:
         definition = parse_json((workdir / DEFINITION).read_text(encoding="utf-8"))

@@ -26,13 +26,20 @@ def checked_texts(workdir: Path, cells: Cells) -> dict[str, Any]:
         texts = dict(parse_json((workdir / DATA / TEXTS).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         texts = {}
+    roots: dict[str, str] = {}  # of each address, in this call
     for name, config in cells.items():
         for field in ("train", "dev"):
             if not (address := getattr(config.data, field)):
                 continue
             now = data.file_digests(address, config.data)
             if texts.setdefault(address, now) != now:
+                if roots.get(address, config.data.root) != config.data.root:
+                    raise ValueError(
+                        f"cell {name}: another cell has data.{field} {address!r} in another "
+                        f"data.root: vary data.{field} instead, with the folders in its names"
+                    )
                 raise ValueError(f"cell {name}: {changed(f'data.{field}', 'the sweep')}")
+            roots.setdefault(address, config.data.root)
     return texts
 
 

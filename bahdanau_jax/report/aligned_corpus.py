@@ -174,7 +174,8 @@ class Summary:
             self.left_out.append(self.sentences)
         if self.gold is not None:
             self.golden.append(self.gold.links(self.sentences, *size))
-            for name, sentence in {**links, "diagonal": alignment.diagonal(*size)}.items():
+            diagonal = alignment.diagonal(*size) if pair.scored else frozenset()
+            for name, sentence in {**links, "diagonal": diagonal}.items():
                 self.links.setdefault(name, []).append(sentence)
         self.sentences += 1
 

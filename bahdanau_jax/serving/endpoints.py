@@ -130,6 +130,7 @@ async def _align(
 ) -> Callable[[], dict[str, Any]]:
     name, run = service.named(body.run)
     service.check_weights(run, body.weights)
+    service.check_level(run, body.level)
     pairs = await _pairs(run, body.pairs)
     options = shared_work.Align(service.searching(run), body.level, body.weights)
     aligned = await service.work(name, options, pairs)

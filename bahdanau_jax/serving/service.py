@@ -13,7 +13,7 @@ import jax
 
 from bahdanau_jax import decoding
 from bahdanau_jax.config import SEARCHES, DecodingConfig
-from bahdanau_jax.data import cores
+from bahdanau_jax.data import check_level, cores
 from bahdanau_jax.model import check_link_weights
 from bahdanau_jax.serving import shared_work
 from bahdanau_jax.serving.api_errors import RETRY_SECONDS, Refused
@@ -220,6 +220,14 @@ class Service:
                 check_link_weights(weights, member.config.model)
             except ValueError as error:
                 raise Refused(422, str(error), "ask for the weights attention") from None
+
+    def check_level(self, run: Run, level: str) -> None:
+        """Raise Refused for a level of words that the run's languages do not have."""
+        settings = run.config.data
+        try:
+            check_level(level, (settings.source_language, settings.target_language))
+        except ValueError as error:
+            raise Refused(422, str(error), "ask for the level word") from None
 
 
 def unused(search: Search, settings: DecodingConfig, of_scores: bool) -> Iterator[str]:

@@ -283,6 +283,22 @@ def test_a_checkpoint_that_is_removed_while_it_is_read_is_not_damaged(
     assert chosen.passed == () and not caplog.text
 
 
+def test_a_checkpoint_that_is_no_longer_kept_disappears_at_once(states, tmp_path, monkeypatch):
+    """Orbax removes one file after the other, and a reader would call the rest damaged."""
+    removed, rmtree = [], shutil.rmtree
+
+    def watched(path, *rest, **options):
+        name = Path(path).name
+        assert not (tmp_path / name.removeprefix("pruned-")).exists()
+        removed.append(name)
+        rmtree(path, *rest, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", watched)
+    fill(tmp_path, states, keep=2)
+    assert removed == ["pruned-1", "pruned-2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "4"]
+
+
 def test_all_damaged(states, tmp_path, caplog):
     fill(tmp_path, states)
     for step in range(1, 5):

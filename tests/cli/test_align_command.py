@@ -277,6 +277,10 @@ BAD = {
         ("--output", "links", "--lexicon-output", "./links"),
         "--output and --lexicon-output are both links: name two files",
     ),
+    "the links over their gold": (
+        ("--gold", "test.pharaoh", "--output", "./test.pharaoh"),
+        "--output would replace .*test.pharaoh, the file of --gold: name another",
+    ),
     "power": (("--dice-power", "nan", "--dice", "x"), "--dice-power is nan"),
     "dice of text that cannot be read twice": (
         ("--source", "/dev/null", "--target", "/dev/null", "--dice", "x", "--dice-power", "1"),

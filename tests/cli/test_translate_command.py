@@ -222,7 +222,9 @@ def test_output_through_a_link_and_to_a_device(call, run, stdin, tmp_path):
 
 
 def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
-    missing = tmp_path / "missing.txt"
+    missing, given, link = (tmp_path / name for name in ("missing.txt", "given", "link"))
+    given.write_text("a\n")
+    link.symlink_to(given)
     wrong = {
         ("--input", missing): f"{missing}: no such file (--input)",
         ("--input", tmp_path): f"{tmp_path}: Is a directory",
@@ -235,6 +237,10 @@ def test_wrong_files_and_numbers(call, run, stdin, tmp_path):
         "most 100",
         ("--lexicon", missing): "--lexicon needs --replace-unk, which is missing",
         ("--prefix", missing): f"{missing}: no such file (--prefix)",
+        ("--reference", given, "--output", given): f"--output would replace {given}, the file of "
+        "--reference: name another",
+        ("--input", given, "--output", link): f"--output would replace {given}, the file of "
+        "--input: name another",
         ("--n-best", "3", "--beam-size", "2"): "--beam-size is 2, but should be at least 3"
         " (the number of translations wanted)",
     }

@@ -23,6 +23,7 @@ def test_without_replacement_a_reference_gives_one_bleu(tmp_path, capsys):
     look = np.full((7, 2), 0.5, np.float32)
     ranked = [[Hypothesis(" ".join(tokens[:-1]), tokens, (-1.0,) * 7, -7.0, True, ("x", ""), look)]]
     assert replacer(["x"], ranked) == ranked
+    assert [kept.alpha.size for kept in replacer._best] == [0]  # those of all lines would add up
     replacer.report()
     said = dict(line.rsplit(" ", 1) for line in capsys.readouterr().err.splitlines())
     assert (said["sentences"], said["UNK"], said["sentences-with-UNK"]) == ("1", "1", "1")

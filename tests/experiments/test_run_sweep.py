@@ -11,7 +11,13 @@ import pytest
 
 from bahdanau_jax import run, training
 from bahdanau_jax.config import Config
-from bahdanau_jax.experiments import cell_runs, product, sweep, sweep_report
+from bahdanau_jax.experiments import (
+    cell_runs,
+    product,
+    sweep,
+    sweep_definition,
+    sweep_report,
+)
 from bahdanau_jax.model import compute_dtype
 from bahdanau_jax.report import run_scores
 from tests import small
@@ -485,6 +491,39 @@ def test_ctrl_c_during_the_preparation_leaves_the_folder_for_other_settings(tmp_
         with pytest.raises(KeyboardInterrupt):
             sweep(CELLS, tmp_path / "s", [1], vmapped=False)
     assert not (tmp_path / "s/sweep.json").exists()
+
+
+def test_a_sweep_killed_while_it_restores_the_folder_can_continue(tmp_path, monkeypatch):
+    """Folders of cells without a definition would be refused for good."""
+
+    def leave(self):
+        self.folder(1).mkdir(parents=True, exist_ok=True)
+        raise KeyboardInterrupt
+
+    def killed(folder, ignore_errors):
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cell_runs.CellRuns, "prepare", leave)
+        patch.setattr(sweep_definition.shutil, "rmtree", killed)
+        with pytest.raises(SystemExit):
+            sweep(CELLS, tmp_path / "s", [1], vmapped=False)
+        with pytest.raises(KeyboardInterrupt):  # not refused: it prepares again
+            sweep(CELLS, tmp_path / "s", [1], vmapped=False)
+
+
+def test_one_address_in_two_roots_is_refused_with_the_reason(tmp_path):
+    """The texts of a sweep are known by their addresses."""
+    for root, target in ((tmp_path, "a b\nc\n"), (tmp_path / "b", "a b\na\n")):
+        root.mkdir(exist_ok=True)
+        (root / "t.en").write_text("a b\nc\n")
+        (root / "t.fr").write_text(target)
+    address = "text:t.en,t.fr"
+    text = dataclasses.replace(small.config.data, train=address, dev="", test=address)
+    cells = product(config(data=text), {"data.root": [str(tmp_path), str(tmp_path / "b")]})
+    with pytest.raises(ValueError, match=r"another data\.root: vary data\.train instead"):
+        sweep(cells, tmp_path / "s", [1], vmapped=False)
+    assert not (tmp_path / "s" / "sweep.json").exists()
 
 
 def test_other_text_at_the_address_of_the_dev_pairs_is_refused(tmp_path):

@@ -13,8 +13,9 @@ import time
 import pytest
 
 from bahdanau_jax import data, model, run
-from bahdanau_jax.config import DataConfig
+from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
+from bahdanau_jax.evaluation import scores
 from bahdanau_jax.experiments import SUITES, Request, cell_runs
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.suites import (
@@ -24,7 +25,12 @@ from bahdanau_jax.experiments.suites import (
     paper_training,
     score_functions,
 )
-from bahdanau_jax.experiments.suites.suite import Outcome, folder, requested_cells
+from bahdanau_jax.experiments.suites.suite import (
+    Outcome,
+    folder,
+    requested_cells,
+    shortened,
+)
 
 CORPUS = {"train": "builtin:en-fr/train?pairs=200&max=8", "dev": "builtin:en-fr/dev?pairs=8"}
 
@@ -184,7 +190,25 @@ def test_the_text_of_ablations_has_the_numbers_of_its_cells(tmp_path):
             assert text.startswith(f"{value:.3f} ± ")
     assert "is +0.057 (" in table.text and "p = 0.28, by Welch" in table.text
     assert [picture.name for picture in table.pictures] == ["means"]
+    assert table.pictures[0].caption.startswith("Means over the rounds with their 95% intervals")
+    assert "the better of two checkpoints" in differences.text
     assert "Ten rounds" not in SUITES["ablations"].text
+
+
+def test_one_round_has_no_intervals_and_one_update_no_half(tmp_path):
+    scores = {"PSA-seed": 0.5, "LCSR-seed": 0.5, "GeoMean-seed": 0.5}
+    results = Results({folder(name): {1: scores} for name in ablations.CELLS}, {})
+    cells = ablations.cells(Request(steps=1, quick=True))
+    _, table, differences = ablations.sections(Outcome(tmp_path, cells, results))
+    assert "two checkpoints" not in differences.text
+    assert table.pictures[0].caption.endswith("so that there are no intervals.")
+
+
+@pytest.mark.parametrize(("steps", "evaluated"), [(1, [1]), (2, [1, 2]), (71, [36, 71])])
+def test_fewer_updates_are_evaluated_at_the_middle_and_at_the_end(steps, evaluated):
+    training = shortened(Config(), steps).training
+    due = [n for n in range(1, steps + 1) if n % training.evaluate_every == 0 or n == steps]
+    assert due == evaluated
 
 
 def test_the_paper_needs_a_corpus_and_its_models_differ_in_attention_and_length():
@@ -275,11 +299,11 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
         (tmp_path / cell / "seed-1/metrics.jsonl").write_text(text)
     monkeypatch.setattr(paper_training, "words_of_sentences", lambda config, folder: (20.0, 25.0))
     learning = paper_training.learning(outcome)
-    assert "the last logged window (20 updates)," in learning.text
+    assert "the last logged window (at most 20 updates)," in learning.text
     ours, theirs = learning.tables
     sparse = dataclasses.replace(cells["RNNencdec-30"].training, log_every=100)
     cells["RNNencdec-30"] = dataclasses.replace(cells["RNNencdec-30"], training=sparse)
-    assert "window (20 or 100 updates)," in paper_training.learning(outcome).text
+    assert "window (at most 20 or 100 updates)," in paper_training.learning(outcome).text
     expected = ("RNNencdec-30", "40", "20", "1.00", "1 min 30 s", "4.000", "3.000", "80.0", "75.0")
     assert ours.rows[0] == expected
     assert theirs.rows[1] == (
@@ -291,6 +315,16 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
         "26.7",
         "47.2",
     )
+
+
+def test_what_attention_brings_is_in_the_bleu_of_tokenised_text(tmp_path, monkeypatch):
+    tally = scores.tallies(["a b c d"], ["a b c d"], str, "13a")["BLEU-tokenized"]
+    monkeypatch.setattr(paper, "_tally", lambda outcome, cell: tally)
+    cells = paper.cells(Request(**CORPUS))
+    outcome = Outcome(tmp_path, cells, Results({cell: {1: {}} for cell in cells}, {}))
+    (section,) = paper._comparison(outcome)
+    assert section.text.startswith("BLEU of tokenised text.")
+    assert section.tables[0].header[1] == "BLEU-tokenized"
 
 
 def test_the_texts_of_the_paper_are_beside_ours(tmp_path, monkeypatch):
@@ -362,7 +396,7 @@ def test_a_quick_suite_from_end_to_end(name, command_line, tmp_path):
     [
         ("notebook", 40, ["*/seed-2/checkpoints/20", "dot/seed-1/sweep_scores.json"]),
         *(
-            (name, 3, ["*/seed-*/checkpoints/1", "*/seed-*/sweep_scores.json"])
+            (name, 3, ["*/seed-*/checkpoints/2", "*/seed-*/sweep_scores.json"])
             for name in SUITES
             if name != "notebook"
         ),

@@ -37,6 +37,10 @@ def test_pairs_are_compared_and_the_smallest_p_is_given():
     apart = Results({"a": {1: {"BLEU": 1.0}}, "b": {2: {"BLEU": 2.0}}}, {})
     assert "No seed has scores in both cells" in results.sections(apart, {"BLEU": 1})[1].text
     assert "One seed gives no interval" in results.sections(one, {"BLEU": 1})[1].text
+    assert "standard deviation" in results.sections(SCORES, {"BLEU": 1})[0].text
+    assert results.sections(one, {"BLEU": 1}, None, "A note.")[0].text == (
+        "No cell has the scores of two seeds, so that there are no intervals."
+    )
 
 
 def test_corpora_of_both_kinds_have_the_scores_of_both():

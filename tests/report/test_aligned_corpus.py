@@ -46,6 +46,13 @@ def test_nothing_read_is_no_mean():
     assert Summary().table("forward")["entropy"] is None
 
 
+def test_a_pair_left_out_has_no_links_by_any_way():
+    """Otherwise the diagonal would be scored on other pairs than the ways beside it."""
+    summary = Summary(gold.read(["0-0"], "g"))
+    summary.add(Pair(UNSEEN, None), {"forward": UNSEEN.links()})
+    assert summary.links == {"forward": [frozenset()], "diagonal": [frozenset()]}
+
+
 def test_scores_of_every_way_by_hand():
     summary = Summary(gold.read(["0-0 1-1", ""], "g"))
     links = {"forward": SEEN.links(), "mine": frozenset({(0, 0), (1, 1)})}

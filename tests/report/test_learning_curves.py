@@ -66,6 +66,19 @@ def test_scores_that_are_not_there_yet_are_left_out(command_line, tmp_path):
     assert code == 0 and out.splitlines()[-1] == "| 1 | 2.000 |"
 
 
+def test_a_folder_may_have_commas_in_its_name(command_line, tmp_path):
+    """As the cell of a sweep that varies two fields."""
+    for name in ("order=paper,cell=gru", "order", "order=paper", "b"):
+        tmp_path.joinpath(name).mkdir()
+        line = '{"step": 1, "loss": 2.0}\n'
+        tmp_path.joinpath(name, "metrics.jsonl").write_text(line)
+    runs = ",".join(f"{tmp_path}/{name}" for name in ("order=paper,cell=gru", "order", "b"))
+    code, out, _ = command_line("curves", "--runs", runs)
+    heads = [head.strip() for head in out.splitlines()[0].strip("|").split("|")]
+    assert code == 0
+    assert heads == ["updates", "order=paper,cell=gru: loss", "order: loss", "b: loss"]
+
+
 def test_what_cannot_be_shown_is_one_line(command_line, folders, tmp_path):
     def said(*arguments):
         code, out, err = command_line("curves", *arguments)

@@ -283,6 +283,15 @@ def test_every_error_has_one_shape(shared, case):
     assert shared.post("/translate", json={"lines": ["a"]}).status_code == 200
 
 
+def test_words_that_a_language_does_not_have_are_refused(stub):
+    german = dataclasses.replace(stub.config.data, source_language="de")
+    run = dataclasses.replace(stub, config=dataclasses.replace(stub.config, data=german))
+    with started({"stub": run}) as client:
+        body = {"pairs": [PAIR], "level": "hansards"}
+        answer = client.until_ready().post("/align", json=body)
+    assert answer.status_code == 422 and "not of language 'de'" in answer.json()["error"]
+
+
 def test_a_fault_is_an_error_of_the_same_shape(server, caplog):
     client = server()
     answer = client.post("/translate", json={"lines": ["fault"]})

@@ -96,10 +96,10 @@ def sections(outcome: Outcome) -> list[Section]:
     of_zero, of_attention = (PRINTED[name][-1] for name in ("4.1 no initial state", "attention"))
     cut = compare_independent(of_zero, of_attention)
     text = (
-        "Means over the rounds ± standard deviation (95% interval), in the author's definition, "
-        "where a list without a prime counts 0: about one list in ten has none, so that no model "
-        "can score above about 0.90. The rows named printed are computed from the ten rounds of "
-        "the author. Their GeoMean without the initial state minus that of attention "
+        "In the author's definition, a list without a prime counts 0: about one list in ten has "
+        "none, so that no model can score above about 0.90. Several rounds have their mean ± "
+        "standard deviation (95% interval). The rows named printed are computed from the ten "
+        "rounds of the author. Their GeoMean without the initial state minus that of attention "
         f"is {cut.difference:+.3f} ({cut.low:+.3f} to {cut.high:+.3f}), p = {cut.p:.2g}, by "
         "Welch's t-test, since nothing pairs the rounds of two models."
     )
@@ -107,22 +107,26 @@ def sections(outcome: Outcome) -> list[Section]:
     panels = {
         name: outcome.intervals(each, cells) for name, each in zip(names, MEASURES, strict=True)
     }
-    caption = (
-        "Means over the rounds with their 95% intervals, in the author's definition; each ring is "
-        "a round."
-    )
-    picture = Picture("means", figures.means(panels), caption)
+    picture = Picture("means", figures.means(panels), outcome.caption("round"))
     return [
         Section("Task and training", _training(outcome)),
         Section("Beside the printed numbers", text, (Table(("cell", *names), rows),), (picture,)),
-        Section("What differs from the author's model", DIFFERENCES + _products(outcome)),
+        Section("What differs from the author's model", DIFFERENCES + _what_differs(outcome)),
     ]
 
 
-def _products(outcome: Outcome) -> str:
-    """What differs in the precision of the products; "" where it is the author's."""
-    dtype = next(iter(outcome.cells.values())).model.compute_dtype
-    return "" if dtype == "float32" else f" Its products are float32, and ours are {dtype}."
+def _what_differs(outcome: Outcome) -> str:
+    """What differs in the choice of the checkpoint, and in the precision of the products."""
+    config = next(iter(outcome.cells.values()))
+    text = ""
+    if config.training.steps > 1:
+        text += (
+            " The author tests after the last update. Each of our rounds is scored with the better "
+            "of two checkpoints, after a half of the updates and after all, by the dev lists."
+        )
+    if (dtype := config.model.compute_dtype) != "float32":
+        text += f" Its products are float32, and ours are {dtype}."
+    return text
 
 
 def _training(outcome: Outcome) -> str:
@@ -153,8 +157,7 @@ DIFFERENCES = (
     "without tanh; ours is tanh(M_x(x) + M_h(s)), as in the encoder. Its score function has biases "
     "and gives weight to padding; ours has no biases and a mask. Its readout is a network with a "
     "ReLU, and ours has a maxout layer. Its weights begin at PyTorch's defaults, and ours at "
-    "Glorot's. The author tests after the last update. Each of our rounds is scored with the "
-    "better of two checkpoints, after a half of the updates and after all, by the dev lists."
+    "Glorot's."
 )
 
 

@@ -84,8 +84,8 @@ def sections(outcome: Outcome) -> list[Section]:
     text = (
         "BLEU of the test sentences by their number of words. The number in a model's name is that "
         "of the longest training sentences. Each model is tested up to four times that length. "
-        "Intervals are those of the mean over the seeds (95%, Student's t); they do not cover the "
-        "choice of the sentences. Differences are paired by seed."
+        "Intervals of several seeds are those of their mean (95%, Student's t); they do not cover "
+        "the choice of the sentences. Differences are paired by seed."
     )
     picture = Picture(
         "bleu_by_length", _figure(curves), "BLEU by the number of words of a sentence."

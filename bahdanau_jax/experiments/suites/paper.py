@@ -209,10 +209,10 @@ def _comparison(outcome: Outcome) -> list[Section]:
         )
     if not rows:
         return []
-    header = ("dev set", "BLEU", "95% interval", "p, bootstrap", "p, randomisation")
+    header = ("dev set", "BLEU-tokenized", "95% interval", "p, bootstrap", "p, randomisation")
     text = (
-        "Paired tests over the sentences of the dev set, which also chose the checkpoints, with "
-        "the first seed of each model."
+        "BLEU of tokenised text. Paired tests over the sentences of the dev set, which also chose "
+        "the checkpoints, with the first seed of each model."
     )
     return [Section("What attention brings", text, (Table(header, rows),))]
 

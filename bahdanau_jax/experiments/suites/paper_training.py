@@ -45,10 +45,10 @@ def learning(outcome: Outcome) -> Section:
     text = (
         "NLL is the negative log-likelihood in nats. That of a sentence is ours of a word times "
         "the mean number of target words, with EOS. Our train NLL is that of the last logged "
-        f"window ({updates} updates), with the dropout of training; our dev NLL is the smallest of "
-        "the evaluations. The scores of the report are those of the checkpoint that the dev text "
-        "chose, after the scored update. The values here are those of each model's first seed. The "
-        "sentences are not the paper's."
+        f"window (at most {updates} updates), with the dropout of training; our dev NLL is the "
+        "smallest of the evaluations. The scores of the report are those of the checkpoint that "
+        "the dev text chose, after the scored update. The values here are those of each model's "
+        "first seed. The sentences are not the paper's."
     )
     of_sentences = ("train NLL of a sentence", "dev NLL of a sentence")
     of_words = ("train NLL of a word", "dev NLL of a word")

@@ -51,12 +51,11 @@ def sections(outcome: Outcome) -> list[Section]:
             rows.append((score, *scores, number(_memory(outcome, cell), ",.0f")))
         tables.append(Table((corpus, metric, "AER", "MiB of an update"), rows))
     text = (
-        "Each seed has its own number, since few seeds may differ widely; the means and their "
-        "intervals are under Scores. Memory is what the compiler plans for the update of one seed "
+        "Each seed has its own number, since few seeds may differ widely; the means are under "
+        "Scores. Memory is what the compiler plans for the update of one seed "
         "with the largest batch: parameters, accumulators and temporary arrays."
     )
-    caption = "Means over the seeds with their 95% intervals; each ring is a seed."
-    picture = Picture("means", figures.means(panels), caption)
+    picture = Picture("means", figures.means(panels), outcome.caption("seed"))
     return [Section("Score functions", text, tuple(tables), (picture,)), _speed(outcome)]
 
 

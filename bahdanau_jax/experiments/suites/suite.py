@@ -32,6 +32,12 @@ class Outcome(NamedTuple):
         first = min(self.results.scores[cell]) if seed is None else seed
         return seed_folder(self.workdir, cell, first)
 
+    def caption(self, of: str) -> str:
+        """The caption of `intervals` over seeds that are called `of`."""
+        if self.results.have_intervals:
+            return f"Means over the {of}s with their 95% intervals; each ring is a {of}."
+        return f"Each ring is the only {of} of a cell, so that there are no intervals."
+
     def intervals(self, metric: str, cells: Mapping[str, str]) -> dict[str, tuple[float, ...]]:
         """The mean of a score over the seeds, the ends of its interval, and the score of each seed.
 
@@ -141,7 +147,7 @@ def shortened(config: Config, steps: int, every: int = 0) -> Config:
 
     With 0, they happen at the middle and at the end. A long training also saves in between.
     """
-    every = every or max(1, steps // 2)
+    every = every or -(-steps // 2)
     training = dataclasses.replace(
         config.training,
         steps=steps,

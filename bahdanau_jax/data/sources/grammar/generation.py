@@ -21,6 +21,7 @@ from bahdanau_jax.names import choose
 SPLITS = ("train", "dev", "test")
 _SHARES = ("test", "dev", *8 * ("train",))  # by the hash of the English sentence
 _SHORTEST = 3
+LONGEST = 10_000  # tokens of an English sentence; some draws have as many as are allowed
 _TYPICAL, _SPREAD = 2.54, 0.5  # mean and deviation of the logarithm of the English length
 
 
@@ -56,10 +57,10 @@ def generate(
     ('You', 'travel', '.')
     """
     choose(dict.fromkeys(SPLITS), split, "split of the built-in corpus")
-    if not max(min_words, _SHORTEST) <= max_words:
+    if not max(min_words, _SHORTEST) <= max_words <= LONGEST:
         raise ValueError(
             f"no English sentence has {min_words} to {max_words} tokens: the largest number must "
-            f"be at least the smallest number, and at least {_SHORTEST}"
+            f"be at least the smallest number, and from {_SHORTEST} to {LONGEST:,}"
         )
     if not 0 <= rare <= 100:
         raise ValueError(f"rare={rare}, but a percentage from 0 to 100 was expected")
