@@ -5,7 +5,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	&& echo $$python && break; done)
 VENV := .venv
 EXTRAS := dev,docs
-INSTALLED := $(VENV)/.installed
+comma := ,
+INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
 # Two processes run the test files. Tests mostly compile, and one compilation keeps less than two
 # cores busy. In the order of their names, the last files are short, so neither process waits long.
@@ -59,7 +60,7 @@ test-all: $(INSTALLED)
 
 accelerator: $(INSTALLED)
 	@JAX_PLATFORMS= $(VENV)/bin/python -c 'import jax, sys; sys.exit(jax.default_backend() == "cpu" and \
-		"JAX finds no GPU or TPU: make clean, then make install EXTRAS=dev,docs,cuda (or tpu)")'
+		"JAX finds no GPU or TPU: make install EXTRAS=dev,docs,cuda (or tpu)")'
 	JAX_PLATFORMS= XLA_FLAGS=--xla_gpu_deterministic_ops=true XLA_PYTHON_CLIENT_PREALLOCATE=false \
 		$(VENV)/bin/python -m pytest -rs tests/test_accelerator.py
 

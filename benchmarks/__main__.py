@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -358,6 +359,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     >>> main(["train", "--size", "tiny"])
     """
+    # This process leaves the memory of a GPU to the programs that it compares.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     with program_cache.empty_cache():
         return command_line.main(arguments, dispatch)
 

@@ -96,7 +96,8 @@ def gradients(config: ModelConfig, params: Any, batch: Batch) -> Any:
 def _gradients_on(device: Any, precision: str = "highest", **changes: Any) -> Any:
     config = dataclasses.replace(SMALL, **changes)
     batch = random_batch(ROWS, LONGEST, config.source_vocabulary, config.target_vocabulary)
-    given = parameters(SMALL), batch
+    # Those of all dtypes and gradients are equal. An order may have more of them.
+    given = parameters(dataclasses.replace(SMALL, order=config.order)), batch
     return by(device, lambda *given: gradients(config, *given), *given, precision=precision)
 
 

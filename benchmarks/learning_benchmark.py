@@ -17,13 +17,14 @@ from typing import Any
 
 from bahdanau_jax import run as run_module
 from bahdanau_jax.batch import EOS
+from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import Config
 from bahdanau_jax.evaluation import scores
 from bahdanau_jax.reporting import say
 from bahdanau_jax.trained import Run, load
 from bahdanau_jax.training import read_metrics
 from benchmarks import machine
-from benchmarks.peers import Failure, process, recipe, serving
+from benchmarks.peers import Failure, process, recipe
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 MOST_UPDATES = 10**9  # of JoeyNMT, whose time ends before
@@ -185,6 +186,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    """The program of our training: a configuration and a new run folder."""
-    serving.keep_memory()
+    """The program of our training, as `bahdanau train`: a configuration and a new run folder."""
+    jax_defaults.keep_memory()
+    jax_defaults.collect_rarely()
     run_module.train(Config.load(Path(sys.argv[1])), Path(sys.argv[2]))

@@ -45,9 +45,10 @@ def run(
 
     `lines` are least squares: seconds = at_0 + each·x, for the units n also + squared·x², with
     their R². `plane` is seconds = a + b S + c T + d S T, with the share of d S T at the base and at
-    the end.
+    the end. All updates run as those of a training of the base.
     """
     base = choose(sizes.SIZES, size, "size")[0]
+    updates.as_a_training(updates.of_size(updates.architecture(base), base))
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         picture = output / "scaling.svg"

@@ -99,7 +99,8 @@ def test_the_version_is_written_nowhere_else_in_the_code():
 def test_the_workflow_runs_what_is_run_elsewhere():
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
     job, docs = workflow["jobs"]["checks"], workflow["jobs"]["docs"]
-    assert job["steps"][-1] == {"run": ".ci/run"} and docs["steps"][-1] == {"run": "make docs"}
+    assert job["steps"][-1]["run"] == ".ci/run" and docs["steps"][-1] == {"run": "make docs"}
+    assert job["steps"][-1]["env"] == {"BAHDANAU_TESTS_BROWSER": "1"}
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.13"]
     for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
         assert yaml.safe_load(form.read_text(encoding="utf-8"))

@@ -78,6 +78,7 @@ def test_what_cannot_be_measured_is_refused_before_any_work(benchmark):
     assert code == 2 and "bogus" in err
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of processes is read in /proc")
 def test_the_memory_of_children_counts():
     code = "held = bytearray(200 * 2**20); import time; time.sleep(1)"
     with machine.PeakMemory() as alone:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bahdanau_jax.model.orders import ORDERS
 from benchmarks import device_comparison
 from benchmarks.device_comparison import GRADIENTS, relative
 
@@ -32,6 +33,13 @@ def test_a_gradient_may_differ_by_rounding_alone(differing, factor, passed):
     differing(factor)
     found = device_comparison.compare_gradients("paper")
     assert found["passed"] == passed and found["difference"] == pytest.approx(factor - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_gradients_of_every_order_can_be_compared(order, monkeypatch):
+    monkeypatch.setattr(device_comparison, "accelerator", device_comparison.cpu)
+    assert device_comparison.compare_gradients(order)["difference"] == 0
 
 
 def test_what_is_not_finite_never_passes(differing):

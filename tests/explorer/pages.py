@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from importlib import resources
@@ -20,6 +21,7 @@ from bahdanau_jax.explorer import explorer_page
 from bahdanau_jax.trained import Run
 from tests.model.worlds import parameters
 
+BROWSERS = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 CORPUS = "builtin:en-fr/test?pairs=60&min=4&max=9"
 SEARCH = DecodingConfig(beam_size=3, min_ratio=0.5)  # random models end at once otherwise
 SIZES = dict(embedding_size=11, hidden_size=13, alignment_size=7, readout_size=17)
@@ -62,12 +64,14 @@ def like(first: Run, **fields: Any) -> Run:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser; the test is skipped where there is none."""
+    """A browser; without one, the test is skipped, or fails where BAHDANAU_TESTS_BROWSER is set."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("there is no chromium")
     with api.sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+        program = next(filter(None, map(shutil.which, (*BROWSERS, own))), None)
+        if program is None:
+            assert not os.environ.get("BAHDANAU_TESTS_BROWSER"), "there is no chromium"
+            pytest.skip("there is no chromium")
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()

@@ -1,6 +1,7 @@
 """The files that a reader saves: pictures of the matrices, and the translation as JSON."""
 
 import json
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -42,6 +43,7 @@ def test_pictures_are_offered_where_there_is_one(tab, tiny_page, tmp_path):
     settled(tab, "explorer.app.panels[0].matrix.drawn.length === 2")
     both = saved(tab, "SVG", tmp_path).decode()
     assert both.count("data-cell") == 2 * cells
+    assert re.search(r"rgb\(\d+, \d+, \d+\)", both) and not re.search(r"rgb\(\d+ ", both)
     assert saved(tab, "PNG", tmp_path).startswith(b"\x89PNG")
 
 

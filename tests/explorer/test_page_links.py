@@ -62,13 +62,41 @@ def test_the_beam_of_the_run_and_of_a_link_are_offered(tab, tmp_path):
     assert tab.page.locator("#beam option").all_text_contents()[-2:] == ["20", "50"]
 
 
+def test_words_have_the_language_of_their_side(tab, tiny_page):
+    """A screen reader chooses its voice by it."""
+    tab.open(tiny_page)
+    languages = tab.run("""() => Object.fromEntries(
+      ["#sentence", ".translation", ".source .text", ".target .text", ".turn strong"].map(
+        (place) => [place, document.querySelector(place).lang]))""")
+    assert languages == {
+        "#sentence": "en",
+        ".translation": "fr",
+        ".source .text": "en",
+        ".target .text": "fr",
+        ".turn strong": "fr",
+    }
+
+
+def test_a_browser_that_refuses_to_change_the_address_still_shows_the_word(tab, tiny_page):
+    """Safari and Firefox do so for many changes in a short time."""
+    tab.open(tiny_page)
+    tab.run("""() => {
+      const refuse = () => { throw new DOMException("", "SecurityError"); };
+      Object.assign(history, { replaceState: refuse, pushState: refuse });
+      explorer.app.panels[0].select(0);
+    }""")
+    assert tab.page.inner_text(".turn strong") == tab.page.inner_text(".target .text >> nth=0")
+    assert tab.page.inner_text("#fault") == ""
+
+
 def test_enter_that_ends_a_composition_does_not_translate(tab, tiny_page):
     tab.open(tiny_page)
     tab.page.fill("#sentence", "half a w")
-    press = """(isComposing) => document.querySelector("#sentence").dispatchEvent(
-      new KeyboardEvent("keydown", { key: "Enter", isComposing, cancelable: true }))"""
-    assert tab.run(press, True) and tab.run("explorer.app.state.sentence") != "half a w"
-    assert not tab.run(press, False)
+    press = """(event) => document.querySelector("#sentence").dispatchEvent(
+      new KeyboardEvent("keydown", { key: "Enter", cancelable: true, ...event }))"""
+    for ending in ({"isComposing": True}, {"keyCode": 229}):  # the second one is that of Safari
+        assert tab.run(press, ending) and tab.run("explorer.app.state.sentence") != "half a w"
+    assert not tab.run(press, {})
     assert tab.run("explorer.app.state.sentence") == "half a w"
     settled(tab, "explorer.app.panels[0].isReady")
 

@@ -4,13 +4,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import TypeCheckError
 
 from bahdanau_jax.model import encode, start, teacher_forced
-from bahdanau_jax.model.attention import SCORES, WINDOW
+from bahdanau_jax.model.attention import SCORES, WINDOW, masked_softmax
 from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters, relative
 
 LOCAL = ["local_m", "local_p"]
+
+
+def test_the_shapes_in_signatures_are_checked():
+    """By tests/conftest.py, for all modules of bahdanau_jax.model."""
+    with pytest.raises(TypeCheckError, match="masked_softmax"):
+        masked_softmax(jnp.ones((2, 3)), jnp.ones((2, 4), bool))
 
 
 def long_pairs():

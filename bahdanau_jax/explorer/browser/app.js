@@ -49,8 +49,10 @@ class App {
       event.preventDefault();
       this.begin(text.value);
     });
+    text.lang = language;
     text.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      // In Safari, only the code 229 says that the key ends a composition.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       this.begin(text.value);
     });
@@ -171,7 +173,9 @@ class App {
   changed() {
     const address = write(this.state), before = location.hash;
     const isStep = before !== "" && isOtherTranslation(before, address);
-    history[isStep ? "pushState" : "replaceState"](null, "", address);
+    try {
+      history[isStep ? "pushState" : "replaceState"](null, "", address);
+    } catch { /* some browsers refuse many changes in a short time */ }
   }
 
   showViews() {

@@ -89,12 +89,13 @@ export class BeamView {
       "aria-disabled": isRecorded ? "true" : null, "data-index": index, "data-parent": node.parent, "data-column": node.step,
       style: { left: `${left}px`, top: `${top}px`, width: `${WIDTH}px` },
       onclick: () => isRecorded || this.panel.forcePath(this.path(nodes, index)) },
-    h("span", { class: "name", dir: "auto" }, shown(node.symbol)),
+    h("span", { class: "name", dir: "auto", lang: this.panel.engine.languages.target }, shown(node.symbol)),
     h("span", { class: "number" }, `${probability} · ${total}`));
   }
 
   finished({ text, score, steps }, isRecorded) {
-    const parts = [h("span", { dir: "auto" }, text || "(nothing)"), h("span", { class: "number" }, score.toFixed(2))];
+    const { target } = this.panel.engine.languages;
+    const parts = [h("span", { dir: "auto", lang: text ? target : null }, text || "(nothing)"), h("span", { class: "number" }, score.toFixed(2))];
     return isRecorded ? h("div", {}, parts)
       : h("button", { type: "button", onclick: () => this.panel.forcePath(steps.map(({ id }) => id)) }, parts);
   }

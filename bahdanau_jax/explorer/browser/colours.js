@@ -20,7 +20,7 @@ export function isDark() {
 export const palette = () => (isDark() ? DARK : LIGHT);
 
 const between = (a, b, t) => a.map((value, i) => Math.round(value + t * (b[i] - value)));
-const rgb = (parts) => `rgb(${parts.join(" ")})`;
+const rgb = (parts) => `rgb(${parts.join(", ")})`; // with commas, as other programs read SVG
 
 // Small weights stay visible: the scale is that of the square root.
 export function weightColour(weight, colours = palette()) {

@@ -58,6 +58,12 @@ export class Engine {
     this.model = this.isRecorded ? null : new Model(data.config, parameters(bytes, data.manifest));
   }
 
+  // Their codes, by which a browser chooses a voice.
+  get languages() {
+    const { source, target } = this.data;
+    return { source: source.rules.language, target: target.rules.language };
+  }
+
   memory(ids) {
     return this.model.encode(this.model.embed(ids));
   }

@@ -14,15 +14,15 @@ export class LinksView {
   show(analysis, chosen, { selected, forced, changes }) {
     const words = () => [...this.element.querySelectorAll(".word")], focused = words().indexOf(document.activeElement);
     this.alpha = chosen.steps.map((step) => step.alpha);
-    const { isRecorded } = this.panel.engine;
-    this.source = analysis.source.map((symbol, j) => this.word(symbol, { class: "word source",
+    const { isRecorded, languages } = this.panel.engine;
+    this.source = analysis.source.map((symbol, j) => this.word(symbol, languages.source, { class: "word source",
       "aria-label": isRecorded ? null : `${shown(symbol)}. Look here only.`,
       onclick: () => this.panel.look(j), onpointerenter: () => this.panel.highlight(null, j), onfocus: () => this.panel.highlight(null, j) }));
     this.target = chosen.steps.map((step, i) => {
       const p = Math.exp(step.logP);
       const isForced = forced.includes(i), isChanged = changeAt(changes, i) !== null;
       const state = `${isForced ? ", chosen by you" : ""}${isChanged ? ", attention changed" : ""}`;
-      const word = this.word(step.symbol, { "aria-pressed": String(i === selected),
+      const word = this.word(step.symbol, languages.target, { "aria-pressed": String(i === selected),
         class: `word target${isForced ? " forced" : ""}${isChanged ? " changed" : ""}`,
         "aria-label": `${shown(step.symbol)}, probability ${percent(p)}${state}`,
         onclick: () => this.panel.select(i), onpointerenter: () => this.panel.highlight(i, null),
@@ -45,8 +45,8 @@ export class LinksView {
     words()[focused]?.focus();
   }
 
-  word = (symbol, properties) =>
-    h("button", { type: "button", ...properties }, h("span", { class: "text", dir: "auto" }, shown(symbol)));
+  word = (symbol, lang, properties) =>
+    h("button", { type: "button", ...properties }, h("span", { class: "text", dir: "auto", lang }, shown(symbol)));
 
   draw() {
     const box = this.element.getBoundingClientRect();

@@ -20,7 +20,8 @@ export class Panel {
     this.links = new LinksView(this);
     this.step = new StepView(this);
     this.beam = new BeamView(this);
-    this.text = h("p", { class: "translation", tabindex: -1, "aria-live": "polite", dir: "auto" });
+    this.text = h("p", { class: "translation", tabindex: -1, "aria-live": "polite", dir: "auto",
+      lang: engine.languages.target });
     this.facts = h("p", { class: "quiet facts" });
     this.actions = h("div", { class: "actions" });
     this.golden = h("p", { class: "golden" });

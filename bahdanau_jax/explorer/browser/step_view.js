@@ -17,7 +17,7 @@ export class StepView {
       h("h3", {}, `Word ${i + 1} of ${chosen.steps.length}`),
       h("div", { class: "turn" },
         h("button", { type: "button", disabled: i === 0, "data-key": "before", onclick: () => this.panel.select(i - 1) }, "Previous"),
-        h("strong", { dir: "auto" }, shown(step.symbol)),
+        h("strong", { dir: "auto", lang: this.panel.engine.languages.target }, shown(step.symbol)),
         h("button", { type: "button", disabled: i + 1 === chosen.steps.length, "data-key": "after",
           onclick: () => this.panel.select(i + 1) }, "Next")),
       h("div", { class: "halves" },
@@ -39,8 +39,8 @@ export class StepView {
     (same ?? this.element.querySelector("button:not(:disabled)"))?.focus();
   }
 
-  row(symbol, share, properties, isRecorded) {
-    const parts = [h("span", { class: "name", dir: "auto" }, shown(symbol)),
+  row(symbol, lang, share, properties, isRecorded) {
+    const parts = [h("span", { class: "name", dir: "auto", lang }, shown(symbol)),
       h("span", { class: "track" }, h("span", { class: "fill", style: { "--p": share.toFixed(4) } })),
       h("span", { class: "number" }, percent(share))];
     return h("li", {}, isRecorded ? h("span", { class: "row" }, parts)
@@ -48,7 +48,8 @@ export class StepView {
   }
 
   weights(source, step, change, isRecorded) {
-    const rows = source.map((symbol, j) => this.row(symbol, step.alpha[j], {
+    const { languages } = this.panel.engine;
+    const rows = source.map((symbol, j) => this.row(symbol, languages.source, step.alpha[j], {
       "data-key": `look-${j}`, "aria-pressed": String(change === String(j)),
       "aria-label": `${shown(symbol)}, attention ${percent(step.alpha[j])}. Look here only.`,
       onclick: () => this.panel.look(j) }, isRecorded));
@@ -65,7 +66,8 @@ export class StepView {
   }
 
   alternatives(step, i, isRecorded) {
-    const rows = step.likeliest.map(({ symbol, token, logP }) => this.row(symbol, Math.exp(logP), {
+    const { languages } = this.panel.engine;
+    const rows = step.likeliest.map(({ symbol, token, logP }) => this.row(symbol, languages.target, Math.exp(logP), {
       "data-key": `word-${token}`, class: symbol === step.symbol ? "chosen" : "",
       "aria-pressed": String(symbol === step.symbol),
       "aria-label": `${shown(symbol)}, probability ${percent(Math.exp(logP))}. Write this word.`,
