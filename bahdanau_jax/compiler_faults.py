@@ -60,16 +60,19 @@ def present(environment: Mapping[str, str] = os.environ) -> Fault | None:
 def _values(fault: Fault, environment: Mapping[str, str]) -> list[str]:
     """The values that XLA_FLAGS give to the option; XLA takes the last one."""
     flags = (flag.partition("=") for flag in environment.get("XLA_FLAGS", "").split())
-    return [value for name, _, value in flags if name.lstrip("-") == fault.option]
+    return [value.strip("\"'") for name, _, value in flags if name.lstrip("-") == fault.option]
 
 
 def avoid(environment: MutableMapping[str, str] = os.environ) -> None:
     """Add the option to XLA_FLAGS. XLA reads them once, when JAX first looks for devices.
 
-    A user's own value of the option is never overridden.
+    A user's own value of the option is never overridden. Flags that do not begin with - are the
+    name of a file for XLA, to which nothing can be added.
     """
+    flags = environment.get("XLA_FLAGS", "")
+    if flags.strip() and not flags.lstrip().startswith("-"):
+        return
     if (fault := present(environment)) and not _values(fault, environment):
-        flags = environment.get("XLA_FLAGS", "")
         environment["XLA_FLAGS"] = f"{flags} --{fault.option}={fault.value}".strip()
 
 

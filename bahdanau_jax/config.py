@@ -286,7 +286,7 @@ def faults(config: Config) -> list[str]:
     counted = "data.batch_size data.pool_batches decoding.batch_size optimizer.warmup_steps"
     expect(f"{counted} training.steps decoding.seed", lambda value: value < 1 << 31, "below 2^31")
     expect("training.seed", lambda value: value < 1 << 32, "below 2^32")
-    expect("decoding.alpha", math.isfinite, "finite")
+    expect("decoding.alpha", lambda alpha: abs(alpha) < math.inf, "finite")
     switched = "optimizer.clip_norm optimizer.coverage decoding.coverage decoding.min_ratio"
     expect(switched, lambda value: 0 <= value <= 3e38, "at least 0 (0: off) and at most 3e38")
     most = MOST_TRANSLATIONS

@@ -72,7 +72,7 @@ def configuration(name: str) -> Config:
         config = Config.load(path)
         if code := [*filter(is_code, operator.attrgetter(*CODE)(config))]:
             raise ValueError(f"{path} names code, {code[0]!r}: name it in a Python file instead")
-        return config
+        return config.with_vocabularies(0, 0)  # which are those of its text
     try:
         config = runpy.run_path(str(path)).get("config")
     except SyntaxError as error:

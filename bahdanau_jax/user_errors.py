@@ -27,10 +27,16 @@ def describe(error: Exception) -> str:
     if is_without_device(error):
         return f"JAX finds no device: set JAX_PLATFORMS=cpu, or install its plugin. {error}".strip()
     if isinstance(error, MemoryError | RuntimeError):
-        return (
+        text = (
             "not enough memory: lower decoding.batch_size, the beam size or --n-best to translate, "
             "data.batch_size to train, or make the model smaller"
         )
+        if isinstance(error, RuntimeError):  # of XLA
+            text += (
+                "; on a GPU, also end other programs that use it, or set "
+                f"XLA_PYTHON_CLIENT_PREALLOCATE=false for each ({str(error).splitlines()[0]})"
+            )
+        return text
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
         return "no space is left on the device of the output: free some, or write elsewhere"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:

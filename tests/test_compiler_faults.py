@@ -64,9 +64,18 @@ def test_other_flags_stay(faulty):
     assert environment == {"XLA_FLAGS": flags}
 
 
+def test_the_name_of_a_file_of_flags_stays(faulty):
+    """XLA reads what does not begin with - as a name, and ends the process where there is none."""
+    environment = {"XLA_FLAGS": "/etc/xla_flags.txt"}
+    compiler_faults.avoid(environment)
+    assert environment == {"XLA_FLAGS": "/etc/xla_flags.txt"}
+    assert compiler_faults.present(environment)
+
+
 @pytest.mark.parametrize(
     ("values", "avoided"),
-    [(["-reduce"], True), (["+dot,-reduce"], True), ([""], True), (["reduce", "-reduce"], True)]
+    [(['"-reduce"'], True)]
+    + [(["-reduce"], True), (["+dot,-reduce"], True), ([""], True), (["reduce", "-reduce"], True)]
     + [(["reduce"], False), (["+dot"], False), (["-reduce", "reduce"], False)],
 )
 def test_a_users_own_value_stays_and_the_last_one_counts(values, avoided, faulty):

@@ -30,6 +30,9 @@ def test_the_configuration_of_a_run_is_one_of_ones_own_but_runs_no_code(tmp_path
     config = bj.Config(data=bj.DataConfig(dev=""))
     config.save(path)
     assert bj.configuration(str(path)) == config
+    learned = config.with_vocabularies(40, 50)  # other text has other vocabularies
+    learned.save(path)
+    assert bj.configuration(str(path)) == config and learned.model.source_vocabulary == 40
     bj.Config(model=bj.ModelConfig(attention="mine:score")).save(path)
     with pytest.raises(ValueError, match=r"config\.json names code, 'mine:score': name it in a"):
         bj.configuration(str(path))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import IO, Any, ClassVar, TextIO
 
-from bahdanau_jax.cli import LOST, USER_ERROR, leaving, options
+from bahdanau_jax.cli import LOST, PROGRAM, USER_ERROR, leaving, options
 from bahdanau_jax.reporting import say
 
 DIES_WITH_PARENT = 1  # Linux's prctl: PR_SET_PDEATHSIG
@@ -23,7 +23,6 @@ WELL = (0, 128 + signal.SIGTERM)  # exit codes: finished; stopped and saved
 LAST_WORDS = 2.0  # seconds to wait after a failure for other exit codes, which may show its cause
 GLOO = b"connected peer ranks"  # part of a line of Gloo, which its threads may split
 POLL = 0.05  # seconds
-PROGRAM = (sys.executable, "-m", "bahdanau_jax")
 _LIBC = ctypes.CDLL(None)  # loaded before any child is made
 
 

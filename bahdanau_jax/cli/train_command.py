@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from bahdanau_jax import run_folder
-from bahdanau_jax.cli import BEGAN, experiment, progress
+from bahdanau_jax.cli import BEGAN, PROGRAM, experiment, progress
 from bahdanau_jax.reporting import SILENT, Reporter, say
 
 
@@ -125,4 +125,4 @@ def _report_in_one_process(arguments: Sequence[str]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     command = ["train", *arguments, "--processes", "1", "--profile", ""]
-    os.execv(sys.executable, [sys.executable, "-m", "bahdanau_jax", *command])
+    os.execv(sys.executable, [*PROGRAM, *command])

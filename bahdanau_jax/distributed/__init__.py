@@ -1,5 +1,6 @@
 """Devices and processes: which of them compute an update, and where its arrays are stored."""
 
+from bahdanau_jax.distributed.arrangement import is_one_of_several
 from bahdanau_jax.distributed.backends import BACKENDS, SHARDINGS, Backend, Jit
 from bahdanau_jax.distributed.placement import gathered, memory_line, mesh, owned, template
 from bahdanau_jax.distributed.processes import (
@@ -12,7 +13,6 @@ from bahdanau_jax.distributed.processes import (
     is_distributed,
     is_lost,
     is_main_process,
-    is_one_of_several,
     main_process_first,
     preempted,
     process_count,

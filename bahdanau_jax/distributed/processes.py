@@ -6,13 +6,10 @@ each may write the batch of a gradient that was not finite.
 """
 
 import contextlib
-import glob
-import importlib.util
 import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 import jax
@@ -21,44 +18,13 @@ from jax.experimental import multihost_utils
 from orbax.checkpoint import multihost
 from orbax.checkpoint import v1 as orbax
 
+from bahdanau_jax.distributed.arrangement import arrangement, on_tpu
+
 Value = TypeVar("Value")
 
 HEARTBEAT_SECONDS = 20  # a process that is silent for this long counts as dead, and all others end
 CONNECTING_SECONDS = 300  # the longest wait for the others at the start
 BARRIER_MILLISECONDS = 7 * 24 * 3600 * 1000  # long enough to prepare any corpus
-
-# Environment variables for the arguments of `connected` that are not given.
-VARIABLES = ("BAHDANAU_COORDINATOR", "BAHDANAU_PROCESSES", "BAHDANAU_PROCESS_ID")
-
-Environment = Mapping[str, str]
-
-
-def _number(environment: Environment, name: str) -> int:
-    value = environment.get(name, "")
-    return int(value) if value.isdecimal() else 0
-
-
-def _is_single(processes: int, environment: Environment) -> bool:
-    """Whether the argument or, without one, its variable asks for a single process."""
-    return (processes or _number(environment, "BAHDANAU_PROCESSES")) == 1
-
-
-def _on_tpu(environment: Environment) -> bool:
-    chips = glob.glob("/dev/accel*") or glob.glob("/dev/vfio/[0-9]*")
-    return bool(chips) and importlib.util.find_spec("libtpu") is not None
-
-
-# Clusters on which JAX finds the other processes by itself -> whether this process runs on one.
-CLUSTERS: Mapping[str, Callable[[Environment], bool]] = MappingProxyType(
-    {
-        "SLURM": lambda environment: _number(environment, "SLURM_STEP_NUM_TASKS") > 1,
-        "Open MPI": lambda environment: _number(environment, "OMPI_COMM_WORLD_SIZE") > 1,
-        "Kubernetes": lambda environment: (
-            {"KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX"} <= environment.keys()
-        ),
-        "Cloud TPU": _on_tpu,
-    }
-)
 
 # Words in the errors of XLA and JAX where communication fails. They have no class of their own.
 SILENCE = re.compile("UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|CANCELLED|Gloo|NCCL|onnection")
@@ -76,66 +42,6 @@ def is_lost(error: Exception) -> bool:
     """Whether an error means that another process of this training does not answer."""
     silent = isinstance(error, jax.errors.JaxRuntimeError) and SILENCE.search(str(error))
     return isinstance(error, Lost) or (is_distributed() and bool(silent))
-
-
-def arrangement(
-    coordinator: str, processes: int, process_id: int, environment: Environment
-) -> dict[str, Any] | None:
-    """The arguments for `jax.distributed.initialize`; None for a single process.
-
-    Where `processes` or its variable is 1, all else is ignored. Raises ValueError where only some
-    of the three arguments are given, or where they do not fit each other.
-
-    >>> arrangement("10.0.0.1:4321", 2, 0, {})["num_processes"]
-    2
-    """
-    if _is_single(processes, environment):
-        return None
-    arguments = (
-        coordinator,
-        str(processes) if processes else "",
-        str(process_id) if process_id >= 0 else "",
-    )
-    values = [
-        argument or environment.get(variable, "")
-        for argument, variable in zip(arguments, VARIABLES, strict=True)
-    ]
-    if not any(values):
-        return {} if any(shows(environment) for shows in CLUSTERS.values()) else None
-    options = ("--coordinator", "--processes", "--process-id")
-    if missing := [option for option, value in zip(options, values, strict=True) if not value]:
-        raise ValueError(
-            f"{' and '.join(missing)} missing: several processes need --coordinator HOST:PORT, "
-            "--processes and --process-id, which counts from 0"
-        )
-    address, count, number = values
-    if not count.isdecimal() or not number.isdecimal() or int(number) >= int(count):
-        raise ValueError(
-            f"process {number} of {count}: --process-id counts from 0, so it should be below "
-            "--processes"
-        )
-    if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdecimal():
-        raise ValueError(f"--coordinator is {address!r}, but should be HOST:PORT")
-    return {
-        "coordinator_address": address,
-        "num_processes": int(count),
-        "process_id": int(number),
-        "cluster_detection_method": "deactivate",
-    }
-
-
-def is_one_of_several(
-    coordinator: str, processes: int, process_id: int, environment: Environment
-) -> bool:
-    """Whether these arguments of `connected` or the environment name other processes.
-
-    >>> is_one_of_several("", 0, -1, {"BAHDANAU_PROCESSES": "2"})
-    True
-    """
-    if _is_single(processes, environment):
-        return False
-    own = any(environment.get(name) for name in VARIABLES)
-    return bool(coordinator or processes or process_id > 0 or own)
 
 
 @contextlib.contextmanager
@@ -160,19 +66,10 @@ def connected(coordinator: str = "", processes: int = 0, process_id: int = -1) -
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=HEARTBEAT_SECONDS,
         )
-    except ValueError as error:  # starting again would not help
-        raise OSError(f"cannot join the other processes: {error}") from error
-    except RuntimeError as error:
-        if "before any JAX" in str(error):
-            raise ValueError(
-                "code that the configuration names, or its file, computes with JAX when it is "
-                "imported: processes connect before JAX is in use, so move that into a function"
-            ) from error
-        where = arguments.get("coordinator_address", "this cluster")
-        raise Lost(
-            f"cannot join the other processes of {where}: {error}; the address should be that of "
-            "process 0, with a port that no other program uses there"
-        ) from error
+    except Exception as error:
+        if (told := _cannot_join(error, arguments)) is None:
+            raise
+        raise told from error
     _open.append(arguments)
     try:
         yield
@@ -184,12 +81,44 @@ def connected(coordinator: str = "", processes: int = 0, process_id: int = -1) -
     _leave()  # where this process fails, it ends without waiting for the others
 
 
+def _cannot_join(error: Exception, arguments: Mapping[str, Any]) -> Exception | None:
+    """The error to raise where this process cannot join the others; None for one of the program.
+
+    Without `arguments`, a library of the cluster may raise errors of its own classes.
+    """
+    if isinstance(error, RuntimeError) and "before any JAX" in str(error):
+        return ValueError(
+            "code that the configuration names, or its file, computes with JAX when it is "
+            "imported: processes connect before JAX is in use, so move that into a function"
+        )
+    silent = isinstance(error, jax.errors.JaxRuntimeError) or "Retry failed" in str(error)
+    if isinstance(error, RuntimeError) and (arguments or silent):
+        where = arguments.get("coordinator_address", "this cluster")
+        return Lost(
+            f"cannot join the other processes of {where}: {error}; the address should be that of "
+            "process 0, with a port that no other program uses there"
+        )
+    if arguments and not isinstance(error, ValueError):
+        return None
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    advice = (
+        "name them by --coordinator HOST:PORT, --processes and --process-id, or train alone by "
+        "--processes 1"
+    )
+    return OSError(
+        f"cannot join the other processes: {reason}{'' if arguments else f'; {advice}'}"
+    )  # starting again would not help
+
+
 _open: list[dict[str, Any]] = []  # the arguments of a connection that is open
 
 
 def _leave() -> None:
-    """Close the connection together with all other processes."""
-    jax.distributed.shutdown()
+    """Close the connection together with all other processes. Raises Lost where one is gone."""
+    try:
+        jax.distributed.shutdown()
+    except jax.errors.JaxRuntimeError as error:
+        raise Lost.while_running(str(error).splitlines()[0]) from error
     _open.clear()
 
 
@@ -200,7 +129,7 @@ def is_connected() -> bool:
 
 def _may_have_others() -> bool:
     """Whether JAX may know other processes. It starts its devices when it is asked for them."""
-    return jax.distributed.is_initialized() or _on_tpu(os.environ)
+    return jax.distributed.is_initialized() or on_tpu(os.environ)
 
 
 def process_count() -> int:
@@ -260,7 +189,8 @@ def main_process_first(work: Callable[[], Value]) -> Value:
             failure = error
     barrier()  # collectives of the devices time out while process 0 prepares the data
     if multihost_utils.broadcast_one_to_all(np.int32(failure is not None)):
-        _leave()
+        with contextlib.suppress(Lost):
+            _leave()
         raise failure or OSError("process 0 could not begin: see its error message")
     return result if result is not None else work()
 
@@ -279,6 +209,7 @@ def holds_everywhere(condition: bool) -> bool:
     """Whether the condition is true on every process. All processes must ask."""
     if not is_distributed():
         return condition
+    barrier()  # collectives of the devices time out while the slowest process reads a checkpoint
     return bool(multihost_utils.process_allgather(np.asarray(condition)).all())
 
 

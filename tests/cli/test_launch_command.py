@@ -76,6 +76,14 @@ def pretend(monkeypatch, capfd, tmp_path):
     return run
 
 
+def test_a_file_of_the_current_folder_replaces_no_module(tmp_path):
+    """`python -m` alone would put the folder first among those of modules."""
+    (tmp_path / "tokenize.py").write_text("raise SystemExit('replaced')\n")
+    command = [*launch_command.PROGRAM, "train", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "usage: bahdanau train" in done.stdout, done.stderr
+
+
 def test_results_pass_and_messages_name_their_process(pretend):
     code, out, err, pids = pretend("0,0")
     assert code == 0

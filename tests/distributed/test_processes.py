@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import distributed, training
-from bahdanau_jax.distributed import processes
+from bahdanau_jax.distributed import arrangement, processes
 
 TOLD = {
     "BAHDANAU_COORDINATOR": "10.0.0.1:4321",
@@ -29,7 +29,7 @@ TOLD = {
     ],
 )
 def test_arguments_come_before_the_environment_and_both_before_a_cluster(arguments, environment):
-    assert processes.arrangement(*arguments, environment) == {
+    assert arrangement.arrangement(*arguments, environment) == {
         "coordinator_address": "10.0.0.1:4321",
         "num_processes": 4,
         "process_id": 3,
@@ -46,7 +46,8 @@ def test_arguments_come_before_the_environment_and_both_before_a_cluster(argumen
     ],
 )
 def test_a_cluster_shows_itself_and_the_rest_is_left_to_jax(environment):
-    assert processes.arrangement("", 0, -1, environment) == {}
+    assert arrangement.arrangement("", 0, -1, environment) == {}
+    assert arrangement.is_one_of_several("", 0, -1, environment)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +65,8 @@ def test_a_cluster_shows_itself_and_the_rest_is_left_to_jax(environment):
     ],
 )
 def test_a_process_on_its_own(arguments, environment):
-    assert processes.arrangement(*arguments, environment) is None
-    assert not processes.is_one_of_several(*arguments, environment)
+    assert arrangement.arrangement(*arguments, environment) is None
+    assert not arrangement.is_one_of_several(*arguments, environment)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
@@ -92,11 +93,51 @@ def test_a_process_on_its_own_has_the_devices_that_the_launcher_names(monkeypatc
         (("10.0.0.1:4321", -2, 0), "process 0 of -2"),
         (("10.0.0.1", 2, 0), "--coordinator is '10.0.0.1', but should be HOST:PORT"),
         ((":4321", 2, 0), "should be HOST:PORT"),
+        (("10.0.0.1:0", 2, 0), "with a port from 1 to 65535"),
+        (("10.0.0.1:84760", 2, 0), "with a port from 1 to 65535"),
     ],
 )
 def test_arguments_that_do_not_fit(arguments, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        processes.arrangement(*arguments, {})
+        arrangement.arrangement(*arguments, {})
+
+
+class ClusterError(Exception):
+    """An error as those of the libraries of a cluster, whose classes nobody else knows."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RuntimeError("no headless service"), OSError),
+        (ClusterError("no token\nof a service account"), OSError),
+        (ValueError("coordinator_address should be defined."), OSError),
+        (RuntimeError("Retry failed: no address of process 0"), distributed.Lost),
+        (jax.errors.JaxRuntimeError("UNAVAILABLE"), distributed.Lost),
+    ],
+)
+def test_a_cluster_without_the_others_is_told_once_or_tried_again(error, kind, monkeypatch):
+    def refuse(**told):
+        raise error
+
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    monkeypatch.setattr(jax.distributed, "initialize", refuse)
+    with pytest.raises(OSError) as caught, distributed.connected():
+        pass
+    assert type(caught.value) is kind
+    assert ("or train alone by --processes 1" in str(caught.value)) == (kind is OSError)
+
+
+def test_a_process_that_is_gone_when_all_leave_is_lost(monkeypatch):
+    def shutdown():
+        raise jax.errors.JaxRuntimeError("DEADLINE_EXCEEDED: barrier\nmore")
+
+    monkeypatch.setattr(jax.distributed, "initialize", lambda **told: None)
+    monkeypatch.setattr(jax.distributed, "shutdown", shutdown)
+    monkeypatch.setattr(processes, "_open", [])
+    told = "hangs: see what it printed .DEADLINE_EXCEEDED"
+    with pytest.raises(distributed.Lost, match=told), distributed.connected("10.0.0.1:4321", 2, 0):
+        pass
 
 
 def test_others_that_cannot_be_joined_are_told_with_what_to_do(monkeypatch):
