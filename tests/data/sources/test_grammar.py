@@ -115,7 +115,7 @@ def test_lengths_stay_in_range(split, seed, low, more):
     [
         (("valid",), "known: dev, test, train"),
         (("train", 0, 9, 8), "9 to 8"),
-        (("train", 0, 1, 2), "at least 3"),
+        (("train", 0, 1, 2), "from 3 to 10,000"),
     ],
 )
 def test_mistakes_are_named_at_once(arguments, said):
