@@ -78,11 +78,14 @@ def forget(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove the folder of a checkpoint on the main process; the name disappears at once."""
+    """Remove the folder of a checkpoint on the main process; the name disappears at once.
+
+    What a reader still holds on a network disk stays, until `remove_unfinished` removes it.
+    """
     if is_main_process():
-        pruned = path.with_name(f"{PRUNED}{path.name}")
+        pruned = path.with_name(unused(path.parent, f"{PRUNED}{path.name}"))
         path.rename(pruned)
-        shutil.rmtree(pruned)
+        shutil.rmtree(pruned, ignore_errors=True)
     barrier()
 
 

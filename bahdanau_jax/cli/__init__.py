@@ -7,9 +7,9 @@ import time
 BEGAN = time.perf_counter()  # the program imports this file first
 
 USER_ERROR = 2  # exit code of an error that only the user can correct
+LOST = 75  # exit code where a process is lost and all should restart: EX_TEMPFAIL of sysexits.h
 # The program, for another process. With -P, no file of the current folder replaces a module.
 PROGRAM = (sys.executable, "-P", "-m", "bahdanau_jax")
-LOST = 75  # exit code where a process is lost and all should restart: EX_TEMPFAIL of sysexits.h
 
 
 class HelpShown(SystemExit):

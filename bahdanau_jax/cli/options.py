@@ -82,14 +82,15 @@ def check_files(chosen: object, written: Sequence[str], read: Sequence[str]) -> 
             raise FileNotFoundError(2, f"no such file (--{name})", str(path))
     seen: dict[str, str] = {}  # file -> option
     for name in (*written, *read):
-        path, option = getattr(chosen, name), f"--{name.replace('_', '-')}"
+        path = getattr(chosen, name)
         if path is None or is_stream(path):
             continue
-        other = seen.setdefault(os.path.realpath(path), option)
-        if other != option and name in written:
-            raise ValueError(f"{other} and {option} are both {path}: name two files")
-        if other != option and other.strip("-").replace("-", "_") in written:
-            raise ValueError(f"{other} would replace {path}, the file of {option}: name another")
+        other = seen.setdefault(os.path.realpath(path), name)
+        first, second = (f"--{each.replace('_', '-')}" for each in (other, name))
+        if other != name and name in written:
+            raise ValueError(f"{first} and {second} are both {path}: name two files")
+        if other != name and other in written:
+            raise ValueError(f"{first} would replace {path}, the file of {second}: name another")
 
 
 def _reject_empty_paths(cls: type, arguments: Sequence[str]) -> None:

@@ -299,6 +299,21 @@ def test_a_checkpoint_that_is_no_longer_kept_disappears_at_once(states, tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["3", "4"]
 
 
+def test_files_that_a_reader_holds_do_not_end_the_training(states, tmp_path, monkeypatch):
+    """A network disk refuses to remove their folder. The next start of a training removes it."""
+
+    def busy(path, ignore_errors=False, **options):
+        if not ignore_errors:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", busy)
+        fill(tmp_path, states, keep=3)
+    assert (tmp_path / "pruned-1").is_dir()
+    Checkpointer(tmp_path, keep=3).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3", "4"]
+
+
 def test_all_damaged(states, tmp_path, caplog):
     fill(tmp_path, states)
     for step in range(1, 5):

@@ -58,7 +58,7 @@ export class Engine {
     this.model = this.isRecorded ? null : new Model(data.config, parameters(bytes, data.manifest));
   }
 
-  // Their codes, by which a browser chooses a voice.
+  // The codes of both languages, by which a screen reader chooses its voice.
   get languages() {
     const { source, target } = this.data;
     return { source: source.rules.language, target: target.rules.language };
