@@ -10,12 +10,15 @@ registry of packages has to be reachable.
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import time
 import tomllib
+import urllib.request
 import venv
 import zipfile
 from collections.abc import Callable, Mapping
@@ -53,6 +56,7 @@ TOOLS = ("build", "uv", "pip-licenses", "pip-audit")
 RESOLUTIONS: Mapping[str, str] = MappingProxyType({"newest": "highest", "oldest": "lowest-direct"})
 SENTENCE = "The man saw a white house ."
 LEAST_BLEU = 90  # of the quickstart, on its 500 test sentences
+PATIENCE = 300.0  # seconds, for a server to become ready, answer or end
 
 
 class Release(NamedTuple):
@@ -72,19 +76,31 @@ class Release(NamedTuple):
     def program(self, environment: str, name: str) -> str:
         return str(self.folder / environment / "bin" / name)
 
-    def run(self, log: str, *command: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a program in an empty folder; its whole output goes to logs/LOG.log."""
+    def begin(self, log: str, *command: str, piped: bool) -> "subprocess.Popen[str]":
+        """Start a program in an empty folder, without the paths of this process.
+
+        Its input and output are pipes, or its output goes to logs/LOG.log, after the command.
+        """
         empty, logs = self.folder / "empty", self.folder / "logs"
         for folder in (empty, logs):
             folder.mkdir(parents=True, exist_ok=True)
         hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
         environment = {k: v for k, v in os.environ.items() if k not in hidden}
         environment["JAX_COMPILATION_CACHE_DIR"] = str(self.folder / "programs")
-        done = subprocess.run(
-            command, cwd=empty, env=environment, input=text, capture_output=True, text=True
-        )
-        (logs / f"{log}.log").write_text(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-        return done
+        with (logs / f"{log}.log").open("w") as file:
+            print(*command, file=file, flush=True)
+            into, out, err = [subprocess.PIPE] * 3 if piped else [subprocess.DEVNULL, file, file]
+            return subprocess.Popen(
+                command, cwd=empty, env=environment, text=True, stdin=into, stdout=out, stderr=err
+            )
+
+    def run(self, log: str, *command: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a program to its end; its whole output goes to logs/LOG.log."""
+        with self.begin(log, *command, piped=True) as process:
+            output, errors = process.communicate(text)
+        with (self.folder / "logs" / f"{log}.log").open("a") as file:
+            file.write(f"{output}{errors}")
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
     def output(self, log: str, *command: str, text: str = "") -> str:
         """The standard output of a program; raises Failed if its exit code is not 0."""
@@ -186,6 +202,60 @@ def quickstart(release: Release, name: str) -> str:
     return f"BLEU {bleu:.1f} and a translation, {time.monotonic() - began:.0f} s"
 
 
+def export(release: Release, name: str) -> str:
+    """Export the quickstart as a page, and as a folder that translates without the package."""
+    program, python = release.program(name, "bahdanau"), release.program(name, "python")
+    run, folder = str(release.folder / f"run-{name}"), release.folder / f"model-{name}"
+    page = release.folder / f"page-{name}.html"
+    for output in (folder, page):
+        asked = ("--run", run, "--output", str(output), "--overwrite", "True")
+        release.output(f"export-{name}{output.suffix}", program, "export", *asked)
+    exported = (python, "-P", str(folder / "translate.py"))
+    lines = release.output(f"exported-{name}", *exported, text=f"{SENTENCE}\n")
+    expected = release.output(
+        f"translate-again-{name}", program, "translate", "--run", run, text=f"{SENTENCE}\n"
+    )
+    refuse([] if lines == expected else [f"the exported model writes {lines!r}, not {expected!r}"])
+    return f"the translation of the run, and a page of {page.stat().st_size / 1e6:.1f} MB"
+
+
+def server(release: Release, name: str) -> str:
+    """Serve the quickstart: it answers a request, describes itself, and ends with exit code 0."""
+    run, log = str(release.folder / f"run-{name}"), release.folder / "logs" / f"serve-{name}.log"
+    command = (release.program(name, "bahdanau"), "serve", "--run", run, "--port", "0")
+    began = time.monotonic()
+    process = release.begin(log.stem, *command, piped=False)
+    try:
+        address = _address(process, log)
+        body = json.dumps({"lines": [SENTENCE]}).encode()
+        head = {"Content-Type": "application/json"}
+        asked = urllib.request.Request(f"{address}/translate", body, head)
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+            text = json.load(answer)["translations"][0][0]["text"]
+        with urllib.request.urlopen(f"{address}/openapi.json", timeout=PATIENCE) as answer:
+            paths = json.load(answer)["paths"]
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"it did not end after SIGTERM (logs/{log.name})") from None
+    finally:
+        process.kill()
+        process.wait()
+    refuse([] if text else ["an empty translation"])
+    refuse([] if code == 0 else [f"exit code {code} after SIGTERM (logs/{log.name})"])
+    return f"a translation, {len(paths)} paths, {time.monotonic() - began:.0f} s"
+
+
+def _address(process: "subprocess.Popen[str]", log: Path) -> str:
+    """The address of a server, once it is ready; raises Failed where it ends or waits too long."""
+    end = time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < end:
+        if ready := re.search(r"ready; see (http://[^/]+)/", log.read_text()):
+            return ready[1]
+        time.sleep(0.1)
+    raise Failed(f"the server did not become ready (logs/{log.name})")
+
+
 def licences(release: Release) -> str:
     """List the licences of all dependencies, and those that name none."""
     target, program = release.folder / "licences.md", release.program("tools", "pip-licenses")
@@ -219,22 +289,26 @@ class Check(NamedTuple):
     needs: str = ""
 
 
+def checks_of(name: str) -> dict[str, Check]:
+    """The checks of the environment of that name."""
+    installed, trained = f"{name} versions", f"{name}: quickstart"
+    return {
+        installed: Check(lambda release: install(release, name), "build"),
+        f"{name}: doctor": Check(lambda release: doctor(release, name), installed),
+        trained: Check(lambda release: quickstart(release, name), installed),
+        f"{name}: export": Check(lambda release: export(release, name), trained),
+        f"{name}: server": Check(lambda release: server(release, name), trained),
+    }
+
+
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
         "build": Check(build),
         "wheel": Check(wheel_contents, "build"),
         "source distribution": Check(sdist_contents, "build"),
         "metadata": Check(metadata, "build"),
-        "newest versions": Check(lambda release: install(release, "newest"), "build"),
-        "newest: doctor": Check(lambda release: doctor(release, "newest"), "newest versions"),
-        "newest: quickstart": Check(
-            lambda release: quickstart(release, "newest"), "newest versions"
-        ),
-        "oldest versions": Check(lambda release: install(release, "oldest"), "build"),
-        "oldest: doctor": Check(lambda release: doctor(release, "oldest"), "oldest versions"),
-        "oldest: quickstart": Check(
-            lambda release: quickstart(release, "oldest"), "oldest versions"
-        ),
+        **checks_of("newest"),
+        **checks_of("oldest"),
         "licences": Check(licences, "newest versions"),
         "audit": Check(audit, "newest versions"),
     }

@@ -1,6 +1,7 @@
 """The lines and the exit code of the checks; the contents of a wheel and of an sdist."""
 
 import io
+import sys
 import tarfile
 import zipfile
 
@@ -130,21 +131,91 @@ def test_each_check_has_a_line_and_a_failed_one_is_exit_code_1(release, capsys):
     ]
 
 
+def stand_in(release, text, name="bahdanau"):
+    """Write a program that stands in for an installed one."""
+    program = release.folder / "newest/bin" / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(text)
+    program.chmod(0o755)
+
+
 @pytest.mark.parametrize(("bleu", "fault"), [(97.5, None), (12.0, "BLEU 12.0, below 90")])
 def test_the_quickstart_has_to_translate_well(release, monkeypatch, bleu, fault):
     """A program stands in for the installed one: it writes a report, and translates."""
-    program = release.folder / "newest/bin/bahdanau"
-    program.parent.mkdir(parents=True)
-    program.write_text(
+    stand_in(
+        release,
         f'#!/bin/sh\nif [ $1 = train ]; then mkdir -p "$4/report"\n'
-        f'echo \'{{"BLEU": {bleu}}}\' > "$4/report/scores.json"; else cat; fi\n'
+        f'echo \'{{"BLEU": {bleu}}}\' > "$4/report/scores.json"; else cat; fi\n',
     )
-    program.chmod(0o755)
     if fault is None:
         assert release_check.quickstart(release, "newest").startswith("BLEU 97.5 and a translation")
     else:
         with pytest.raises(Failed, match=fault):
             release_check.quickstart(release, "newest")
+
+
+EXPORTER = """#!/bin/sh
+if [ $1 = translate ]; then cat; exit; fi
+case "$5" in
+*.html) echo page > "$5" ;;
+*) mkdir "$5"; echo "exec tr -d @" > "$5/translate.py" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_an_exported_model_translates_as_its_run(release, monkeypatch, same):
+    stand_in(release, EXPORTER)
+    stand_in(release, '#!/bin/sh\nexec sh "$2"\n', "python")
+    monkeypatch.setattr(release_check, "SENTENCE", "a cat" if same else "a cat @")
+    if same:
+        assert release_check.export(release, "newest").startswith("the translation of the run")
+    else:
+        with pytest.raises(Failed, match=r"writes 'a cat \\n', not 'a cat @\\n'"):
+            release_check.export(release, "newest")
+
+
+SERVER = f"""#!{sys.executable}
+import json, signal, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+text, code = TEXT, CODE
+if code is None:
+    sys.exit("no run")
+class Handler(BaseHTTPRequestHandler):
+    def answer(self, content):
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        self.answer({{"paths": {{"/translate": {{}}}}}})
+    def do_POST(self):
+        assert json.loads(self.rfile.read(int(self.headers["Content-Length"])))["lines"]
+        self.answer({{"translations": [[{{"text": text}}]]}})
+server = HTTPServer(("127.0.0.1", 0), Handler)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
+print(f"bahdanau: ready; see http://127.0.0.1:{{server.server_port}}/openapi.json", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "fault"),
+    [
+        ("un chat", 0, None),
+        ("", 0, "an empty translation"),
+        ("un chat", 1, r"exit code 1 after SIGTERM \(logs/serve-newest.log\)"),
+        ("un chat", None, r"did not become ready \(logs/serve-newest.log\)"),
+    ],
+)
+def test_a_server_answers_and_ends(release, text, code, fault):
+    stand_in(release, SERVER.replace("TEXT", repr(text)).replace("CODE", repr(code)))
+    if fault is None:
+        assert release_check.server(release, "newest").startswith("a translation, 1 paths")
+    else:
+        with pytest.raises(Failed, match=fault):
+            release_check.server(release, "newest")
 
 
 def test_checks_that_are_left_out_are_no_failure(release):
