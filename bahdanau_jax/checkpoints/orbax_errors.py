@@ -183,8 +183,10 @@ def load(folder: Path, items: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays of a checkpoint, like `items`, which may be some of them.
 
     These options let each process read alone: otherwise, all would wait for one that finds damage.
+    Orbax 0.12.0 refuses that where replicas share the work of saving, even in reading.
     """
     options = orbax.Context()
+    options.array.saving.use_replica_parallel = False
     options.pytree.loading.partial_load = True
     options.multiprocessing.primary_host = None
     options.multiprocessing.active_processes = {process_index_of_orbax()}
