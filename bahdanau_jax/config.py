@@ -36,7 +36,7 @@ class ModelConfig:
     cell: str = "gru"  # the recurrent unit of encoder and decoder
     encoder_directions: str = "both"  # the directions in which the encoder reads the source
     word_annotations: bool = False  # each annotation also has the embedding of its source word
-    initial_state: str = "backward"  # the annotation from which the decoder's first state is made
+    initial_state: str = "backward"  # the direction whose last state becomes the first one, or zero
     readout: str = "maxout"  # the function between the linear layer and the softmax
     readout_inputs: str = "syc"  # what the readout reads: state s, previous word y, context c
     feed_previous: bool = True  # the previous word enters the update of the decoder's state
@@ -54,7 +54,7 @@ class ModelConfig:
 
 
 # Answers to questions that the paper leaves open: those of its authors' program (GroundHog), those
-# of the paper's text, and those that learn best at small sizes.
+# of the paper's text, and the package's own (small models learn better with Glorot weights).
 PRESETS: Mapping[str, ModelConfig] = MappingProxyType(
     {
         "groundhog": ModelConfig(
@@ -112,7 +112,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """The update. The defaults are the paper's: a summed loss with clipped gradients."""
+    """The update. By default, the paper's Adadelta and clipping, and its authors' summed loss."""
 
     name: str = "adadelta"  # the optimiser
     learning_rate: float = 1.0  # the learning rate, or the peak of its schedule

@@ -66,7 +66,7 @@ def prepare(
         _refuse_other_corpora(config, workdir)
         prepared = with_data(config, workdir, stage)[1]
         _remark(config, workdir)
-        plan = _plan(config, prepared)
+        plan = Plan.of(prepared.train, config.data, config.training.seed)
         tokens = (prepared.train.lengths[plan.rows()] - 1).sum(0).tolist()  # without EOS
         of_sides = dict(zip(SIDES, tokens, strict=True))
         epoch = {"pairs": len(plan.rows()), "tokens": of_sides}
@@ -234,10 +234,6 @@ def with_data(
             )
         sizes.append(entries)
     return config.with_vocabularies(*sizes), prepared
-
-
-def _plan(config: Config, prepared: Prepared) -> Plan:
-    return Plan.of(prepared.train, config.data, config.training.seed)
 
 
 def _refuse_other_corpora(config: Config, workdir: Path) -> None:

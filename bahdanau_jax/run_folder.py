@@ -20,6 +20,7 @@ COMPILATIONS = "compilations.jsonl"
 RECORD = "record.json"
 VOCABULARY = "vocabulary"
 STORE = "store"
+EXPORTED = "model.safetensors"  # the weights in an exported folder, which is no run
 LOCK = ".lock"
 ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lock briefly
 
@@ -27,9 +28,14 @@ ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lo
 def check_run(folder: Path) -> None:
     """Raise FileNotFoundError where a folder holds no run; a fast check before JAX is imported.
 
-    Raises ValueError as `check_text`.
+    Raises ValueError for an exported model, and as `check_text`.
     """
     check_text(folder)
+    if (folder / EXPORTED).exists() and not (folder / CHECKPOINTS).exists():
+        raise ValueError(
+            f"{folder} is an exported model, not a run: make a run of it by bahdanau checkpoints "
+            f"--run NEW --import {folder / EXPORTED}"
+        )
     if not (folder / CONFIG).exists():
         raise FileNotFoundError(f"{folder} holds no run: there is no {CONFIG} in it")
 

@@ -16,7 +16,6 @@ from bahdanau_jax.batch import SIDES
 from bahdanau_jax.checkpoints import Checkpointer, Chosen, Records, nothing_in
 from bahdanau_jax.config import Config, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
-from bahdanau_jax.evaluation import scores
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts, check_list
@@ -297,4 +296,6 @@ class Run:
         if output is not None:
             hypothesis.write(Path(output), translations)
         texts = [best.text for best in translations]
+        from bahdanau_jax.evaluation import scores  # SacreBLEU takes a tenth of a second
+
         return scores.table(texts, references, self.codecs[1].tokenizer.tokenize)

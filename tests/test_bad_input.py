@@ -246,6 +246,9 @@ def test_folders_without_a_model(translate, copy, tmp_path):
     assert told(missing) == f"{missing} holds no run: there is no config.json in it\n"
     shutil.rmtree(copy / "checkpoints")
     assert told(copy).startswith(f"{copy}/checkpoints holds no checkpoints: train")
+    (copy / "model.safetensors").touch()
+    assert told(copy).startswith(f"{copy} is an exported model, not a run: make a run of it by ")
+    (copy / "model.safetensors").unlink()
     (copy / "checkpoints").mkdir()
     assert told(copy) == f"{copy}/checkpoints is empty: train the run first\n"
     (copy / "checkpoints/replaced-5").mkdir()

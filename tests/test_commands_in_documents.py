@@ -169,7 +169,7 @@ def test_the_options_and_settings_in_how_to_pages_exist(path):
 
 def test_the_index_of_the_how_to_pages_lists_each_page_once():
     index = read(ROOT / "docs/howto/README.md")
-    listed = re.findall(r"(?m)^- \[.*?\]\((.*?)\)", index)
-    assert sorted(listed) == sorted(
-        path.name for path in (ROOT / "docs/howto").glob("*.md") if path.name != "README.md"
-    )
+    listed = re.findall(r"(?m)^- \[(.*?)\]\((.*?)\)", index)
+    pages = [path for path in (ROOT / "docs/howto").glob("*.md") if path.name != "README.md"]
+    titles = [(read(page).partition("\n")[0].removeprefix("# "), page.name) for page in pages]
+    assert sorted(listed) == sorted(titles)

@@ -3,7 +3,7 @@
     dice(x, y) = 2 C(x, y) / (C(x) + C(y))
 
 C is the number of sentence pairs that contain a word, or both words. Source: Och and Ney 2003,
-section 2.2.
+section 2.1.2, with the usual sum in the denominator.
 """
 
 from collections.abc import Iterable, Sequence

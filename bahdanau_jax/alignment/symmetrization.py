@@ -45,10 +45,12 @@ def transposed(links: AbstractSet[Link]) -> Links:
 
 
 def intersection(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> Links:
+    """The links of both directions."""
     return frozenset(forward & backward)
 
 
 def union(forward: AbstractSet[Link], backward: AbstractSet[Link]) -> Links:
+    """The links of either direction."""
     return frozenset(forward | backward)
 
 

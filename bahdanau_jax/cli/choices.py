@@ -46,7 +46,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "model.order": {
             "paper": "attend to the source, update the state, generate a word",
             "groundhog": "attend, generate, update: the authors' own program",
-            "luong": "update, attend, generate (arXiv 1508.04025)",
+            "luong": "update, attend, generate (after arXiv 1508.04025)",
             "conditional": "two cells, the second for the context (arXiv 1703.04357)",
         },
         "model.attention": {
@@ -133,12 +133,12 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "optimizer.schedule": {
             "constant": "it stays constant",
-            "cosine": "it falls along a cosine to 0 at the last step",
+            "cosine": "it falls along a cosine to 0 after the last step",
             "inverse_sqrt": "it falls as 1 / sqrt(step)",
-            "linear": "it falls linearly to 0 at the last step",
+            "linear": "it falls linearly to 0 after the last step",
         },
         "optimizer.loss_normalization": {
-            "sum": "1: the sum over the batch, the paper's",
+            "sum": "1: the sum over the batch, as in the authors' program",
             "sentence": "the number of sentences",
             "token": "the number of target tokens",
         },

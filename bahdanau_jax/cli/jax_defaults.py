@@ -39,6 +39,7 @@ def _private(folder: Path) -> Path:
 
 
 def apply() -> None:
+    """Set the defaults that are not set yet; call it before JAX is imported."""
     defaults = {
         "JAX_COMPILATION_CACHE_DIR": str(cache_folder()),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # JAX's default is 1 s

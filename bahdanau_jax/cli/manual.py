@@ -87,6 +87,7 @@ def table(title: str, rows: Mapping[str, str]) -> str:
 
 
 def filled(paragraph: str) -> str:
+    """A paragraph in lines of at most WIDTH characters."""
     return textwrap.fill(" ".join(paragraph.split()), WIDTH, **KEPT)
 
 

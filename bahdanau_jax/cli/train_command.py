@@ -22,12 +22,13 @@ class Train(experiment.Experiment):
     If the folder holds a run, its training is resumed from the last checkpoint. Any field of the
     configuration can be set here, for example --training.steps 500. Ctrl-C saves and exits.
 
-    One run may have several processes, on one or several hosts. SLURM, Open MPI, Kubernetes and
-    Cloud TPU connect them automatically; elsewhere each process needs the last three options.
+    One run may have several processes, on one or several hosts. SLURM, Kubernetes,
+    Cloud TPU and Open MPI up to version 4 connect them automatically; elsewhere each process needs
+    the last three options.
     """
 
     dry_run: bool = False  # only predict parameters, shapes, memory and time of this training
-    profile: str = ""  # FIRST:LAST, such as 10:15: trace these updates into WORKDIR/profile
+    profile: str = ""  # FIRST:LAST; 10:15 traces updates 11 to 15 into WORKDIR/profile
     coordinator: str = ""  # HOST:PORT of process 0; or BAHDANAU_COORDINATOR
     processes: int = 0  # the number of processes; or BAHDANAU_PROCESSES
     process_id: int = -1  # the number of this process, from 0; or BAHDANAU_PROCESS_ID

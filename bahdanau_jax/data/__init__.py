@@ -41,10 +41,9 @@ from bahdanau_jax.data.tokens.moses_tables import moses_tables
 from bahdanau_jax.data.tokens.subword_sampling import SAMPLERS
 from bahdanau_jax.data.tokens.subwords import TooManyPieces
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
-from bahdanau_jax.data.tokens.vocabulary import EOS_SYMBOL, VOCABULARIES
+from bahdanau_jax.data.tokens.vocabulary import VOCABULARIES
 
 __all__ = [
-    "EOS_SYMBOL",
     "INTEGER_TASKS",
     "LEVELS",
     "PLANS",

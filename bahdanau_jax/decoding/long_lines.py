@@ -6,8 +6,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from bahdanau_jax.batch import EOS, UNK
-from bahdanau_jax.data import EOS_SYMBOL, Codec, unit_spans
+from bahdanau_jax.batch import EOS, EOS_SYMBOL, UNK
+from bahdanau_jax.data import Codec, unit_spans
 from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.hypothesis import Hypothesis
 
@@ -22,6 +22,7 @@ class Prefix(NamedTuple):
 
     @classmethod
     def of(cls, codec: Codec, text: str) -> Self:
+        """The tokens of a prefix in ordinary text; none for an empty one."""
         if not text:
             return cls([], ())
         ids = codec.encode(text)[:-1]

@@ -23,6 +23,7 @@ def _is_single(processes: int, environment: Environment) -> bool:
 
 
 def on_tpu(environment: Environment) -> bool:
+    """Whether this machine has TPU chips, and the library that JAX needs for them."""
     chips = glob.glob("/dev/accel*") or glob.glob("/dev/vfio/[0-9]*")
     return bool(chips) and importlib.util.find_spec("libtpu") is not None
 

@@ -47,10 +47,12 @@ def _factors(number: int) -> tuple[int, ...]:
 
 
 def replicated(devices: Mesh) -> NamedSharding:
+    """The sharding with a whole copy of an array on each device."""
     return NamedSharding(devices, PartitionSpec())
 
 
 def by_rows(devices: Mesh) -> NamedSharding:
+    """The sharding that splits the first dimension over all devices; it has to be divisible."""
     return NamedSharding(devices, PartitionSpec(devices.axis_names))
 
 

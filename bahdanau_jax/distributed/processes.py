@@ -35,6 +35,7 @@ class Lost(ConnectionError):
 
     @classmethod
     def while_running(cls, reason: str) -> Self:
+        """The error of a process that was there and answers no more; `reason` is JAX's own."""
         return cls(f"another process has ended or hangs: see what it printed ({reason})")
 
 

@@ -1,9 +1,8 @@
 """The explorer: a page in which a trained model runs."""
 
-from bahdanau_jax.explorer.explorer_page import LARGEST, Page, build_page, write_page
+from bahdanau_jax.explorer.explorer_page import Page, build_page, write_page
 
 __all__ = [
-    "LARGEST",
     "Page",
     "build_page",
     "write_page",

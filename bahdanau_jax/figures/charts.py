@@ -3,14 +3,16 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from bahdanau_jax.evaluation import ConfidenceBin
 from bahdanau_jax.figures.drawing import PLAIN, Drawing
+
+if TYPE_CHECKING:
+    from bahdanau_jax.evaluation import ConfidenceBin
 
 FAINT = "#d9d9d9"  # grid lines
 QUIET = "#767676"  # lines for reference
@@ -75,7 +77,7 @@ def bars(axes: Axes, counts: Points) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def reliability(bins: Mapping[str, Sequence[ConfidenceBin]]) -> Drawing:
+def reliability(bins: Mapping[str, Sequence["ConfidenceBin"]]) -> Drawing:
     """Draw accuracy by confidence; the diagonal is perfect calibration.
 
     `bins` maps a name to the bins of `calibration.reliability`. The numbers of words in the first

@@ -77,7 +77,7 @@ def attend(
     dot: Dot,
     params: Params,
     query: Float[Array, "B ... A"],
-    keys: Float[Array, "B S _"] | None,  # as wide as the query, or 1 where the score ignores it
+    keys: Float[Array, "B S _"] | None,  # of any width that the score accepts
     mask: Bool[Array, "B S"],
     i: Float[Array, "B ..."] | tuple[()] = (),  # the number of the step
     intervention: Intervention | None = None,

@@ -4,7 +4,7 @@ The logits [T, B, V] of a large batch are never in memory at once: each chunk of
 reduced and differentiated by itself. The gradient of the loss needs the probabilities alone, so the
 forward pass of a differentiated loss computes it, and the backward pass only scales it.
 
-T target positions, B sentences, M readout size, V vocabulary; N chunks of R words.
+T target positions, B sentences, M inputs of the softmax, V vocabulary; N chunks of R words.
 """
 
 from collections.abc import Callable, Mapping

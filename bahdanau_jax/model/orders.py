@@ -52,7 +52,7 @@ def _paper(update: Update, context_of: ContextOf, state: State, start: Array) ->
 
 
 def _luong(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
-    """Update, attend, generate (arXiv 1508.04025)."""
+    """Update, attend, generate (arXiv 1508.04025, which feeds its attention vector, not c)."""
     s = update(state.s, state.c)
     c, alpha = context_of(s)
     return State(s, c), alpha

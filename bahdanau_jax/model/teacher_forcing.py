@@ -1,6 +1,6 @@
 """Teacher forcing: a model's probabilities and attention at each word of a given translation.
 
-B sentences, S source and T target positions, M readout size, V vocabulary.
+B sentences, S source and T target positions, M inputs of the softmax, V vocabulary.
 """
 
 from collections.abc import Sequence

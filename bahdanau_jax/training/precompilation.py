@@ -27,6 +27,7 @@ class Program(NamedTuple):
 
 
 def shapes_of(batch: Any) -> Shapes:
+    """The shapes of a batch's arrays, of which each has a program."""
     return tuple(leaf.shape for leaf in jax.tree.leaves(batch))
 
 

@@ -52,7 +52,7 @@ for name, e in {"loop": loop, "at once": at_once, "vmap": mapped, "package": pac
 # | `general` | sᵀ W h_j | W |
 # | `local_m` | `general` in a window around position i | W |
 # | `local_p` | `general` in a window around a predicted position | W, W_p, v_p |
-# | `none` | 0 at the last position, -∞ elsewhere | none |
+# | `none` | 0 at the last position, no weight elsewhere | none |
 #
 # A product of s and h_j needs vectors of the same length. An annotation has the states of two
 # directions, so it is twice as long as s. The two dot products add the directions; `general` maps

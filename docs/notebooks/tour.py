@@ -159,13 +159,14 @@ backwards = dataclasses.replace(
 bj.check(backwards)  # the shapes of the score, among other things
 
 # %% [markdown]
-# ## Ten seeds at once
+# ## Several seeds at once
 #
 # One training says little, because its result depends on the seed. `bj.experiments.sweep` trains
-# every cell of a table with every seed. The seeds of a small model train together: `jax.vmap`
-# turns the update of one model into an update of ten. `exact` is the share of test lists that are
-# written without a mistake. AER is the alignment error rate, which is 0 where the largest weight of
-# each step is on the right position.
+# every cell of a table with every seed. The seeds of a small model train in groups: `jax.vmap`
+# turns the update of one model into one of several, and the groups run in parallel. A group has at
+# most two seeds on a CPU. `exact` is the share of test lists that are written without a mistake.
+# AER is the alignment error rate, which is 0 where the largest weight of each step is on the right
+# position.
 
 # %%
 from bahdanau_jax.report import Settings

@@ -96,7 +96,7 @@ def train_batches(
     plans give the batches of all of them, stacked along a new first axis. Raises ValueError for a
     store without pairs.
 
-    >>> batches = train_batches(store, Plan(store.lengths, config, seed=1), start_step=300)
+    >>> batches = train_batches(store, Plan.of(store, config, seed=1), start_step=300)
     >>> next(batches).source.shape
     (80, 31)
     """

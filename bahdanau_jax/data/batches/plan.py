@@ -181,10 +181,10 @@ def limited(words: Int[np.ndarray, " pairs"], limit: int, read: int) -> Int[np.n
 
 
 class _Pools:
-    """The paper's plan: random pools, each sorted by the longer side and cut into batches.
+    """The paper's plan: pools of pairs, each sorted by the longer side and cut into batches.
 
-    A pool has pool_batches * batch_size pairs. Only the last batch may be short. Source: arXiv
-    1409.0473, appendix B.2.
+    A pool has pool_batches * batch_size pairs. Only the last batch may be short. Every epoch draws
+    its pools anew, where the paper shuffles once. Source: arXiv 1409.0473, appendix B.2.
     """
 
     def __init__(self, lengths: Lengths, config: DataConfig, drawn: Callable[[int], Rows]):

@@ -102,7 +102,8 @@ def differences(outcome: Outcome, done: Sequence[str]) -> Section:
     rows += [("test text", TEST, abbreviated(address)) for address in addresses]
     rows += differing(config)
     text = (
-        f"The settings are those of {cell} and, for the paper, of the configuration {RECIPE}. The "
+        f"The settings are those of {cell} and of the configuration {RECIPE}, which has the "
+        "answers of the authors' program where the paper is silent or where both differ. The "
         "settings in which our models differ from each other are under Cells. Updates and hours "
         "are under Learning."
     )

@@ -130,7 +130,8 @@ SUITE = Suite(
     source=(
         f"{PAPER} (additive); M. Luong, H. Pham and C. Manning, Effective Approaches to "
         "Attention-based Neural Machine Translation, EMNLP 2015, https://arxiv.org/abs/1508.04025 "
-        "(dot, general, local)"
+        "(dot, general, local); A. Vaswani et al., Attention Is All You Need, NIPS 2017, "
+        "https://arxiv.org/abs/1706.03762 (scaled_dot)"
     ),
     cells=cells,
     sections=sections,
