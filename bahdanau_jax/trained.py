@@ -291,11 +291,10 @@ class Run:
         self, sources: Sequence[str], references: Sequence[str], output: Path | None = None
     ) -> dict[str, float | int | str]:
         """Translate and score (`scores.table`); write the translations to the folder `output`."""
-        check_equal_counts("sources", sources, "references", references)
-        translations = self.translate(sources)
-        if output is not None:
-            hypothesis.write(Path(output), translations)
-        texts = [best.text for best in translations]
         from bahdanau_jax.evaluation import scores  # SacreBLEU takes a tenth of a second
 
-        return scores.table(texts, references, self.codecs[1].tokenizer.tokenize)
+        check_equal_counts("sources", sources, "references", references)
+        best = self.translate(sources)
+        if output is not None:
+            hypothesis.write(Path(output), best)
+        return scores.table([h.text for h in best], references, self.codecs[1].tokenizer.tokenize)
