@@ -526,6 +526,16 @@ def test_a_checkpoint_that_is_replaced_stays_until_the_new_one_is_whole(
     assert bits(restored(tmp_path)) == bits(states[1])
 
 
+def test_what_a_kill_leaves_of_a_checkpoint_that_was_replaced_is_removed(states, tmp_path):
+    """The new one is whole, and is kept."""
+    fill(tmp_path, states)
+    shutil.copytree(tmp_path / "1", tmp_path / "replaced-4")
+    with contextlib.closing(Checkpointer(tmp_path, 4)) as checkpoints:
+        found = checkpoints.restore(toy.parts()[0])
+    assert bits(found) == bits(states[3])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "2", "3", "4"]
+
+
 def test_too_little_space_is_told_before_anything_is_written(states, tmp_path, monkeypatch):
     checkpoints = Checkpointer(tmp_path, 2)
     checkpoints.save(1, states[0])

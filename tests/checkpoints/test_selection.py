@@ -146,6 +146,14 @@ def test_a_trainer_names_all_that_are_damaged_and_keeps_them(run, caplog):
     assert (run / "checkpoints/damaged-4").is_dir()
 
 
+def test_a_newer_one_that_is_damaged_is_called_newer(run, caplog):
+    flip(run, 6, 0.5)
+    assert [one.step for one in choose(run, "newest").used] == [4]
+    (told,) = caplog.messages
+    assert told.startswith(f"checkpoint {run}/checkpoints/6 is damaged: ")
+    assert told.endswith("; it is newer; used instead: step 4 (dev score 90)")
+
+
 def test_a_damaged_one_without_a_score_is_not_called_newer(run, caplog):
     flip(run, 2, 0.5)
     records = Records({}, last=6)  # which evaluated nothing

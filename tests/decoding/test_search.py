@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from bahdanau_jax.decoding import NORMALIZATIONS, Rules, search
 from bahdanau_jax.decoding.ranking import Ranking
+from bahdanau_jax.distribution import WINDOW
 from tests.decoding import lattice as oracle
 from tests.decoding.lattice import Lattice
 
@@ -43,9 +44,9 @@ def _greedy(lattice, limits, max_length):
     return search.beam(lattice.step, lattice.start(), Rules(limits), max_length, 1)
 
 
-def run(lattice, limits, max_length, beam_size, name="none", minimum=None, prefix=None, **options):
-    arrays = (None if a is None else np.asarray(a, np.int32) for a in (limits, minimum, prefix))
-    rules = Rules(*arrays, ban_unk=options.pop("ban_unk", None))
+def run(lattice, limits, max_length, beam_size, name="none", prefix=None, **options):
+    limits, prefix = (None if a is None else np.asarray(a, np.int32) for a in (limits, prefix))
+    rules = Rules(limits, prefix=prefix, ban_unk=options.pop("ban_unk", None))
     options = {"ranking": Ranking(NORMALIZATIONS[name]), **options}
     found = _beam(lattice, rules, max_length, beam_size, tuple(options.items()))
     return jax.tree.map(np.asarray, found)
@@ -336,6 +337,16 @@ def test_a_ban_on_unk_is_a_model_without_unk(beam_size):
     for b in range(4):
         expected = oracle.beam(without, b, 7, beam_size, SCORES["none"])
         agrees(banned, without, b, expected, SCORES["none"])
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_the_words_of_a_prefix_are_found_in_every_window(beam_size):
+    """They are unlikely, and only a few windows of the vocabulary are looked into."""
+    lattice = oracle.random(10, V=11 * WINDOW + 5)
+    prefix = np.random.default_rng(1).integers(WINDOW, 11 * WINDOW, (4, 2))
+    found = run(lattice, [7] * 4, 7, beam_size, prefix=prefix)
+    np.testing.assert_array_equal(found.tokens[:, 0, :2], prefix)
+    assert np.isfinite(found.score[:, 0]).all()
 
 
 def test_the_loop_carries_no_histories():

@@ -254,6 +254,14 @@ def test_a_prefix_longer_than_the_limit_still_has_its_end():
     assert h.finished and " ".join(h.tokens) == f"{prefix} </s>"
 
 
+@pytest.mark.parametrize("words", [16, 24])
+def test_a_prefix_that_fills_its_padded_length_still_has_its_end(words):
+    config, prefix = MODELS["paper"], ["p"] * words
+    given = config, weights(config, eos=9.0), CODECS, DECODING
+    ((h,),) = translate(*given, ["a"], 1, [" ".join(prefix)])
+    assert h.finished and h.tokens == (*prefix, "</s>")
+
+
 @pytest.mark.parametrize("method", ["beam", "sample"])
 @pytest.mark.parametrize("prefix", ["p q", "p Zorglub s Bob"])
 def test_a_prefix_keeps_words_that_the_model_does_not_know(method, prefix):
@@ -280,6 +288,14 @@ def test_samples_go_by_seed_and_line_whatever_they_are_drawn_with():
     assert [h.tokens for each in other for h in each] != [
         h.tokens for each in together for h in each
     ]
+
+
+def test_the_pieces_of_a_long_line_have_draws_of_their_own():
+    config, line = MODELS["groundhog"], " ".join(["a b"] * 12)
+    how = dict(method="sample", temperature=1.5, max_source=2)
+    ((h,),) = translated(config, weights(config), [line], **how)
+    parts = [h.tokens[start:end] for start, end in itertools.pairwise([0, *h.seams, None])]
+    assert len(parts) == 12 and len(set(parts)) > 1
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from bahdanau_jax.config import Config, ModelConfig
 from bahdanau_jax.experiments import with_dtypes
 from bahdanau_jax.model import compute_dtype
 from tests import small
-from tests.model.worlds import CONFIGS, batch, on_device, pairs, parameters
+from tests.model.worlds import CONFIGS, batch, equations, on_device, pairs, parameters
 
 AUTO = ModelConfig(compute_dtype="auto")
 
@@ -27,16 +27,47 @@ def chosen(monkeypatch):
     return choose
 
 
+@pytest.fixture
+def unmeasured():
+    """Forgets the measured dtype, also that of the test."""
+    compute_dtype.fastest.cache_clear()
+    yield
+    compute_dtype.fastest.cache_clear()
+
+
 @pytest.mark.parametrize(
     "seconds, name",
     [((1.0, 0.5), "bfloat16"), ((1.0, 2.0), "float32"), ((1.0, 0.9), "float32")],
 )
-def test_bfloat16_is_taken_where_it_is_clearly_faster(seconds, name, monkeypatch):
+def test_bfloat16_is_taken_where_it_is_clearly_faster(seconds, name, monkeypatch, unmeasured):
     times = dict(zip(compute_dtype.COMPUTE_DTYPES, seconds, strict=True))
     monkeypatch.setattr(compute_dtype, "_seconds", lambda: times)
-    compute_dtype.fastest.cache_clear()
     assert compute_dtype.named(AUTO).compute_dtype == name
-    compute_dtype.fastest.cache_clear()
+
+
+@pytest.mark.parametrize("name", compute_dtype.COMPUTE_DTYPES)
+def test_the_factors_of_a_measured_product_are_rounded(name):
+    product = compute_dtype._product(compute_dtype.COMPUTE_DTYPES[name])
+    a, b = np.ones((3, 5), np.float32), np.ones((5, 7), np.float32)
+    (made,) = (
+        each
+        for each in equations(jax.make_jaxpr(product)(a, b).jaxpr)
+        if each.primitive.name == "dot_general"
+    )
+    assert [str(factor.aval.dtype) for factor in made.invars] == [name, name]
+    assert str(made.outvars[0].aval.dtype) == "float32"
+
+
+def test_a_product_is_timed_to_its_end(monkeypatch):
+    now = 7.0
+
+    class Result:
+        def block_until_ready(self):
+            nonlocal now
+            now += 2.0
+
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    assert compute_dtype._timed(lambda *factors: Result()) == 2.0
 
 
 def test_a_product_that_another_program_slowed_down_does_not_count(monkeypatch):
@@ -70,8 +101,7 @@ def test_an_accelerator_is_measured_by_a_large_product(backend, rows, monkeypatc
     assert {*sizes} == {rows}
 
 
-def test_the_measurement_names_a_dtype_also_while_a_program_is_traced():
-    compute_dtype.fastest.cache_clear()
+def test_the_measurement_names_a_dtype_also_while_a_program_is_traced(unmeasured):
     found = []
     jax.jit(lambda x: found.append(compute_dtype.fastest()) or x)(1.0)
     assert found[0] in model.COMPUTE_DTYPES

@@ -112,6 +112,7 @@ def test_a_fault_is_named():
         r"D_dec_transition_0 has shape \[7\]": whole | {"D_dec_transition_0": np.zeros(7)},
         "W_enc_transition_0 has shape .*: expected a matrix": whole
         | {"W_enc_transition_0": np.float64(3)},
+        "W_0_dec_approx_embdr is empty": whole | {"W_0_dec_approx_embdr": np.zeros((0, E))},
         "G_enc_transition_0 holds values that are not finite": whole
         | {"G_enc_transition_0": np.full((H, H), np.nan)},
     }

@@ -127,6 +127,12 @@ def test_without_smoothing_the_nll_has_the_gradient_of_the_loss():
             np.testing.assert_array_equal(loss, nll)
 
 
+def test_with_smoothing_the_nll_has_no_gradient():
+    with jax.enable_x64(True):
+        nll = compiled(jax.grad(lambda *x: cross_entropy(0.1, *x)[1], (0, 1, 2)))
+        assert not any(np.any(gradient) for gradient in nll(*problem()))
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_gradient_of_a_weight_is_what_its_word_adds(smoothing, chunked):
     def gradient(of):

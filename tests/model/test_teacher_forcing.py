@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -62,6 +63,13 @@ def test_teacher_forced_equals_a_walk(name, folded):
     correct = np.asarray(found.correct)[real]
     assert not correct.all() and (correct.any() or name in ("relu", "local_p"))
     assert (np.log(found.confidence) >= found.log_p - 1e-5)[real].all()
+
+
+def test_of_words_that_are_equally_likely_the_lowest_id_is_the_likeliest():
+    config, b = CONFIGS["default"], on_device(batch(PAIRS[:5]))
+    params = jax.tree.map(np.zeros_like, parameters(config))
+    found = compiled(teacher_forced, static_argnums=0)(config, params, b)
+    np.testing.assert_array_equal(found.correct, b.target == 0)
 
 
 def test_an_ensemble_predicts_by_the_normalised_geometric_mean():

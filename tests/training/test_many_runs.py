@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import shutil
@@ -269,10 +270,8 @@ def test_what_cannot_train_vmapped_is_refused(tmp_path):
 class Folder:
     """The checkpoints of a run, which has lines of its own."""
 
-    workdir = Path("run")
-    note = hand_over = lambda *_: None
-
     workdir = Path("2")
+    note = hand_over = lambda *_: None
 
     def __init__(self, progress: dict):
         self.loop, self.saved, self.unfinished = progress, [], False
@@ -344,6 +343,36 @@ def test_a_run_that_diverged_saves_with_the_others_and_stays_left_out():
         many.save_when_due(step, None, many.outcome(step, False))
     assert runs[0].checkpointer.saved == [(8, None), (12, None)]
     assert runs[1].checkpointer.saved == [(8, "not finite"), (12, "not finite")]
+
+
+def test_the_training_goes_on_until_the_last_run_has_diverged():
+    many = many_runs.ManyRuns([phases({}), phases({})], [[0, 1]])
+    many._fail(0, training.Diverged("not finite"))
+    assert many.outcome(5, False) is None
+    many._fail(1, training.Diverged("not finite"))
+    assert many.outcome(5, False) is training.Outcome.FINISHED
+
+
+def test_the_evaluations_and_saves_of_one_run_are_no_training_of_the_others():
+    settings = {"evaluate_every": 4, "checkpoint_every": 4}
+    runs = [phases({}, **settings), phases({}, **settings)]
+    many = many_runs.ManyRuns(runs, [[0, 1]])
+    many._member = lambda states, index: weights(1.0)
+    paused, seen = set(), []
+
+    @contextlib.contextmanager
+    def pause(index):
+        paused.add(index)
+        yield
+        paused.remove(index)
+
+    for i, each in enumerate(runs):
+        each.monitor.paused = functools.partial(pause, i)
+        each.evaluate = lambda state: seen.append({*paused}) or {}
+        each.checkpointer.save = lambda *_: seen.append({*paused})
+    assert many.evaluate_when_due(4, None, Listening())
+    many.save_when_due(4, None, None)
+    assert seen == [{0, 1}] * 4 and not paused
 
 
 def test_the_next_run_that_is_left_shows_the_progress():

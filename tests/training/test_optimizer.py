@@ -121,8 +121,9 @@ def test_decay(name, half, end):
     assert (np.diff(found[4:]) <= 1e-6).all()
 
 
-def test_no_warm_up_starts_at_the_peak():
-    assert rates("cosine", warmup=0)[0] == pytest.approx(2.0)
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_no_warm_up_starts_at_the_peak(name):
+    assert rates(name, warmup=0)[0] == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("field, known", [("name", "adadelta, adam"), ("schedule", "constant, co")])

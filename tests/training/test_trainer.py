@@ -5,13 +5,15 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from bahdanau_jax import training
 from bahdanau_jax.config import Config, OptimizerConfig, TrainingConfig
-from bahdanau_jax.model.loss import sums
+from bahdanau_jax.model.loss import Sums, sums
 from bahdanau_jax.reporting import SILENT
 from bahdanau_jax.training import Trainer, schedule, trainer
+from bahdanau_jax.training.vmapped_update import VmappedUpdate
 from tests import oracles
 from tests.model import worlds
 
@@ -85,6 +87,47 @@ def test_an_update_has_this_loss_and_the_rate_of_the_schedule_for_all_its_steps(
     rate = schedule(scheduled.config.optimizer, STEPS)
     assert rates == pytest.approx([float(rate(n)) for n in range(STEPS)], rel=1e-3)
     assert rates[-1] < rates[1] / 2
+
+
+def of_all_weights(config, steps):
+    return optax.chain(optax.clip_by_global_norm(1e-3), optax.sgd(1.0))
+
+
+class OfWeights(Trainer):
+    """Its loss, |weights|², compiles in no time."""
+
+    def loss(self, params, batch, keys):
+        square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(params))
+        return Sums(square, square, *[jnp.ones(())] * 3)
+
+
+def test_an_optimizer_of_ones_own_gets_all_weights_at_once(batch):
+    own = OfWeights(trained(name=f"{__name__}:of_all_weights").config)
+    params = jax.tree.map(jnp.asarray, worlds.parameters(own.config.model))
+    state = own.backend.place(own.begin(params))
+    before = host(state.params)
+    state, _ = own.update(state, own.backend.feed(batch))
+    moves = jax.tree.map(np.subtract, host(state.params), before)
+    assert float(optax.tree.norm(moves)) == pytest.approx(1e-3, rel=1e-2)
+
+
+def loops(update, state, batch) -> list[int]:
+    """The number of turns of each loop of a program."""
+    equations = worlds.equations(update.trace(state, batch).jaxpr.jaxpr)
+    return [each.params["length"] for each in equations if each.primitive.name == "scan"]
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_an_update_has_as_many_parts_as_are_asked_for(parts):
+    settings = TrainingConfig(steps=STEPS, accumulate=parts)
+    made = Trainer(Config(model=worlds.CONFIGS["default"], training=settings))
+    state, rows = jax.eval_shape(made.begin), worlds.batch(worlds.pairs(count=7))
+    assert 7 not in (rows.source.shape[1], rows.target.shape[1])  # other loops have these turns
+    assert (7 in loops(made.update, state, rows)) == (parts == 7)
+    several = VmappedUpdate(made, 2, training.SHARED)
+    several.close()
+    states = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((2, *leaf.shape), leaf.dtype), state)
+    assert (7 in loops(several._step, states, rows)) == (parts == 7)
 
 
 def test_dev_scores_are_those_of_the_moving_average():

@@ -41,6 +41,7 @@ def test_every_start_is_recorded(tmp_path, monkeypatch):
     assert first["command"] == sys.argv and first["versions"]["jax"] == jax.__version__
     assert first["devices"] == {"backend": "cpu", "kind": "cpu", "count": 1, "processes": 1}
     assert Config.from_json(json.dumps(first["config"])) == config
+    assert first["environment"]["XLA_FLAGS_OF_THIS_TEST"] == "1"
     assert "SECRET_TOKEN" not in first["environment"]
 
 
@@ -125,6 +126,16 @@ def test_a_trace_of_chosen_steps(step, tmp_path):
     toy.train(tmp_path, step, profile=profile)
     assert list((tmp_path / "profile").rglob("*.xplane.pb"))
     assert not profile.running
+
+
+def test_a_trace_begins_and_ends_with_the_steps_that_are_named(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(jax.profiler, "start_trace", lambda folder: seen.append(now))
+    monkeypatch.setattr(jax.profiler, "stop_trace", lambda: seen.append(now))
+    profile = training.Profile.parse("2:4", tmp_path / "profile", 14)
+    for now in range(7):
+        profile.at(now, None)
+    assert seen == [2, 4]
 
 
 def test_of_several_processes_the_first_alone_traces(tmp_path, one_of_two):

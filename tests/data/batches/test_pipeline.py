@@ -109,6 +109,20 @@ def test_processes_together_deliver_the_batch(lengths, config, seed, start, coun
         assert max(heights) - min(heights) <= 1
 
 
+def test_several_plans_give_batches_of_the_largest_shape():
+    pairs, config = corpus(random_lengths(60)), DataConfig(batch_size=7, shapes=6)
+    plans = [Plan(pairs.lengths, config, seed) for seed in (1, 2, 3)]
+    together = itertools.islice(train_batches(pairs, plans, multiple=4), 9)
+    alone = zip(*(batches_of(pairs, config, seed, 9) for seed in (1, 2, 3)), strict=True)
+    for batch, parts in zip(together, alone, strict=True):
+        for side in ("source", "target"):
+            widest = max(getattr(part, side).shape[1] for part in parts)
+            assert getattr(batch, side).shape == (3, 8, widest)
+        for i, part in enumerate(parts):
+            member = Batch(*(array[i] for array in batch))
+            assert [*real_rows(member)] == [*real_rows(part)]
+
+
 @given(lengths=any_lengths, config=configs, seed=numbers)
 @settings(max_examples=25, deadline=None)
 def test_two_epochs_have_every_pair_twice(lengths, config, seed):

@@ -72,6 +72,20 @@ def test_epochs_and_seeds_differ():
         assert len(set(orders)) == 4
 
 
+@pytest.mark.parametrize(
+    "name, rows",
+    [
+        ("pools", [[5, 2], [6, 1], [0, 3], [4], [5], [0, 1], [4, 2], [6, 3]]),
+        ("buckets", [[3, 0], [6, 1], [5, 2], [4], [5], [1, 0], [6, 3], [2, 4]]),
+    ],
+)
+def test_runs_of_before_go_on_with_the_same_batches(name, rows):
+    """These batches of two epochs are recorded."""
+    lengths = np.array([[2, 3], [4, 4], [9, 7], [3, 2], [5, 6], [8, 9], [2, 2]])
+    plan = Plan(lengths, DataConfig(plan=name, batch_size=2, pool_batches=2, shapes=2), 3)
+    assert [plan.at(step).rows.tolist() for step in range(8)] == rows
+
+
 def test_pools_are_sorted_and_batches_shuffled():
     """Within a pool, no batch overlaps another in its longer sides; the order is not by length."""
     lengths = random_lengths(400)

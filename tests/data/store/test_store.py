@@ -128,6 +128,15 @@ def test_pairs_of_several_corpora_are_counted_apart(tmp_path):
         Corpora.of(opened, dataclasses.replace(config, limit_words=2))
 
 
+def test_a_sample_has_pairs_with_all_their_encodings(tmp_path):
+    config = DataConfig(max_tokens=0, encodings=2, limit_words=4)
+    chunk = TextChunk(0, 0, [Pair("5 6", "3"), Pair("8 9", "4")])
+    rows = [[[5, 6], [5, 6, 7], [8, 9], [8, 9, 7]], [[3], [3], [4], [4]]]
+    opened = store.write(tmp_path / "s", [chunks.pack(config, chunk, rows)], config, 1, ENTRIES)
+    assert len(opened) == 4
+    assert Corpora.of(opened, config).sample.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(("entries", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
 def test_ids_take_as_little_as_they_can(tmp_path, entries, dtype):
     opened = store.write(tmp_path / "s", [packed([([entries - 1], [5])])], KEEP, 1, (entries, 9))
@@ -274,6 +283,13 @@ def test_what_shapes_only_batches_keeps_the_key(corpus):
     )
     changed = dataclasses.replace(changed, plan="buckets", batch_words=9, train=f"2*{config.train}")
     assert key(changed, codecs) == key(config, codecs)
+
+
+def test_each_setting_is_of_the_text_or_of_the_store_or_of_batches_alone():
+    """A new one has to be added to one of the lists."""
+    fields = {field.name for field in dataclasses.fields(DataConfig)}
+    of_the_store = {"max_tokens", "max_ratio", "drop_duplicates", "encodings", "subword_sampling"}
+    assert {*codec.SETTINGS} == fields - {*store.IRRELEVANT} - of_the_store
 
 
 def test_changed_files_and_vocabularies_change_the_key(corpus, tmp_path):

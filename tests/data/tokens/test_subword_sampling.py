@@ -1,7 +1,6 @@
 import itertools
 import math
 import random
-import time
 from collections import Counter
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from bahdanau_jax.batch import UNK
 from bahdanau_jax.config import DataConfig
+from bahdanau_jax.data.tokens import subword_sampling
 from bahdanau_jax.data.tokens.subword_sampling import (
     SAMPLERS,
     Draw,
@@ -91,15 +91,27 @@ def test_the_unigram_model_draws_by_its_probabilities():
         assert found[cut] / count == pytest.approx(p, abs=4 * math.sqrt(p / count))
 
 
+class Counted(dict):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    def get(self, *arguments):
+        self.asked += 1
+        return super().get(*arguments)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS.values())
-def test_a_word_of_many_letters_does_not_take_long(sampler):
-    rng, began = random.Random(1), time.process_time()
-    word = "".join(rng.choices("abcdefgh", k=10_000))
-    scores = {"".join(pair): -9.0 for pair in itertools.product("abcdefgh", repeat=2)}
-    scores |= dict.fromkeys("abcdefgh", -9.0)
+def test_a_word_of_many_letters_does_not_take_long(sampler, monkeypatch):
+    """It takes as long as words of LONGEST letters that have as many together."""
+    monkeypatch.setattr(subword_sampling, "LONGEST", 20)
+    rng = random.Random(1)
+    word = "".join(rng.choices("abcdefgh", k=1_000))
+    scores = Counted.fromkeys(map("".join, itertools.product("abcdefgh", repeat=2)), -9.0)
+    scores.update(dict.fromkeys("abcdefgh", -9.0))
     drawn = sampler(Pieces.of({}, scores, ()), word, 0.1, rng)
-    assert "".join(drawn) == word and len(drawn) < 7_000
-    assert time.process_time() - began < 4  # uncut: 9 seconds
+    assert "".join(drawn) == word and len(drawn) < 700
+    assert scores.asked <= 1_000 / 20 * 20**2
 
 
 def test_bpe_dropout_by_hand():
