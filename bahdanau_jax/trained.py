@@ -254,7 +254,7 @@ class Run:
         searching = self.searching(**settings)
         return decoding.score(*self.models(), self.codecs, searching, sources, targets, advance)
 
-    def encode(self, lines: Sequence[str]) -> list[decoding.Encoded]:
+    def encode(self, lines: Sequence[str]) -> list[decoding.EncoderStates]:
         """The encoder's states of each line: annotations [S, C], s_0 [H] and the S tokens.
 
         S counts EOS; C is `annotation_size`, by default 2H. The states of a line do not depend on
