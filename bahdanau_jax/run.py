@@ -22,9 +22,7 @@ from bahdanau_jax.names import is_code
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.resuming import check_experiment, check_or_record_data
 from bahdanau_jax.run_folder import CONFIG
-from bahdanau_jax.trained import Run, ensemble, load
-
-__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_vmapped"]
+from bahdanau_jax.trained import Run, load
 
 log = logging.getLogger(__name__)
 
