@@ -26,7 +26,7 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY
 from bahdanau_jax.trained import Run, load
-from bahdanau_jax.variants import refuse_code
+from bahdanau_jax.user_code import refuse_code
 
 FORMAT = "bahdanau_jax"  # marks the files of this program, in the metadata
 

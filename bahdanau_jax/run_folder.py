@@ -20,6 +20,11 @@ COMPILATIONS = "compilations.jsonl"
 RECORD = "record.json"
 VOCABULARY = "vocabulary"
 STORE = "store"
+TENSORBOARD = "tensorboard"
+PROFILE = "profile"  # the folder of a trace
+REPORT = "report"  # a folder, as in the folder of a sweep
+SCORES = "scores.json"  # in REPORT
+SAMPLES = "samples.jsonl"  # in REPORT: the translations of the test pairs
 LOCK = ".lock"
 ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lock briefly
 

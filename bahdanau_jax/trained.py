@@ -22,7 +22,8 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts, check_list
 from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, check_run
-from bahdanau_jax.variants import SAMPLING, check, refuse_code
+from bahdanau_jax.user_code import refuse_code
+from bahdanau_jax.variants import SAMPLING, check
 
 
 def load(

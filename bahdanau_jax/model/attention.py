@@ -17,7 +17,8 @@ from bahdanau_jax.model.interventions import Intervention, changed
 from bahdanau_jax.model.matrix_products import matmul, repeated, transposed
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.recurrence import Dot
-from bahdanau_jax.names import choose, imported, is_code
+from bahdanau_jax.names import choose
+from bahdanau_jax.user_code import imported, is_code
 
 
 class Score(NamedTuple):
