@@ -18,12 +18,13 @@ from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding.backpointers import NBest
 from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.decoding.members import Configs, MemberParams, mean
-from bahdanau_jax.decoding.ranking import Ranking, source_words
+from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import State, Step, beam
 from bahdanau_jax.decoding.search_shapes import search_steps
 from bahdanau_jax.model import (
     Params,
+    before_eos,
     encode,
     fold,
     intervene,
@@ -65,7 +66,7 @@ def _beam(
         config.beam_size,
         n_best=n,
         ranking=Ranking.of(config),
-        words=source_words(inputs.mask),
+        words=before_eos(inputs.mask),
         shrink=config.shrink,
         narrow=stepping,
         widths=[rows // part for part in PARTS if rows // part >= FEWEST],
@@ -89,7 +90,7 @@ def _sample(
         top_k=config.top_k,
         top_p=config.top_p,
         ranking=Ranking.of(config),
-        words=source_words(inputs.mask),
+        words=before_eos(inputs.mask),
     )
 
 
