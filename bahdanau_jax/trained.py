@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import jax
 
-from bahdanau_jax import aligner, data, decoding, hypothesis, model
+from bahdanau_jax import aligner, data, decoding, hypothesis, model, user_code
 from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.batch import SIDES
 from bahdanau_jax.checkpoints import Checkpointer, Chosen, Records, nothing_in
@@ -22,7 +22,6 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts, check_list
 from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, check_run
-from bahdanau_jax.user_code import refuse_code
 from bahdanau_jax.variants import SAMPLING, check
 
 
@@ -53,7 +52,7 @@ def load(
     folder = Path(folder)
     check_run(folder)
     config = Config.load(folder / CONFIG)
-    refuse_code(config, folder / CONFIG, trust_code)
+    user_code.refuse_code(config, folder / CONFIG, trust_code)
     check(config)
     codecs = _codecs(folder, config)
     part = _part(folder, config, weights)

@@ -292,10 +292,9 @@ def score_named(name: str) -> Score:
     """
     if not is_code(name):
         return choose(SCORES, name, "model.attention", "module:attribute")
-    score = imported(name, "model.attention")
-    if not isinstance(score, Score):
-        raise ValueError(
-            f"model.attention is {name!r}, which is a {type(score).__name__}; expected a Score, "
-            "bahdanau_jax.model.attention.Score(init, keys, query, score)"
-        )
-    return score
+    if isinstance(score := imported(name, "model.attention"), Score):
+        return score
+    raise ValueError(
+        f"model.attention is {name!r}, which is a {type(score).__name__}; expected a Score, "
+        "bahdanau_jax.model.attention.Score(init, keys, query, score)"
+    )
