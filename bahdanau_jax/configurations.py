@@ -14,7 +14,8 @@ from pathlib import Path
 
 from bahdanau_jax import config as settings
 from bahdanau_jax.config import Config
-from bahdanau_jax.names import CODE, did_you_mean, is_code
+from bahdanau_jax.names import did_you_mean
+from bahdanau_jax.user_code import CODE, is_code
 
 # Python's message for ModelConfig(hiden_size=3).
 UNKNOWN_FIELD = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")

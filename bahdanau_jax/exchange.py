@@ -21,12 +21,20 @@ from safetensors import numpy as tensors
 
 from bahdanau_jax import data, model, run_folder
 from bahdanau_jax.atomic import replaced_file, replaced_folder
-from bahdanau_jax.checkpoints import Checkpointer, difference, flatten, signature, unflatten
+from bahdanau_jax.checkpoints import (
+    Checkpointer,
+    difference,
+    dotted,
+    flatten,
+    signature,
+    undotted,
+    unflatten,
+)
 from bahdanau_jax.config import Config
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY
 from bahdanau_jax.trained import Run, load
-from bahdanau_jax.variants import refuse_code
+from bahdanau_jax.user_code import refuse_code
 
 FORMAT = "bahdanau_jax"  # marks the files of this program, in the metadata
 
@@ -57,7 +65,7 @@ def write_weights(run: Run, path: str | Path) -> int:
     """
     if run.others:
         raise ValueError("an ensemble has several weights: export each of its runs")
-    flat = {name.replace("/", "."): np.asarray(x) for name, x in flatten(run.params).items()}
+    flat = {name: np.asarray(array) for name, array in dotted(flatten(run.params)).items()}
     files = sorted((run.folder / VOCABULARY).iterdir())
     vocabulary = {file.name: base64.b64encode(file.read_bytes()).decode() for file in files}
     metadata = {
@@ -182,7 +190,7 @@ def _tree(path: Path, config: Config, flat: Mapping[str, np.ndarray]) -> model.P
     """The tree of parameters with dotted names. Raises ValueError with the first that differs."""
     shapes = model.shapes(config.model)
     wanted = flatten(shapes)
-    named = {name.replace(".", "/"): array for name, array in flat.items()}
+    named = undotted(flat)
     signatures = [{n: signature(x) for n, x in tree.items()} for tree in (wanted, named)]
     if fault := difference(*signatures):
         raise ValueError(f"{path} does not hold the model of its own configuration: {fault}")

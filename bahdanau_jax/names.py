@@ -1,11 +1,8 @@
-"""Names that users write: look-up in a table or a module, and suggestions for unknown ones."""
+"""Names that users write: look-up in a table, and suggestions for unknown ones."""
 
 import difflib
-import importlib
-import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Value = TypeVar("Value")
 
@@ -55,46 +52,3 @@ def did_you_mean(
     if not candidates:
         return otherwise
     return f"did you mean {' or '.join(map(repr, candidates) if quote else candidates)}?"
-
-
-# Settings that may name code of the user's own, as module:attribute.
-CODE = ("model.attention", "optimizer.name")
-
-
-def is_code(name: str) -> bool:
-    """Whether a name has the form `module:attribute`, which refers to the user's own code."""
-    return ":" in name
-
-
-def imported(name: str, field: str) -> Any:
-    """Import the module of `module:attribute` and return the attribute.
-
-    Raises ValueError, in one line that names the setting `field`, for a module or attribute that
-    does not exist, and for a module that fails.
-
-    >>> imported("math:pi", "model.attention")
-    3.141592653589793
-    """
-    module, attribute = name.split(":", 1)
-    if not module or not attribute:
-        raise ValueError(f"{field} is {name!r}; expected module:attribute, such as my_code:mine")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"{field} is {name!r}, but {reason(error, module)}") from error
-
-
-def reason(error: BaseException, module: str) -> str:
-    """Describe an exception in one line: class, message, and the last line run in `module`.
-
-    >>> reason(error, "my_scores")
-    'ZeroDivisionError: division by zero (/home/me/my_scores.py:12)'
-    """
-    message = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    message = f"{type(error).__name__}: {message}".removesuffix(": ")
-    if isinstance(error, SyntaxError):
-        return f"{message} ({error.filename}:{error.lineno})"
-    file = getattr(sys.modules.get(module), "__file__", None) or f"{module.replace('.', '/')}.py"
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if frame.filename.endswith(file)]
-    return f"{message} ({inside[-1].filename}:{inside[-1].lineno})" if inside else message

@@ -18,17 +18,13 @@ from bahdanau_jax import data, dev_scores, distributed, model, run_folder, train
 from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Plan, Prepared
-from bahdanau_jax.names import is_code
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter
 from bahdanau_jax.resuming import check_experiment, check_or_record_data
-from bahdanau_jax.run_folder import CONFIG
-from bahdanau_jax.trained import Run, ensemble, load
-
-__all__ = ["Run", "check", "ensemble", "load", "prepare", "train", "train_vmapped"]
+from bahdanau_jax.run_folder import CONFIG, PROFILE
+from bahdanau_jax.trained import Run, load
+from bahdanau_jax.user_code import is_code
 
 log = logging.getLogger(__name__)
-
-PROFILE = "profile"  # the folder of a trace, in the run folder
 
 
 def check(config: Config) -> None:

@@ -21,6 +21,11 @@ RECORD = "record.json"
 VOCABULARY = "vocabulary"
 STORE = "store"
 EXPORTED = "model.safetensors"  # the weights in an exported folder, which is no run
+TENSORBOARD = "tensorboard"
+PROFILE = "profile"  # the folder of a trace
+REPORT = "report"  # a folder, as in the folder of a sweep
+SCORES = "scores.json"  # in REPORT
+SAMPLES = "samples.jsonl"  # in REPORT: the translations of the test pairs
 LOCK = ".lock"
 ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lock briefly
 
@@ -93,14 +98,11 @@ def check_complete(workdir: Path) -> None:
 
     An import that was killed may leave one of step 0.
     """
-    folder = workdir / CHECKPOINTS
-    if not (workdir / CONFIG).exists() and folder.is_dir():
-        steps = {int(path.name) for path in folder.iterdir() if path.name.isdecimal()}
-        if steps - {0}:
-            raise ValueError(
-                f"{workdir} has the checkpoints of a run, but no {CONFIG}: put it back, or choose "
-                "another folder"
-            )
+    if not (workdir / CONFIG).exists() and any(steps_in(workdir / CHECKPOINTS)):
+        raise ValueError(
+            f"{workdir} has the checkpoints of a run, but no {CONFIG}: put it back, or choose "
+            "another folder"
+        )
 
 
 def forget_import(workdir: Path) -> None:
@@ -111,10 +113,18 @@ def forget_import(workdir: Path) -> None:
 
 def updates_made(workdir: Path) -> int:
     """The newest step in the names of checkpoint folders; -1 where there is no run."""
-    folder = workdir / CHECKPOINTS
-    if not (workdir / CONFIG).exists() or not folder.is_dir():
+    if not (workdir / CONFIG).exists():
         return -1
-    return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=-1)
+    return max(steps_in(workdir / CHECKPOINTS), default=-1)
+
+
+def steps_in(folder: Path) -> list[int]:
+    """The steps in the names of a folder's checkpoints, sorted, whatever the checkpoints contain.
+
+    Other names are left out. Without the folder there is no step.
+    """
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
 
 def check(workdir: Path) -> None:

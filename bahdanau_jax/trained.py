@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import jax
 
-from bahdanau_jax import aligner, data, decoding, hypothesis, model
+from bahdanau_jax import aligner, data, decoding, hypothesis, model, user_code
 from bahdanau_jax.aligner import Aligned
 from bahdanau_jax.batch import SIDES
 from bahdanau_jax.checkpoints import Checkpointer, Chosen, Records, nothing_in
@@ -21,7 +21,7 @@ from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts, check_list
 from bahdanau_jax.reporting import ignore
 from bahdanau_jax.run_folder import CHECKPOINTS, CONFIG, VOCABULARY, check_run
-from bahdanau_jax.variants import SAMPLING, check, refuse_code
+from bahdanau_jax.variants import SAMPLING, check
 
 
 def load(
@@ -51,7 +51,7 @@ def load(
     folder = Path(folder)
     check_run(folder)
     config = Config.load(folder / CONFIG)
-    refuse_code(config, folder / CONFIG, trust_code)
+    user_code.refuse_code(config, folder / CONFIG, trust_code)
     check(config)
     codecs = _codecs(folder, config)
     part = _part(folder, config, weights)
@@ -253,7 +253,7 @@ class Run:
         searching = self.searching(**settings)
         return decoding.score(*self.models(), self.codecs, searching, sources, targets, advance)
 
-    def encode(self, lines: Sequence[str]) -> list[decoding.Encoded]:
+    def encode(self, lines: Sequence[str]) -> list[decoding.EncoderStates]:
         """The encoder's states of each line: annotations [S, C], s_0 [H] and the S tokens.
 
         S counts EOS; C is `annotation_size`, by default 2H. The states of a line do not depend on

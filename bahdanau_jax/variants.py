@@ -1,19 +1,15 @@
 """The tables of variants, and checks that settings name known variants and fit each other."""
 
 import dataclasses
-import os
 import reprlib
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib.machinery import ModuleSpec, PathFinder
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax import data, decoding, model
 from bahdanau_jax.config import Config, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.config import faults as config_faults
-from bahdanau_jax.names import CODE, choose, is_code
+from bahdanau_jax.names import choose
 
 # Field -> the table of its variants.
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -29,54 +25,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "decoding.length_normalization": decoding.NORMALIZATIONS,
     }
 )
-
-
-def refuse_code(config: Config, origin: Path, trust_code: bool) -> None:
-    """Raise ValueError where a configuration names code that the user does not trust.
-
-    Call it for every configuration that was read from a file, `origin`, because another person may
-    have written it. Call it before `check`, which imports the code.
-    """
-    for field in () if trust_code else CODE:
-        value = _value(config, field)
-        if is_code(value):
-            file = module_file(value.partition(":")[0])
-            effect = f"would run {file}" if file else "is not found here"
-            raise ValueError(
-                f"{origin} names code: {field} is {value[:200]!r}, which {effect}; if you trust "
-                "that code, add --trust-code True, or in Python trust_code=True"
-            )
-
-
-def module_file(name: str) -> str | None:
-    """The file of a module, found without running any code of it or of its packages.
-
-    The search path is Python's, then the current folder. Returns None where there is no such file.
-
-    >>> module_file("json.decoder")
-    '/usr/lib/python3.11/json/decoder.py'
-    """
-    folders, parts, spec = None, name.split("."), None
-    for depth in range(1, len(parts) + 1):
-        try:
-            spec = _spec(".".join(parts[:depth]), folders)
-            folders = list(spec.submodule_search_locations or ()) if spec else []
-        except KeyError:  # a folder without __init__.py in a package that is not imported
-            spec = ModuleSpec(name, None, is_package=True)
-            folders = [os.path.join(folder, parts[depth - 1]) for folder in folders or ()]
-        except (ImportError, ValueError, AttributeError, TypeError, OSError):
-            return None
-        if spec is None:
-            return None
-    return spec.origin or name if spec else None
-
-
-def _spec(name: str, folders: list[str] | None) -> ModuleSpec | None:
-    """The spec of a module by Python's finders. `folders` are those of its package."""
-    for finder in sys.meta_path:
-        if spec := finder.find_spec(name, folders):
-            return spec
-    return PathFinder.find_spec(name, [os.getcwd()]) if folders is None else None
 
 
 def check_types(config: Config) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bahdanau_jax import model, run, variants
-from bahdanau_jax.config import Config, OptimizerConfig, faults
+from bahdanau_jax.config import Config, DataConfig, OptimizerConfig, faults
 from tests.model import worlds
 
 NUMBERS = [
@@ -224,3 +224,9 @@ def test_a_whole_number_of_a_file_is_read_as_a_float():
     assert read.optimizer == OptimizerConfig(learning_rate=1.0, clip_norm=0.5)
     with pytest.raises(ValueError, match="model.hidden_size should be int, not 8.0"):
         Config.from_json('{"model": {"hidden_size": 8.0}}')
+
+
+def test_names_of_files_that_are_no_utf8_are_refused_before_any_text_is_read():
+    config = Config(data=DataConfig(train="text:donn\udce9es.en,x.fr", dev="", test=""))
+    with pytest.raises(ValueError, match=r"data\.train is .*, which is no UTF-8: rename the file"):
+        run.check(config)

@@ -6,7 +6,7 @@ import jax
 import pytest
 
 import bahdanau_jax as bj
-from bahdanau_jax.variants import refuse_code
+from bahdanau_jax.user_code import refuse_code
 
 
 def test_a_shipped_configuration_has_a_name_in_python():

@@ -22,7 +22,7 @@ ERROR = re.compile(r"\w+Error: ")
 MACHINE = {
     "bahdanau_jax.diagnosis.diagnose",
     "bahdanau_jax.serving.server.url",
-    "bahdanau_jax.variants.module_file",
+    "bahdanau_jax.user_code.module_file",
 }
 
 

@@ -26,6 +26,7 @@ BASE = {
     "compression",
     "run_folder",
     "suite_request",
+    "user_code",
     "user_errors",
 }
 ROOMS = {"model", "data", "alignment", "evaluation", "figures", "checkpoints", "distributed"}

@@ -123,6 +123,16 @@ def test_an_import_that_was_killed_gives_a_new_run_no_weights(tmp_path):
     assert not left.exists()
 
 
+def test_steps_are_names_of_ascii_digits(tmp_path):
+    assert run_folder.steps_in(tmp_path / "checkpoints") == []
+    for name in ("10", "9", "damaged-8", "\u0667", "7.tmp"):  # U+0667 is a digit of Arabic
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    assert run_folder.steps_in(tmp_path / "checkpoints") == [9, 10]
+    assert run_folder.updates_made(tmp_path) == -1  # without a configuration there is no run
+    (tmp_path / CONFIG).write_text("{}")
+    assert run_folder.updates_made(tmp_path) == 10
+
+
 def test_a_folder_without_locks_is_named(tmp_path, monkeypatch):
     def refuse(file, how):
         raise OSError(errno.ENOLCK, "No locks available")

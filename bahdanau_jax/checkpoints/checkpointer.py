@@ -16,17 +16,8 @@ import numpy as np
 from orbax.checkpoint import v1 as orbax
 
 from bahdanau_jax.checkpoints import replacement
-from bahdanau_jax.checkpoints.orbax_errors import (
-    Damaged,
-    ReadableSteps,
-    all_damaged,
-    hush,
-    load,
-    on_disk,
-    read_by_all,
-    reading,
-    steps_in,
-)
+from bahdanau_jax.checkpoints.orbax_errors import Damaged, all_damaged, hush, on_disk, reading
+from bahdanau_jax.checkpoints.orbax_reading import ReadableSteps, load, read_by_all
 from bahdanau_jax.checkpoints.preservation import remove_old
 from bahdanau_jax.checkpoints.selection import NONE, Chosen, Records, candidates, damaged
 from bahdanau_jax.checkpoints.state_digest import (
@@ -41,6 +32,7 @@ from bahdanau_jax.checkpoints.state_digest import (
     unflatten,
 )
 from bahdanau_jax.distributed import holds_everywhere, owned
+from bahdanau_jax.run_folder import steps_in
 
 State = TypeVar("State")
 ITEM = "state"  # the one item of an Orbax checkpoint: a flat dict, name -> array

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orbax import checkpoint
-from orbax.checkpoint import v1 as orbax
 
-from bahdanau_jax.distributed import Lost, holds_everywhere, is_lost, process_index_of_orbax
+from bahdanau_jax.distributed import Lost, is_lost
 from bahdanau_jax.user_errors import is_without_device
 
 Value = TypeVar("Value")
@@ -147,60 +146,3 @@ def _error_of_machine(error: BaseException, folder: Path) -> Exception | None:
             return MemoryError(str(cause))
         cause = cause.__cause__ or cause.__context__
     return None
-
-
-class ReadableSteps:
-    """Orbax's standard names of checkpoint folders, without those whose metadata it cannot read.
-
-    Otherwise one damaged folder makes all unreadable: Orbax reads the times of all at its start.
-    """
-
-    def __init__(self):
-        self._names = orbax.path.step.standard_name_format()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._names, name)
-
-    def find_all(self, base_path: Any) -> Iterator[Any]:
-        for step in steps_in(Path(base_path)):
-            with contextlib.suppress(Damaged):
-                entry = reading(
-                    "it",
-                    lambda step=step: self._names.find_step(base_path, step),
-                    Path(base_path) / str(step),
-                )
-                if entry.commit_timestamp is not None:
-                    yield entry
-
-
-def steps_in(folder: Path) -> list[int]:
-    """The steps in the names of folders, whatever the folders contain."""
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
-
-
-def load(folder: Path, items: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays of a checkpoint, like `items`, which may be some of them.
-
-    These options let each process read alone: otherwise, all would wait for one that finds damage.
-    Orbax 0.12.0 refuses that where replicas share the work of saving, even in reading.
-    """
-    options = orbax.Context()
-    options.array.saving.use_replica_parallel = False
-    options.pytree.loading.partial_load = True
-    options.multiprocessing.primary_host = None
-    options.multiprocessing.active_processes = {process_index_of_orbax()}
-    with options:
-        return orbax.load_checkpointables(str(folder), items)
-
-
-def read_by_all(read: Callable[[], Value]) -> Value:
-    """Return `read()` on every process. Where one process finds damage, all raise Damaged."""
-    value, fault = None, None
-    try:
-        value = read()
-    except Damaged as error:
-        fault = error
-    if not holds_everywhere(fault is None):
-        raise fault or Damaged("another process cannot read it")
-    return value  # pyright: ignore[reportReturnType]

@@ -17,6 +17,7 @@ from jaxtyping import Array, Shaped, UInt32
 from bahdanau_jax.compiler_faults import PLAIN_REDUCTIONS
 
 State = TypeVar("State")
+Value = TypeVar("Value")
 Flat = dict[str, Any]  # name -> array
 
 
@@ -58,6 +59,20 @@ def unflatten(template: State, flat: Flat) -> State:
         return value
 
     return jax.tree_util.tree_map_with_path(leaf, template)
+
+
+def dotted(flat: Mapping[str, Value]) -> dict[str, Value]:
+    """The same arrays by dotted names, which files of weights and exported programs use.
+
+    >>> dotted({"output/b_w": 1})
+    {'output.b_w': 1}
+    """
+    return {name.replace("/", "."): value for name, value in flat.items()}
+
+
+def undotted(flat: Mapping[str, Value]) -> dict[str, Value]:
+    """The inverse of `dotted`: no key of a tree of parameters has a dot."""
+    return {name.replace(".", "/"): value for name, value in flat.items()}
 
 
 def signature(array) -> list:

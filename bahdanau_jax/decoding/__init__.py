@@ -2,12 +2,13 @@
 
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.decoding.constraints import Rules
-from bahdanau_jax.decoding.encoder_states import Encoded, encode
+from bahdanau_jax.decoding.encoder_states import EncoderStates, encode
 from bahdanau_jax.decoding.long_lines import LONGEST
+from bahdanau_jax.decoding.members import COMPUTE_DTYPES
 from bahdanau_jax.decoding.ranking import NORMALIZATIONS, Ranking
 from bahdanau_jax.decoding.scoring import below, score, target_ids
 from bahdanau_jax.decoding.search_program import METHODS
-from bahdanau_jax.decoding.translation import COMPUTE_DTYPES, translate
+from bahdanau_jax.decoding.translation import translate
 from bahdanau_jax.decoding.unk_replacement import (
     LexiconCounts,
     read_lexicon,
@@ -21,7 +22,7 @@ __all__ = [
     "LONGEST",
     "METHODS",
     "NORMALIZATIONS",
-    "Encoded",
+    "EncoderStates",
     "LexiconCounts",
     "Ranking",
     "Rules",

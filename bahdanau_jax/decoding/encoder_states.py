@@ -14,13 +14,13 @@ from bahdanau_jax import model
 from bahdanau_jax.batch import pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
+from bahdanau_jax.decoding.members import members
 from bahdanau_jax.decoding.search_shapes import grouped, height
-from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.model import Params
 from bahdanau_jax.pairing import check_list
 
 
-class Encoded(NamedTuple):
+class EncoderStates(NamedTuple):
     """The encoder states of one line, without padding, in NumPy float32."""
 
     tokens: tuple[str, ...]  # S tokens, EOS last
@@ -37,7 +37,7 @@ def encode(
     codec: Codec,
     decoding: DecodingConfig,
     lines: Sequence[str],
-) -> list[Encoded]:
+) -> list[EncoderStates]:
     """Encode each line; the other lines do not change the result, and no line is split or cut.
 
     A blank line has one annotation, that of EOS.
@@ -46,12 +46,12 @@ def encode(
     (config,), (params,) = members(config, params, decoding.compute_dtype)
     size = decoding.batch_size
     ids = [codec.encode(line) for line in lines]
-    states: dict[int, Encoded] = {}
+    states: dict[int, EncoderStates] = {}
     for rows, length in grouped([len(line) for line in ids], size):
         padded = pad([ids[row] for row in rows], length, height(len(rows), size))
         memory = encoding(config, params, *padded)
         annotations, initial = np.asarray(memory.annotations), np.asarray(memory.initial)
         for i, row in enumerate(rows):
             own = annotations[i, : len(ids[row])].copy()
-            states[row] = Encoded(codec.units(lines[row]), own, initial[i].copy())
+            states[row] = EncoderStates(codec.units(lines[row]), own, initial[i].copy())
     return [states[row] for row in range(len(lines))]

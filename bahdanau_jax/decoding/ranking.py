@@ -99,8 +99,3 @@ def coverage(attended: Float[Array, "*X S"], words: Bool[Array, "*X S"]) -> Floa
     translation.
     """
     return jnp.sum(jnp.where(words, jnp.log(jnp.clip(attended, UNSEEN, 1)), 0), -1)
-
-
-def source_words(mask: Bool[Array, "B S"]) -> Bool[Array, "B S"]:
-    """Return the mask without the last real position of each row, its EOS."""
-    return mask & jnp.pad(mask, ((0, 0), (0, 1)))[:, 1:]

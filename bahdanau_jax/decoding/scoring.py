@@ -15,10 +15,9 @@ from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
 from bahdanau_jax.decoding.interleaving import side_by_side
 from bahdanau_jax.decoding.long_lines import LONGEST
+from bahdanau_jax.decoding.members import Configs, MemberParams, mean, members
 from bahdanau_jax.decoding.ranking import Ranking
-from bahdanau_jax.decoding.search_program import Configs, MemberParams, mean
 from bahdanau_jax.decoding.search_shapes import grouped, height
-from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.model import LINK_WEIGHTS, Params, check_link_weights, interventions
 from bahdanau_jax.pairing import check_equal_counts

@@ -5,24 +5,26 @@ B sentences, S source positions, K hypotheses, N of the result, T steps of the s
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
 from bahdanau_jax import distribution
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding.backpointers import NBest
 from bahdanau_jax.decoding.constraints import Rules
-from bahdanau_jax.decoding.ranking import Ranking, source_words
+from bahdanau_jax.decoding.members import Configs, MemberParams, mean
+from bahdanau_jax.decoding.ranking import Ranking
 from bahdanau_jax.decoding.sampling import sample
 from bahdanau_jax.decoding.search import State, Step, beam
 from bahdanau_jax.decoding.search_shapes import search_steps
 from bahdanau_jax.model import (
     Params,
+    before_eos,
     encode,
     fold,
     intervene,
@@ -31,9 +33,6 @@ from bahdanau_jax.model import (
     shapes,
     start,
 )
-
-Configs = tuple[ModelConfig, ...]  # one for each member of an ensemble; most have one member
-MemberParams = tuple[Params, ...]  # the parameters of these members
 
 
 class Inputs(NamedTuple):
@@ -67,7 +66,7 @@ def _beam(
         config.beam_size,
         n_best=n,
         ranking=Ranking.of(config),
-        words=source_words(inputs.mask),
+        words=before_eos(inputs.mask),
         shrink=config.shrink,
         narrow=stepping,
         widths=[rows // part for part in PARTS if rows // part >= FEWEST],
@@ -91,7 +90,7 @@ def _sample(
         top_k=config.top_k,
         top_p=config.top_p,
         ranking=Ranking.of(config),
-        words=source_words(inputs.mask),
+        words=before_eos(inputs.mask),
     )
 
 
@@ -182,11 +181,6 @@ def combined(
 
     state = tuple(map(start, memories))
     return stepping, jax.tree.map(lambda leaf: leaf[:, None], state)
-
-
-def mean(arrays: Sequence[Float[Array, "*X"]]) -> Float[Array, "*X"]:
-    """Return the mean over the members of an ensemble, whose arrays have one shape, any."""
-    return functools.reduce(jnp.add, arrays) / len(arrays)
 
 
 class PlannedMemory(NamedTuple):

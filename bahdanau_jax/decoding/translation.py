@@ -3,15 +3,12 @@
 B sentences, S source positions, T steps of the search, N hypotheses of the result.
 """
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import numpy as np
 
-from bahdanau_jax import model
 from bahdanau_jax.batch import pad
 from bahdanau_jax.config import MOST_TRANSLATIONS, DecodingConfig, ModelConfig
 from bahdanau_jax.data import Codec
@@ -19,33 +16,14 @@ from bahdanau_jax.decoding.backpointers import NBest
 from bahdanau_jax.decoding.constraints import FREE, Rules
 from bahdanau_jax.decoding.interleaving import side_by_side
 from bahdanau_jax.decoding.long_lines import Piece, Prefix, cut, join
+from bahdanau_jax.decoding.members import Configs, MemberParams, members
 from bahdanau_jax.decoding.ranking import Ranking
-from bahdanau_jax.decoding.search_program import METHODS, Configs, Inputs, MemberParams, search
+from bahdanau_jax.decoding.search_program import METHODS, Inputs, search
 from bahdanau_jax.decoding.search_shapes import grouped, height, padded, search_steps
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import Params, interventions
 from bahdanau_jax.pairing import check_equal_counts
 from bahdanau_jax.reporting import ignore
-
-# Values of `decoding.compute_dtype` -> the model's configuration with this compute dtype.
-COMPUTE_DTYPES: Mapping[str, Callable[[ModelConfig], ModelConfig]] = MappingProxyType(
-    {
-        "model": lambda config: config,
-        **{
-            name: lambda config, name=name: dataclasses.replace(config, compute_dtype=name)
-            for name in model.COMPUTE_DTYPES
-        },
-    }
-)
-
-
-def members(
-    config: ModelConfig | Configs, params: Params | MemberParams, compute_dtype: str
-) -> tuple[Configs, MemberParams]:
-    """Return one model, or the members of an ensemble, as tuples with this compute dtype."""
-    if isinstance(config, ModelConfig):
-        return members((config,), (params,), compute_dtype)  # pyright: ignore
-    return tuple(map(COMPUTE_DTYPES[compute_dtype], config)), params  # pyright: ignore
 
 
 def translate(

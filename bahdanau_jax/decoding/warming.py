@@ -12,10 +12,10 @@ import numpy as np
 from bahdanau_jax.batch import Batch, pad
 from bahdanau_jax.config import DecodingConfig, ModelConfig
 from bahdanau_jax.decoding.constraints import Rules
+from bahdanau_jax.decoding.members import Configs, MemberParams, mean, members
 from bahdanau_jax.decoding.scoring import PROGRAMS
-from bahdanau_jax.decoding.search_program import Configs, Inputs, MemberParams, mean, search
+from bahdanau_jax.decoding.search_program import Inputs, search
 from bahdanau_jax.decoding.search_shapes import LENGTHS, height, padded, search_steps
-from bahdanau_jax.decoding.translation import members
 from bahdanau_jax.model import Params
 
 

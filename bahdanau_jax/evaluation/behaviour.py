@@ -66,17 +66,6 @@ def coverage(totals: Sequence[Float[np.ndarray, " S"]]) -> dict[str, float | int
     }
 
 
-def attention_totals(
-    alpha: Float[np.ndarray, "T S"],
-) -> Float[np.ndarray, " S-1"]:
-    """Return the total attention of a hypothesis to each source word, without EOS.
-
-    >>> attention_totals(np.array([[0.7, 0.3], [0.2, 0.8]]))
-    array([0.9])
-    """
-    return np.asarray(alpha, np.float64).sum(axis=0)[:-1]
-
-
 def length_ratio(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> float:
     """Return the words of translations over the words of references; NaN where these have none."""
     return _share(sum(map(len, ours)), sum(map(len, theirs)))

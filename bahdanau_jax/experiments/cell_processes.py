@@ -17,18 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bahdanau_jax.data import ends_with_parent
-from bahdanau_jax.experiments.cell_runs import CellRuns
+from bahdanau_jax.experiments.cell_runs import CellOutcome, CellRuns
 from bahdanau_jax.reporting import SILENT, Plain, Prefixed, Reporter
 from bahdanau_jax.training import Interrupted, Signals
 
 POLL = 0.2  # seconds between two looks at the signals
-
-
-class Outcome(NamedTuple):
-    """What became of the runs of a cell."""
-
-    scores: Mapping[int, dict[str, Any]]  # by seed
-    failed: Mapping[str, str]  # the error of a run, by "CELL/seed-N"
 
 
 class _Message(NamedTuple):
@@ -59,7 +52,7 @@ def outcomes(
     processes: int,
     workdir: Path,
     reporter: Reporter,
-) -> Generator[tuple[str, Outcome], None, None]:
+) -> Generator[tuple[str, CellOutcome], None, None]:
     """Train and score the cells in this number of processes; yield each cell when it has ended.
 
     A process that dies, or that a signal stops, loses its own cell only: the runs that have scores
@@ -136,7 +129,9 @@ def _without_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(runs: CellRuns, vmapped: bool | None, cores: list[int]) -> tuple[Outcome, list[_Message]]:
+def _work(
+    runs: CellRuns, vmapped: bool | None, cores: list[int]
+) -> tuple[CellOutcome, list[_Message]]:
     """Train and score a cell in this process, before JAX has counted the cores."""
     if cores:
         os.sched_setaffinity(0, cores)
@@ -144,7 +139,7 @@ def _work(runs: CellRuns, vmapped: bool | None, cores: list[int]) -> tuple[Outco
     logger.addHandler(handler)
     logger.propagate = False
     runs.train(vmapped)
-    return Outcome(runs.score(), runs.failed), handler.messages
+    return CellOutcome(runs.score(), runs.failed), handler.messages
 
 
 class _Kept(logging.Handler):
@@ -160,7 +155,7 @@ class _Kept(logging.Handler):
         self.messages.append(message)
 
 
-def _outcome(runs: CellRuns, future: Future) -> Outcome:
+def _outcome(runs: CellRuns, future: Future) -> CellOutcome:
     """The outcome of a cell. If its process has died, the runs without stored scores failed."""
     error = future.exception()
     if error is None:
@@ -171,7 +166,7 @@ def _outcome(runs: CellRuns, future: Future) -> Outcome:
     scores = runs.stored_scores()
     seeds = [seed for group in runs.groups for seed in group if seed not in scores]
     failed = {f"{runs.name}/seed-{seed}": _reason(error) for seed in seeds}
-    return Outcome(scores, failed | runs.failed)  # those that diverged
+    return CellOutcome(scores, failed | runs.failed)  # those that diverged
 
 
 def _reason(error: BaseException) -> str:

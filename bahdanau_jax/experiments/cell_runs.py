@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from bahdanau_jax import data, model, run, run_folder
 from bahdanau_jax.atomic import write_text
@@ -28,6 +28,7 @@ from bahdanau_jax.report import (
 )
 from bahdanau_jax.reporting import PLAIN, Reporter
 from bahdanau_jax.resuming import check_or_record_text
+from bahdanau_jax.trained import Run, load
 from bahdanau_jax.training import SHARED, Diverged, why_not_vmapped
 from bahdanau_jax.user_errors import describe, is_user_error
 
@@ -37,6 +38,13 @@ SCORES = "sweep_scores.json"  # in a run folder
 TRANSLATIONS = "translations.txt"  # of the test pairs, in a run folder
 MOST_VMAPPED = 2_000_000  # the most parameters of a model whose seeds train vmapped by default
 ENDED = "sweep_training.json"  # in the folder of a run whose training has ended
+
+
+class CellOutcome(NamedTuple):
+    """What became of the runs of a cell."""
+
+    scores: Mapping[int, dict[str, Any]]  # by seed
+    failed: Mapping[str, str]  # the error of a run, by "CELL/seed-N"
 
 
 class CellRuns:
@@ -244,27 +252,27 @@ class CellRuns:
         }
         return json.loads(json.dumps(settings))
 
-    def _load(self, folder: Path) -> run.Run:
+    def _load(self, folder: Path) -> Run:
         """Load a run, which should have the model and the optimiser of this cell."""
         found = Config.load(folder / run_folder.CONFIG)
         sizes = {"source": found.model.source_vocabulary, "target": found.model.target_vocabulary}
         expected = self.config.with_vocabularies(**sizes)
         if (found.model, found.optimizer) != (expected.model, expected.optimizer):
             raise ValueError(f"{folder} holds another model than that of its cell")
-        loaded = run.load(folder, trust_code=True)  # code that the caller's own configuration names
+        loaded = load(folder, trust_code=True)  # code that the caller's own configuration names
         # The corpus may have moved, and `train` accepts other test pairs and another search.
         config = dataclasses.replace(loaded.config, decoding=self.config.decoding)
         loaded = dataclasses.replace(loaded, config=config)
         return _reading(loaded, root=self.config.data.root, test=self.config.data.test)
 
-    def _evaluate(self, trained: run.Run) -> Evaluated:
+    def _evaluate(self, trained: Run) -> Evaluated:
         """Score a run on its test pairs, which all runs of the cell share."""
         if (settings := trained.config.data) not in self._pairs:
             self._pairs[settings] = TestPairs.read(settings)
         return evaluate_test_pairs(trained, self.settings, self.reporter, self._pairs[settings])[0]
 
 
-def _reading(trained: run.Run, **settings: str) -> run.Run:
+def _reading(trained: Run, **settings: str) -> Run:
     """A run with other settings of its data."""
     own = dataclasses.replace(trained.config.data, **settings)
     return dataclasses.replace(trained, config=dataclasses.replace(trained.config, data=own))

@@ -108,7 +108,7 @@ MEASURES: Mapping[str, Callable] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Correlation:
+class MeanCorrelation:
     """The mean rank correlation over target words, with its interval over sentences."""
 
     mean: float  # Spearman's ρ
@@ -124,7 +124,7 @@ class MaskingStudy:
     sentences: int  # sentences of the study
     target_words: int  # their target words, without EOS
     # Masking, of the drop or of its absolute value (EITHER) -> measure -> correlation.
-    correlations: dict[str, dict[str, Correlation]]
+    correlations: dict[str, dict[str, MeanCorrelation]]
     mean_drop: dict[str, float]  # of log p, of the source word whose masking hurts most, in nats
 
     def to_json(self) -> dict:
@@ -171,7 +171,7 @@ def masking_study(
         raise ValueError(f"the translations of {len(lines)} lines have no word to measure")
     count = len(next(iter(samples.values())))
     draws = np.random.default_rng(seed).integers(0, count, (resamples, count))
-    correlations: dict[str, dict[str, Correlation]] = {name: {} for name in drops}
+    correlations: dict[str, dict[str, MeanCorrelation]] = {name: {} for name in drops}
     for (masking, measure), sentences in samples.items():
         correlations[masking][measure] = _summary(sentences, draws)
     means = {name: float(np.mean(values)) for name, values in drops.items()}
@@ -219,10 +219,10 @@ def _sentences(batch: Batch, drops, weights) -> Iterator[tuple[str, str, np.ndar
                 yield masking, measure, np.stack([correlations, hits], axis=1)
 
 
-def _summary(sentences: Sequence[np.ndarray], draws: np.ndarray) -> Correlation:
+def _summary(sentences: Sequence[np.ndarray], draws: np.ndarray) -> MeanCorrelation:
     """Return the mean over target words, with a percentile bootstrap over sentences."""
     sums = np.array([pairs.sum(axis=0) for pairs in sentences])
     counts = np.array([len(pairs) for pairs in sentences])
     mean, top = sums.sum(axis=0) / counts.sum()
     low, high = significance.middle(sums[draws, 0].sum(axis=1) / counts[draws].sum(axis=1))
-    return Correlation(float(mean), low, high, float(top))
+    return MeanCorrelation(float(mean), low, high, float(top))

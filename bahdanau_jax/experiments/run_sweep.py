@@ -21,7 +21,7 @@ from bahdanau_jax import data, run, run_folder, training
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.experiments import cell_processes
-from bahdanau_jax.experiments.cell_runs import CellRuns
+from bahdanau_jax.experiments.cell_runs import CellOutcome, CellRuns
 from bahdanau_jax.experiments.results import Results
 from bahdanau_jax.experiments.sweep_cells import RESULTS, Cells, check_name, checked_seeds
 from bahdanau_jax.experiments.sweep_definition import Before, define, with_dtypes
@@ -97,7 +97,7 @@ def sweep(
             ended = _in_turn(all_runs, vmapped, reporter)
         else:
             ended = cell_processes.outcomes(all_runs, vmapped, processes, workdir, reporter)
-        done: dict[str, cell_processes.Outcome] = {}
+        done: dict[str, CellOutcome] = {}
         with contextlib.closing(ended):
             for name, outcome in ended:
                 done[name] = outcome
@@ -114,19 +114,19 @@ def _prepare(cells: Mapping[str, CellRuns], vmapped: bool | None, shared_only: b
             raise ValueError(f"cell {name}: {NOT_SHARED}")
 
 
-def _results(outcomes: Sequence[tuple[str, cell_processes.Outcome]]) -> Results:
+def _results(outcomes: Sequence[tuple[str, CellOutcome]]) -> Results:
     scores = {name: dict(outcome.scores) for name, outcome in outcomes}
     return Results(scores, {run: e for _, each in outcomes for run, e in each.failed.items()})
 
 
 def _in_turn(
     cells: Mapping[str, CellRuns], vmapped: bool | None, reporter: Reporter
-) -> Generator[tuple[str, cell_processes.Outcome], None, None]:
+) -> Generator[tuple[str, CellOutcome], None, None]:
     """Train and score one cell after the other."""
     for index, (name, runs) in enumerate(cells.items(), start=1):
         reporter.note(f"cell {index} of {len(cells)}: {name}")
         runs.train(vmapped)
-        yield name, cell_processes.Outcome(runs.score(), runs.failed)
+        yield name, CellOutcome(runs.score(), runs.failed)
         _forget_programs()
 
 

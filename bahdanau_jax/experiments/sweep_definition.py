@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from bahdanau_jax import model
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
-from bahdanau_jax.experiments.sweep_cells import DATA, DEFINITION, REPORT, Cells
+from bahdanau_jax.experiments.sweep_cells import DATA, DEFINITION, Cells
 from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.run_folder import REPORT
 from bahdanau_jax.training import OWN
 
 # Fields that change no score, so that a sweep may go on with other values.

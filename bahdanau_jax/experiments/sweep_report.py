@@ -8,13 +8,13 @@ from typing import Any
 from bahdanau_jax import data
 from bahdanau_jax.experiments.cell_runs import SCORES, group_of, was_vmapped
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
-from bahdanau_jax.experiments.sweep_cells import DEFINITION, REPORT, Cells, seed_folder
+from bahdanau_jax.experiments.sweep_cells import DEFINITION, Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import Section, Table, commit, hardware, platform, publish
 from bahdanau_jax.reporting import duration
 from bahdanau_jax.resuming import TRAINED_ON
-from bahdanau_jax.run_folder import STORE
+from bahdanau_jax.run_folder import REPORT, STORE
 from bahdanau_jax.training import SHARED, read_metrics, read_record
 
 LONGEST_VALUE = 80  # characters of a setting that are shown; scores.json has all

@@ -21,7 +21,7 @@ from jax import export
 from jaxtyping import Array, Bool, Float, Int
 
 from bahdanau_jax import model
-from bahdanau_jax.checkpoints import flatten, unflatten
+from bahdanau_jax.checkpoints import dotted, flatten, undotted, unflatten
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model import Memory, State
 
@@ -31,11 +31,6 @@ SUFFIX = ".jaxexport"
 TRACEBACKS = "jax_traceback_in_locations_limit"  # JAX's setting: source lines of each operation
 
 Flat = Mapping[str, Array]  # arrays by name
-
-
-def names(params: Any) -> dict[str, Any]:
-    """Return the leaves of a tree of parameters by their dotted names."""
-    return {name.replace("/", "."): leaf for name, leaf in flatten(params).items()}
 
 
 def prepare(config: ModelConfig, params: Flat) -> dict[str, Array]:
@@ -80,8 +75,8 @@ def _fields(state: State) -> dict[str, Array]:
 
 
 def _tree(config: ModelConfig, params: Flat) -> model.Params:
-    """The inverse of `names`."""
-    return unflatten(model.shapes(config), {n.replace(".", "/"): x for n, x in params.items()})
+    """The tree of parameters with dotted names."""
+    return unflatten(model.shapes(config), undotted(params))
 
 
 def export_model(config: ModelConfig) -> dict[str, bytes]:
@@ -118,7 +113,7 @@ def _without_paths() -> Iterator[None]:
 def _arguments(config: ModelConfig) -> dict[str, tuple[Any, ...]]:
     """Return the shapes of the arguments of each program."""
     B, S, K = export.symbolic_shape(AXES)
-    params = names(model.shapes(config))
+    params = dotted(flatten(model.shapes(config)))
     source = jax.ShapeDtypeStruct((B, S), jnp.int32), jax.ShapeDtypeStruct((B, S), jnp.bool_)
     weights = jax.eval_shape(lambda p: prepare(config, p), params)
     memory, first = jax.eval_shape(lambda *a: encode(config, *a), params, *source)

@@ -20,10 +20,10 @@ from bahdanau_jax.decoding import COMPUTE_DTYPES, LONGEST
 from bahdanau_jax.export import artefacts, tokenizer_rules
 from bahdanau_jax.export.measured import measured
 from bahdanau_jax.export.model_card import Facts, card
-from bahdanau_jax.names import is_code
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import CONFIG, VOCABULARY, check_text
 from bahdanau_jax.trained import Run
+from bahdanau_jax.user_code import is_code
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from bahdanau_jax.export.front_matter import DEV_METRICS, TEST_METRICS
 from bahdanau_jax.parsing import parse_json
+from bahdanau_jax.run_folder import METRICS, REPORT, SCORES
 from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics
-
-SCORES = "report/scores.json"
 
 
 class Measured(NamedTuple):
@@ -37,18 +36,20 @@ def measured(run: Run) -> Measured:
     steps = [used.step for used in run.chosen.used] if run.chosen else []
     report = _report(run)
     if scores := _numbers(report, TEST_METRICS) if _is_of_test(report, run, steps) else {}:
-        return Measured("test", scores, f"`{SCORES}`, {report.get('sentences', 'all')} sentences")
+        return Measured(
+            "test", scores, f"`{REPORT}/{SCORES}`, {report.get('sentences', 'all')} sentences"
+        )
     lines = [line for line in read_metrics(run.folder) if [line["step"]] == steps]
     for line in reversed(lines):
         if scores := _numbers(line, DEV_METRICS):
-            return Measured("dev", scores, f"`metrics.jsonl`, update {line['step']:,}")
+            return Measured("dev", scores, f"`{METRICS}`, update {line['step']:,}")
     return NOTHING_MEASURED
 
 
 def _report(run: Run) -> Mapping[str, Any]:
     """The scores of report/, or {} where there is no report on test pairs, or a damaged one."""
     try:
-        report = parse_json((run.folder / SCORES).read_text(encoding="utf-8"))
+        report = parse_json((run.folder / REPORT / SCORES).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return report if isinstance(report, Mapping) else {}

@@ -20,7 +20,7 @@ from bahdanau_jax.model.decoder import (
 from bahdanau_jax.model.encoder import DIRECTIONS, INITIAL_STATES, direction_faults, encode
 from bahdanau_jax.model.initialization import VARIANTS, count, init, shapes
 from bahdanau_jax.model.link_weights import LINK_WEIGHTS, check_link_weights
-from bahdanau_jax.model.memory import Memory, intervene
+from bahdanau_jax.model.memory import Memory, before_eos, intervene
 from bahdanau_jax.model.orders import ORDERS, State
 from bahdanau_jax.model.parameters import INITS, Params, draw
 from bahdanau_jax.model.readout import READOUT_INPUTS, READOUTS, tie_faults
@@ -67,6 +67,7 @@ __all__ = [
     "TeacherForced",
     "attention",
     "attribution",
+    "before_eos",
     "check_link_weights",
     "check_score",
     "count",

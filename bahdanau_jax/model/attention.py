@@ -17,7 +17,8 @@ from bahdanau_jax.model.interventions import Intervention, changed
 from bahdanau_jax.model.matrix_products import matmul, repeated, transposed
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
 from bahdanau_jax.model.recurrence import Dot
-from bahdanau_jax.names import choose, imported, is_code
+from bahdanau_jax.names import choose
+from bahdanau_jax.user_code import imported, is_code
 
 
 class Score(NamedTuple):
@@ -291,10 +292,9 @@ def score_named(name: str) -> Score:
     """
     if not is_code(name):
         return choose(SCORES, name, "model.attention", "module:attribute")
-    score = imported(name, "model.attention")
-    if not isinstance(score, Score):
-        raise ValueError(
-            f"model.attention is {name!r}, which is a {type(score).__name__}; expected a Score, "
-            "bahdanau_jax.model.attention.Score(init, keys, query, score)"
-        )
-    return score
+    if isinstance(score := imported(name, "model.attention"), Score):
+        return score
+    raise ValueError(
+        f"model.attention is {name!r}, which is a {type(score).__name__}; expected a Score, "
+        "bahdanau_jax.model.attention.Score(init, keys, query, score)"
+    )

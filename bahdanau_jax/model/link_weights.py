@@ -20,7 +20,7 @@ from bahdanau_jax.model.attribution import integrated_gradients
 from bahdanau_jax.model.decoder import predictor, start, teacher_forced_states
 from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.interventions import force
-from bahdanau_jax.model.memory import Memory, intervene
+from bahdanau_jax.model.memory import Memory, before_eos, intervene
 from bahdanau_jax.model.orders import ORDERS, State
 from bahdanau_jax.model.parameters import Params
 from bahdanau_jax.model.teacher_forcing import TeacherForced, predictions, teacher_forced
@@ -83,8 +83,8 @@ def shift(config: ModelConfig, params: Params, batch: Batch) -> TeacherForced:
     """
     known = teacher_forced(config, params, batch)
     following = jnp.concatenate([known.alpha[:, 1:], known.alpha[:, -1:]], axis=1)
-    ends = ~jnp.pad(jnp.asarray(batch.target_mask), ((0, 0), (0, 1)))[:, 1:]
-    return known._replace(alpha=jnp.where(ends[..., None], known.alpha, following))
+    words = before_eos(jnp.asarray(batch.target_mask))
+    return known._replace(alpha=jnp.where(words[..., None], following, known.alpha))
 
 
 POINTS = 4  # of the quadrature; links need less precision than the sums of attributions

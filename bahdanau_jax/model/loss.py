@@ -31,6 +31,7 @@ from bahdanau_jax.model.matrix_products import (
     rounded,
     sum_of_rows,
 )
+from bahdanau_jax.model.memory import before_eos
 from bahdanau_jax.model.parameters import Params, add_bias
 from bahdanau_jax.model.readout import output_weights
 
@@ -239,8 +240,7 @@ def uncovered(
     >>> uncovered(alpha, batch.target_mask, batch.source_mask)
     """
     received = jnp.sum(jnp.where(target_mask.T[..., None], alpha, 0), axis=0)
-    before_end = source_mask & jnp.pad(source_mask[:, 1:], ((0, 0), (0, 1)))
-    return jnp.sum(jnp.where(before_end, (1 - received) ** 2, 0), axis=1)
+    return jnp.sum(jnp.where(before_eos(source_mask), (1 - received) ** 2, 0), axis=1)
 
 
 def loss(config: ModelConfig, params: Params, batch: Batch) -> Float[Array, ""]:

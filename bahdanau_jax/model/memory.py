@@ -1,4 +1,4 @@
-"""The memory: what the decoder reads of a source sentence.
+"""The memory: what the decoder reads of a source sentence; and the mask of words before EOS.
 
 B sentences, S source positions, C annotation size, A alignment units, H decoder units; G and P are
 the widths of the products of a context in the recurrence and in the readout.
@@ -49,3 +49,8 @@ def intervene(memory: Memory, intervention: Intervention | None) -> Memory:
 def first_step(annotations: Float[Array, "B S C"]) -> Float[Array, " B"]:
     """Return the number of the first step, in a dtype that counts all steps exactly."""
     return jnp.zeros(annotations.shape[:1], jnp.promote_types(annotations.dtype, jnp.float32))
+
+
+def before_eos(mask: Bool[Array, "B X"]) -> Bool[Array, "B X"]:
+    """Return the mask of either side without the last real position of each row, its EOS."""
+    return mask & jnp.pad(mask[:, 1:], ((0, 0), (0, 1)))

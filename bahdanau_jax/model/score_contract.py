@@ -16,7 +16,7 @@ from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.model.attention import annotation_size, score_named
 from bahdanau_jax.model.compute_dtype import AUTO
 from bahdanau_jax.model.matrix_products import without_devices
-from bahdanau_jax.names import is_code, reason
+from bahdanau_jax.user_code import is_code, reason
 
 
 def check_score(config: ModelConfig) -> None:

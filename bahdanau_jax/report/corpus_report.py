@@ -11,6 +11,7 @@ from bahdanau_jax.atomic import replaced_file
 from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.figures import save
+from bahdanau_jax.run_folder import REPORT
 
 SPLITS = ("train", "dev", "test")
 
@@ -25,7 +26,7 @@ REASONS = {
 
 def write(statistics: dict[str, Any], workdir: Path) -> str:
     """Draw WORKDIR/report/lengths.svg and .png; return a table of `run.prepare`'s result."""
-    folder = Path(workdir) / "report"
+    folder = Path(workdir) / REPORT
     folder.mkdir(exist_ok=True)
     picture = figures.lengths(_sentences(statistics))
     for suffix in ("svg", "png"):

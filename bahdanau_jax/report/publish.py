@@ -12,9 +12,11 @@ from bahdanau_jax.parsing import finite
 from bahdanau_jax.report.document import Section, Table
 from bahdanau_jax.report.examples import Part
 from bahdanau_jax.report.page import page
+from bahdanau_jax.run_folder import SCORES
 
 FORMATS = ("svg", "png")
-SCORES, MARKDOWN, PAGE = FILES = ("scores.json", "report.md", "index.html")
+MARKDOWN, PAGE = "report.md", "index.html"
+FILES = SCORES, MARKDOWN, PAGE
 
 
 def publish(

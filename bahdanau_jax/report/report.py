@@ -20,7 +20,7 @@ from bahdanau_jax.report.publish import publish
 from bahdanau_jax.report.run_scores import DEFAULTS, Evaluated, Settings, evaluate
 from bahdanau_jax.report.sections import headline, sections
 from bahdanau_jax.reporting import SILENT, Reporter
-from bahdanau_jax.run_folder import CHECKPOINTS, DEV_SCORE
+from bahdanau_jax.run_folder import CHECKPOINTS, DEV_SCORE, REPORT, SAMPLES
 from bahdanau_jax.trained import Run
 from bahdanau_jax.training import read_metrics
 
@@ -57,7 +57,7 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
     samples.jsonl and, where the corpus has gold alignments, AER. A run without test pairs gets only
     its training curves. `reporter` shows the stages.
     """
-    folder = run.folder / "report"
+    folder = run.folder / REPORT
     folder.mkdir(exist_ok=True)
     training = _training(run)
     if not run.config.data.test:
@@ -72,7 +72,7 @@ def write(run: Run, reporter: Reporter = SILENT) -> str:
     parts.insert(-1, training)
     parts.append(provenance.made(run))
     reporter.stage("drawing and writing the report")
-    hypothesis.write_lines(folder / "samples.jsonl", evaluated.hypotheses)
+    hypothesis.write_lines(folder / SAMPLES, evaluated.hypotheses)
     (folder / "steps.svg").unlink(missing_ok=True)
     if (shown := most_reordered(evaluated.hypotheses)) is not None:
         save(figures.steps(shown), folder / "steps.svg")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bahdanau_jax import alignment
 from bahdanau_jax.batch import EOS_SYMBOL, UNK
 from bahdanau_jax.evaluation import (
     EDGES,
@@ -271,11 +272,9 @@ def _faults(run: Run, hypotheses: Sequence[Hypothesis]) -> dict[str, float]:
 
 
 def _coverage(hypotheses: Sequence[Hypothesis], predicted: token_predictions.Predictions) -> Part:
-    totals = [behaviour.attention_totals(best.alpha) for best in hypotheses if best.tokens]
-    return {
-        "output": behaviour.coverage(totals),
-        "reference": behaviour.coverage([predicted.attention]),
-    }
+    totals = [alignment.coverage(best.alpha)[:-1] for best in hypotheses if best.tokens]  # no EOS
+    reference = behaviour.coverage([predicted.attention])
+    return {"output": behaviour.coverage(totals), "reference": reference}
 
 
 def _calibration(

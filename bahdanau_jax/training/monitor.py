@@ -16,7 +16,7 @@ from bahdanau_jax.batch import Batch
 from bahdanau_jax.distributed import is_main_process
 from bahdanau_jax.parsing import finite, parse_json
 from bahdanau_jax.reporting import PLAIN, SILENT, Reporter, duration
-from bahdanau_jax.run_folder import COMPILATIONS, METRICS
+from bahdanau_jax.run_folder import COMPILATIONS, METRICS, TENSORBOARD
 from bahdanau_jax.training.compile_log import CompileLog
 from bahdanau_jax.training.precompilation import Program
 from bahdanau_jax.training.tensorboard import Board
@@ -114,7 +114,7 @@ class Monitor:
         self._lines = cut(path, step, lines)
         self._file = path.open("a", encoding="utf-8")
         self.watch_programs()
-        self._board = Board(self.workdir / "tensorboard", step)
+        self._board = Board(self.workdir / TENSORBOARD, step)
         if step:
             self.note(f"resuming from step {step} of {self.total_steps}")
         self._stage = self._reporter.stage("training", self.total_steps, done=step)

@@ -13,7 +13,8 @@ import optax
 from jaxtyping import Array, Float
 
 from bahdanau_jax.config import OptimizerConfig
-from bahdanau_jax.names import choose, imported, is_code, reason
+from bahdanau_jax.names import choose
+from bahdanau_jax.user_code import imported, is_code, reason
 
 # A schedule after warm-up: (updates before this one, warm-up, total) -> factor of the peak rate.
 Shape = Callable[[Any, int, int], Any]

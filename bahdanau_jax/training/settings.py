@@ -6,9 +6,10 @@ from typing import Any
 
 from bahdanau_jax import distributed
 from bahdanau_jax.config import Config, TrainingConfig
-from bahdanau_jax.names import choose, is_code
+from bahdanau_jax.names import choose
 from bahdanau_jax.training.optimizer import OPTIMIZERS, SCHEDULES, optimizer_named
 from bahdanau_jax.training.step import LOSS_NORMALIZATIONS
+from bahdanau_jax.user_code import is_code
 
 # Values of `training.dev_metric`: dev scores -> the number that selects the best checkpoint.
 # Higher is better.

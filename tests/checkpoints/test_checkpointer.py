@@ -21,7 +21,13 @@ import pytest
 from orbax.checkpoint import v1 as orbax
 
 from bahdanau_jax import distributed
-from bahdanau_jax.checkpoints import Checkpointer, inventory, orbax_errors, state_digest
+from bahdanau_jax.checkpoints import (
+    Checkpointer,
+    inventory,
+    orbax_errors,
+    orbax_reading,
+    state_digest,
+)
 from tests import small
 from tests.training import toy
 
@@ -616,7 +622,7 @@ print(jax.device_count())
 @pytest.mark.parametrize("here", [True, False])
 def test_what_one_process_cannot_read_is_damaged_for_all(here, monkeypatch):
     """The other process finds damage; this one finds it too, or nothing."""
-    monkeypatch.setattr(orbax_errors, "holds_everywhere", lambda condition: False)
+    monkeypatch.setattr(orbax_reading, "holds_everywhere", lambda condition: False)
 
     def read():
         if here:
@@ -624,7 +630,7 @@ def test_what_one_process_cannot_read_is_damaged_for_all(here, monkeypatch):
         return 7
 
     with pytest.raises(orbax_errors.Damaged) as damage:
-        orbax_errors.read_by_all(read)
+        orbax_reading.read_by_all(read)
     assert str(damage.value) == ("its own fault" if here else "another process cannot read it")
 
 
@@ -634,7 +640,7 @@ def test_a_process_may_have_another_number_of_orbax_than_of_jax(states, tmp_path
     monkeypatch.setattr(jax._src.distributed.global_state, "process_id", 1)
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     wanted = {"step": state_digest.abstract(states[0].step)}
-    found = orbax_errors.load(tmp_path / "4", {"state": wanted})
+    found = orbax_reading.load(tmp_path / "4", {"state": wanted})
     assert int(found["state"]["step"]) == 4
 
 

@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from bahdanau_jax import run as runs
 from bahdanau_jax import run_folder
+from bahdanau_jax import trained as runs
 from bahdanau_jax.cli import evaluate_command
 from bahdanau_jax.cli.main import main
 from bahdanau_jax.report import run_scores

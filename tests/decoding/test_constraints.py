@@ -11,7 +11,8 @@ import pytest
 from bahdanau_jax.batch import EOS, UNK
 from bahdanau_jax.decoding import NORMALIZATIONS, Rules, search
 from bahdanau_jax.decoding.constraints import FREE, constrain
-from bahdanau_jax.decoding.ranking import UNSEEN, Normalization, Ranking, coverage, source_words
+from bahdanau_jax.decoding.ranking import UNSEEN, Normalization, Ranking, coverage
+from bahdanau_jax.model import before_eos
 from tests.decoding import lattice as oracle
 
 B, V, S, LIMIT, EVERY = 3, 4, 3, 4, 4 * 27  # a beam of EVERY holds all sequences
@@ -148,7 +149,7 @@ def test_coverage_by_hand():
 def test_neither_padding_nor_the_end_of_the_source_is_to_be_covered():
     mask = jnp.array([[True, True, True], [True, True, False], [True, False, False]])
     expected = [[True, True, False], [True, False, False], [False, False, False]]
-    np.testing.assert_array_equal(source_words(mask), expected)
+    np.testing.assert_array_equal(before_eos(mask), expected)
 
 
 def test_a_coverage_penalty_needs_to_know_the_words():

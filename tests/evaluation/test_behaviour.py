@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bahdanau_jax.evaluation.behaviour import attention_totals, coverage, length_ratio, repetition
+from bahdanau_jax.evaluation.behaviour import coverage, length_ratio, repetition
 
 
 def test_repetition_by_hand():
@@ -40,11 +40,6 @@ def test_nothing_to_count_is_no_number():
 def test_coverage_by_hand():
     found = coverage([np.array([0.05, 1.0, 2.5]), np.array([]), np.array([0.1, 2.0])])
     assert found == pytest.approx({"words": 5, "mean": 1.13, "little": 0.2, "much": 0.2})
-
-
-def test_total_attention_leaves_out_eos():
-    alpha = np.array([[0.7, 0.1, 0.2], [0.2, 0.0, 0.8]], np.float32)
-    np.testing.assert_allclose(attention_totals(alpha), [0.9, 0.1], rtol=1e-6)
 
 
 def test_length_ratio_is_of_all_words():

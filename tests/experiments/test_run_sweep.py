@@ -699,7 +699,9 @@ def test_test_pairs_are_read_where_the_corpus_is_now(tmp_path, monkeypatch):
     (tmp_path / "a/seed-1").mkdir(parents=True)
     trained = own.with_vocabularies(9, 8)
     trained.save(tmp_path / "a/seed-1/config.json")
-    monkeypatch.setattr(run, "load", lambda folder, **_: run.Run(folder, trained, (), {}))
+    monkeypatch.setattr(
+        cell_runs, "load", lambda folder, **_: cell_runs.Run(folder, trained, (), {})
+    )
     read = []
     monkeypatch.setattr(cell_runs.TestPairs, "read", lambda settings: read.append(settings.root))
 
@@ -723,7 +725,7 @@ def test_test_pairs_and_search_are_those_of_the_cell(tmp_path, monkeypatch):
     )
     (tmp_path / "a/seed-1").mkdir(parents=True)
     other.save(tmp_path / "a/seed-1/config.json")
-    monkeypatch.setattr(run, "load", lambda folder, **_: run.Run(folder, other, (), {}))
+    monkeypatch.setattr(cell_runs, "load", lambda folder, **_: cell_runs.Run(folder, other, (), {}))
     loaded = cell_runs.CellRuns(tmp_path, "a", own, [[1]])._load(tmp_path / "a/seed-1").config
     assert (loaded.data, loaded.decoding) == (own.data, own.decoding)
 
@@ -735,7 +737,7 @@ def test_a_run_with_more_updates_than_its_cell_is_not_scored(tmp_path, monkeypat
     (tmp_path / "a/seed-1/checkpoints" / str(2 * STEPS)).mkdir(parents=True)
     longer = dataclasses.replace(own, training=training).with_vocabularies(9, 8)
     longer.save(tmp_path / "a/seed-1/config.json")
-    monkeypatch.setattr(run, "load", lambda *_, **__: pytest.fail("it is scored"))
+    monkeypatch.setattr(cell_runs, "load", lambda *_, **__: pytest.fail("it is scored"))
     runs = cell_runs.CellRuns(tmp_path, "a", own, [[1]])
     runs._texts = {}
     assert not runs.score()
@@ -748,7 +750,7 @@ def test_a_folder_with_another_model_is_not_scored(change, tmp_path, monkeypatch
     other = dataclasses.replace(own, model=dataclasses.replace(own.model, **change))
     (tmp_path / "a/seed-1").mkdir(parents=True)
     other.with_vocabularies(9, 8).save(tmp_path / "a/seed-1/config.json")
-    monkeypatch.setattr(run, "load", lambda *_, **__: pytest.fail("its code would run"))
+    monkeypatch.setattr(cell_runs, "load", lambda *_, **__: pytest.fail("its code would run"))
     runs = cell_runs.CellRuns(tmp_path, "a", own, [[1]])
     runs._texts = {}
     assert not runs.score()

@@ -10,6 +10,7 @@ from jax import export
 
 from bahdanau_jax import model
 from bahdanau_jax.batch import START
+from bahdanau_jax.checkpoints import dotted, flatten
 from bahdanau_jax.config import ModelConfig
 from bahdanau_jax.export import artefacts
 from bahdanau_jax.model import decoder
@@ -44,7 +45,7 @@ def own(config, params, source, mask):
 
 def exported(config, params, source, mask):
     """The same by the artefacts alone."""
-    call, flat = programs(config), artefacts.names(params)
+    call, flat = programs(config), dotted(flatten(params))
     weights = call["prepare"](flat)
     memory, state = call["encode"](flat, source, mask)
     state = jax.tree.map(lambda x: np.repeat(x, 3, 1), state)

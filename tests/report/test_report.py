@@ -13,7 +13,7 @@ import sacrebleu
 from scipy import stats
 
 import bahdanau_jax as bj
-from bahdanau_jax import run as runs
+from bahdanau_jax import trained as runs
 from bahdanau_jax.batch import UNK
 from bahdanau_jax.evaluation import quality, scores
 from bahdanau_jax.hypothesis import Hypothesis

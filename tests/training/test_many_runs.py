@@ -21,6 +21,7 @@ from bahdanau_jax.config import Config, TrainingConfig
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.reporting import PLAIN, SILENT
 from bahdanau_jax.run_folder import COMPILATIONS, updates_made
+from bahdanau_jax.trained import load
 from bahdanau_jax.training import many_runs, monitor, vmapped_update
 from tests import small
 from tests.model import worlds
@@ -73,7 +74,7 @@ def test_each_run_equals_the_run_alone(unbroken, tmp_path):
         assert one.keys() == other.keys()
         for field in one.keys() & FIELDS:
             assert one[field] == pytest.approx(other[field], rel=2e-4), (field, one, other)
-    own, other = (run.load(folder).params for folder in (unbroken / "2", alone))
+    own, other = (load(folder).params for folder in (unbroken / "2", alone))
     for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-4)
 
@@ -104,7 +105,7 @@ def test_every_run_has_the_log_of_compilations_and_the_time_to_the_first_step(un
 def test_seeds_differ_and_each_folder_is_an_ordinary_run(unbroken, tmp_path):
     losses = {seed: lines(unbroken / f"{seed}")[-1]["dev_loss"] for seed in SEEDS}
     assert len(set(losses.values())) == len(SEEDS)
-    trained = run.load(unbroken / "3")
+    trained = load(unbroken / "3")
     assert trained.config.training.seed == 3 and len(trained.translate(["The man saw ."])) == 1
     assert run.train(config(3), unbroken / "3").folder == unbroken / "3"  # nothing is left to do
 
@@ -138,7 +139,7 @@ def test_a_stopped_program_goes_on_bit_for_bit(at, unbroken, tmp_path, monkeypat
     assert together(tmp_path) == {}
     for seed in SEEDS:
         assert lines(tmp_path / f"{seed}") == lines(unbroken / f"{seed}")
-        own, other = (run.load(folder / f"{seed}").params for folder in (tmp_path, unbroken))
+        own, other = (load(folder / f"{seed}").params for folder in (tmp_path, unbroken))
         for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(other), strict=True):
             assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
@@ -539,7 +540,7 @@ def test_the_programs_of_the_dev_scores_translate_with_the_trained_run(vmapped, 
     else:
         run.train(configs[0], tmp_path / "1")
     programs = search_program._search._cache_size()
-    trained = run.load(tmp_path / "1")
+    trained = load(tmp_path / "1")
     settings = trained.config.data
     trained.translate([pair.source for pair in data.pairs(settings.dev, settings)])
     assert programs and search_program._search._cache_size() == programs

@@ -13,11 +13,9 @@ current folder or data/, whichever has all files of the corpus first.
 """
 
 import functools
-import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bahdanau_jax.batch import SIDES
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources import builtin, text_files, tfds
+from bahdanau_jax.data.sources.hashing import sha256_of_each
 from bahdanau_jax.data.sources.locations import located
 from bahdanau_jax.names import choose
 from bahdanau_jax.splits import weighted
@@ -105,9 +104,7 @@ def identity(opened: Iterable[OpenCorpus]) -> list[list]:
     Copies of the same files have the same identity, on any host.
     """
     corpora = list(opened)
-    paths = dict.fromkeys(path for corpus in corpora for path in corpus.files)
-    with ThreadPoolExecutor() as pool:
-        digests = dict(zip(paths, pool.map(_digest, paths), strict=True))
+    digests = sha256_of_each(path for corpus in corpora for path in corpus.files)
     return [
         [corpus.address, [[path.name, digests[path]] for path in corpus.files]]
         for corpus in corpora
@@ -118,11 +115,6 @@ def file_digests(spec: str, config: DataConfig) -> list[list]:
     """The `identity` of the corpora of a setting, but for built-in ones, which nobody edits."""
     corpora = open_corpora(spec, config)
     return identity(corpus for corpus in corpora if not corpus.address.startswith("builtin:"))
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def pairs(spec: str, config: DataConfig) -> Iterator[Pair]:

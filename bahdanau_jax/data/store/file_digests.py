@@ -1,11 +1,10 @@
 """Digests of the files of a folder, which reveal a damaged file."""
 
-import hashlib
 import json
 from collections.abc import Set
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from bahdanau_jax.data.sources.hashing import sha256_of_each
 from bahdanau_jax.parsing import parse_json
 
 SEAL = "sha256.json"  # file name -> SHA-256 of the file
@@ -13,7 +12,9 @@ SEAL = "sha256.json"  # file name -> SHA-256 of the file
 
 def seal(folder: Path) -> None:
     """Write the digests of all files of `folder` into the file SEAL beside them."""
-    text = json.dumps(_digests(folder, _names(folder)), indent=2) + "\n"
+    paths = sorted(path for path in folder.iterdir() if path.name != SEAL)
+    digests = {path.name: digest for path, digest in sha256_of_each(paths).items()}
+    text = json.dumps(digests, indent=2) + "\n"
     (folder / SEAL).write_text(text, encoding="utf-8")
 
 
@@ -31,27 +32,10 @@ def verify(folder: Path, needed: Set[str] = frozenset()) -> None:
         raise ValueError(f"{SEAL} cannot be read: {error}") from error
     if not isinstance(sealed, dict):
         raise ValueError(f"{SEAL} should be an object")
-    for name, digest in _digests(folder, sealed.keys() | needed).items():
-        if digest is None:
+    names = sorted(sealed.keys() | needed)
+    digests = sha256_of_each(path for name in names if (path := folder / name).exists())
+    for name in names:
+        if folder / name not in digests:
             raise ValueError(f"{name} is missing")
-        if digest != sealed.get(name):
+        if digests[folder / name] != sealed.get(name):
             raise ValueError(f"{name} is not the file that was written")
-
-
-def _names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir() if path.name != SEAL}
-
-
-def _digests(folder: Path, names: Set[str]) -> dict[str, str | None]:
-    ordered = sorted(names)
-    with ThreadPoolExecutor() as pool:
-        digests = pool.map(lambda name: _digest(folder / name), ordered)
-        return dict(zip(ordered, digests, strict=True))
-
-
-def _digest(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None

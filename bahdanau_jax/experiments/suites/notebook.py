@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from bahdanau_jax import figures, run
+from bahdanau_jax import figures
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.suites.lengths import WITHOUT
 from bahdanau_jax.experiments.suites.suite import (
@@ -18,6 +18,7 @@ from bahdanau_jax.experiments.suites.suite import (
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report import Picture, Section
+from bahdanau_jax.trained import load
 
 LIST = "1 2 3 4 5 6 7"  # the list of the tutorial
 FIXED = "fixed context"  # the model without attention
@@ -35,7 +36,7 @@ def sections(outcome: Outcome) -> list[Section]:
     translations = {}
     for name in (FIXED, *ATTENTIONS):
         if outcome.results.scores[folder(name)]:
-            trained = run.load(outcome.folder(folder(name)))
+            trained = load(outcome.folder(folder(name)))
             translations[name] = trained.translate([LIST])[0]
     lines = [f"{name}: {best.text}" for name, best in translations.items()]
     text = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from bahdanau_jax import data, figures, run
+from bahdanau_jax import data, figures
 from bahdanau_jax.config import Config, DataConfig
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.evaluation import scores, significance
@@ -25,6 +25,7 @@ from bahdanau_jax.experiments.suites.suite import (
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import Picture, Section, Settings, Table, number, span
+from bahdanau_jax.trained import load
 
 EXAMPLE_WORDS = (8, 20)  # the fewest and the most words of a dev sentence of Figure 3
 LONGEST = (30, 50)  # words of the longest training sentences
@@ -222,7 +223,7 @@ def _tally(outcome: Outcome, cell: str):
     config = outcome.cells[cell].data
     texts = (own / TRANSLATIONS).read_text(encoding="utf-8").split("\n")[:-1]
     references = [pair.target for pair in data.pairs(config.test, config)]
-    tokenize = run.load(own).codecs[1].tokenizer.tokenize
+    tokenize = load(own).codecs[1].tokenizer.tokenize
     return scores.tallies(texts, references, tokenize, "13a")["BLEU-tokenized"]
 
 
@@ -254,7 +255,7 @@ def _figure_3(outcome: Outcome, done: Sequence[str]) -> list[Section]:
     best = next((name for name in (folder(LONGER), "RNNsearch-50") if name in done), None)
     if best is None:
         return []
-    trained = run.load(outcome.folder(best))
+    trained = load(outcome.folder(best))
     lines, origin = _examples(outcome.cells[best].data)
     hypotheses = [each for each in trained.translate(lines) if each.tokens]
     pictures = tuple(

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import jax
 
-from bahdanau_jax import data, figures, model, run, training
+from bahdanau_jax import data, figures, model, training
 from bahdanau_jax.configurations import configuration
 from bahdanau_jax.experiments.cell_runs import group_of
 from bahdanau_jax.experiments.suites import english_french
@@ -19,6 +19,7 @@ from bahdanau_jax.experiments.suites.suite import (
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import NOTHING, Picture, Section, Table, number
+from bahdanau_jax.trained import load
 
 CORPORA = {"reverse": "exact", "primes": "PSA", "en-fr": "BLEU"}  # and the main score of each
 DECIMALS = {"exact": 3, "PSA": 3, "BLEU": 1}
@@ -107,7 +108,7 @@ def _memory(outcome: Outcome, cell: str) -> float | None:
     if not seeds:
         return None
     folder = outcome.folder(cell, seeds[0])
-    trained = run.load(folder)
+    trained = load(folder)
     trainer = training.Trainer(trained.config)
     prepared = data.prepare(trained.config.data, folder, trained=True)
     plan = data.Plan.of(prepared.train, trained.config.data, seeds[0])

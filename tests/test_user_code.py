@@ -1,7 +1,8 @@
-"""Code that a received configuration names runs only with the user's permission."""
+"""The user's own code by its name; a received file's code runs only with permission."""
 
 import dataclasses
 import json
+import math
 import shutil
 import sys
 
@@ -11,9 +12,8 @@ from safetensors import numpy as tensors
 
 import bahdanau_jax as bj
 from bahdanau_jax import exchange
-from bahdanau_jax.names import CODE
 from bahdanau_jax.run import train
-from bahdanau_jax.variants import module_file, refuse_code
+from bahdanau_jax.user_code import CODE, imported, is_code, module_file, refuse_code
 
 CODE_OF_OTHERS = """
 from pathlib import Path
@@ -133,7 +133,37 @@ def test_a_module_of_a_package_is_found_and_the_package_does_not_run(tmp_path, m
     assert module_file("json.decoder").endswith("json/decoder.py")
 
 
-def test_names_of_files_that_are_no_utf8_are_refused_before_any_text_is_read():
-    config = bj.Config(data=bj.DataConfig(train="text:donn\udce9es.en,x.fr", dev="", test=""))
-    with pytest.raises(ValueError, match=r"data\.train is .*, which is no UTF-8: rename the file"):
-        bj.check(config)
+def test_a_users_own_code():
+    assert is_code("math:pi") and not is_code("additive")
+    assert imported("math:pi", "model.attention") == math.pi
+
+
+@pytest.mark.parametrize("name", [":score", "my_scores:"])
+def test_a_name_without_a_module_or_an_attribute(name):
+    with pytest.raises(ValueError, match=f"model.attention is '{name}'; expected module:attribute"):
+        imported(name, "model.attention")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = 1\nb = a +\n", "SyntaxError: invalid syntax ({name}.py, line 2) ({file}:2)"),
+        ("a = 1\n\nb = 1 / 0\n", "ZeroDivisionError: division by zero ({file}:3)"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3 ({file}:2)"),
+        ("a = 1\n", "AttributeError: module '{name}' has no attribute 'score'"),
+        ("import json\n\njson.loads('{{')\n", "JSONDecodeError: Expecting property"),
+    ],
+)
+def test_a_users_own_code_that_fails(text, message, tmp_path, monkeypatch, request):
+    """The message is one line, and names the last line that was run in the user's file."""
+    name = f"own_{request.node.callspec.indices['text']}"
+    file = tmp_path / f"{name}.py"
+    file.write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError) as raised:
+        imported(f"{name}:score", "model.attention")
+    start = f"model.attention is '{name}:score', but "
+    assert str(raised.value).startswith(start + message.format(name=name, file=file))
+    assert "\n" not in str(raised.value)
+    if "json" in text:
+        assert str(raised.value).endswith(f"({file}:3)")
