@@ -178,16 +178,15 @@ def test_dice_is_scored_beside(align, corpus):
     links = [alignment.strongest(each) for each in scores]
     sure, possible = [p.sure for p in pairs], [p.possible for p in pairs]
     assert ways["dice"]["AER"] == pytest.approx(alignment.aer(links, sure, possible), abs=1e-6)
-    # As a prior of a power so high that only it counts, it gives its own links, but for near ties.
-    found = read_pharaoh(align("--dice", address, "--dice-power", 80)[1].splitlines())
-    assert found != read_pharaoh(align()[1].splitlines())
-    clear = 0
-    for each, ours, theirs in zip(scores, found, links, strict=True):
-        second, best = np.sort(np.pad(each, ((0, 0), (1, 0))), axis=1)[:, -2:].T
-        targets = {*np.flatnonzero(best > 1.5 * second).tolist()}
-        assert {x for x in ours if x[1] in targets} == {x for x in theirs if x[1] in targets}
-        clear += len(targets)
-    assert clear > 20
+    weights = [json.loads(line)["alpha"] for line in align("--format", "jsonl")[1].splitlines()]
+    joint = []  # links by the weights times a power of the coefficients
+    for power in (0.1, 80):
+        joint.append(read_pharaoh(align("--dice", address, "--dice-power", power)[1].splitlines()))
+        for alpha, prior, found in zip(weights, scores, joint[-1], strict=True):
+            product = np.array(alpha)[:-1, :-1] * prior**power
+            best = zip(product.argmax(axis=1), product.any(axis=1), strict=True)
+            assert found == {(int(source), i) for i, (source, some) in enumerate(best) if some}
+    assert joint[0] != joint[1]
 
 
 def test_a_pair_that_is_left_out_has_no_dice_links(align, corpus):
