@@ -61,7 +61,7 @@ class Part:
         if left < max(least, needed):
             least_of_all = f"a program needs at least {least:.0f}"
             why = least_of_all if needed < least else f"the last group took {self.last:.0f}"
-            raise NoTime(f"{left:.0f} s were left, and {why}")
+            raise NoTime(f"{max(0.0, left):.0f} s were left, and {why}")
 
     def add(self, case: Case, answer: Mapping[str, Any]) -> None:
         self.results.setdefault("figures", []).append({**case, **answer})
