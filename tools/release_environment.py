@@ -97,7 +97,7 @@ def install(release: Release, name: str) -> str:
     folder = str(release.folder / name)
     log = f"environment-{name}"
     if release.run(log, uv, "venv", "--python", chosen.python, folder).returncode:
-        release.output(log, uv, "venv", "--python", sys.executable, folder)
+        release.output(f"{log}-here", uv, "venv", "--python", sys.executable, folder)
     asked = ("--python", python, "--resolution", chosen.resolution)
     files = (str(release.wheel), "-r", str(direct))
     release.output(f"install-{name}", uv, "pip", "install", *asked, *files)
