@@ -168,7 +168,7 @@ def test_a_search_for_devices_has_a_time_limit(monkeypatch, tmp_path, seconds, i
     program.chmod(0o755)
     monkeypatch.setattr(diagnosis.sys, "executable", str(program))
     monkeypatch.setattr(diagnosis, "PATIENCE", 1.0 if is_problem else 60.0)
-    monkeypatch.setenv("XLA_FLAGS", "--xla_one=1")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
     diagnosis._fault_of_start.cache_clear()
     try:
         first = next(diagnosis.devices())
