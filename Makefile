@@ -8,6 +8,9 @@ EXTRAS := dev,docs
 comma := ,
 INSTALLED := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
+# The Python of `make accelerator`. With one of your own, nothing is installed.
+ACCELERATOR_PYTHON ?= $(VENV)/bin/python
+
 # Two processes run the test files. Tests mostly compile, and one compilation keeps less than two
 # cores busy. In the order of their names, the last files are short, so neither process waits long.
 PYTEST := $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -18,7 +21,7 @@ unexport PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE
 .PHONY: help install demo docs notebooks test test-slow test-optimised test-all accelerator faults release-check lint format clean
 
 help:
-	@echo "make install make .venv with the pinned versions of everything; EXTRAS=dev,docs,cuda: for a GPU too"
+	@echo "make install make .venv with pinned versions, except CUDA's; EXTRAS=dev,docs,cuda: for a GPU too"
 	@echo "make demo    train on the built-in corpus, translate, score and draw"
 	@echo "make docs    build the documentation site in build/site; NOTEBOOKS=no does not run the notebooks"
 	@echo "make notebooks  run docs/notebooks, and write their pages and .ipynb files to build/notebooks"
@@ -26,7 +29,7 @@ help:
 	@echo "make test-slow  run the slow ones: benchmarks, killed runs, more variants of the model"
 	@echo "make test-optimised  run those of the numbers with programs that are optimised as those of users"
 	@echo "make test-all  run all tests, also those that take minutes: several processes"
-	@echo "make accelerator  compare the results of the GPU or TPU of this machine with its CPU's"
+	@echo "make accelerator  compare the GPU or TPU of this machine with its CPU; ACCELERATOR_PYTHON=PATH: by that Python"
 	@echo "make faults  kill training runs, damage their files, fill their disks, and compare the final results"
 	@echo "make release-check  build the wheel, install it with the newest and oldest versions, and try it"
 	@echo "make lint    run ruff and pyright"
@@ -58,11 +61,11 @@ test-optimised: $(INSTALLED)
 test-all: $(INSTALLED)
 	$(PYTEST) -m ""
 
-accelerator: $(INSTALLED)
-	@JAX_PLATFORMS= $(VENV)/bin/python -c 'import jax, sys; sys.exit(jax.default_backend() == "cpu" and \
+accelerator: $(if $(filter $(VENV)/bin/python,$(ACCELERATOR_PYTHON)),$(INSTALLED))
+	@JAX_PLATFORMS= $(ACCELERATOR_PYTHON) -c 'import jax, sys; sys.exit(jax.default_backend() == "cpu" and \
 		"JAX finds no GPU or TPU: make install EXTRAS=dev,docs,cuda (or tpu)")'
 	JAX_PLATFORMS= XLA_FLAGS=--xla_gpu_deterministic_ops=true XLA_PYTHON_CLIENT_PREALLOCATE=false \
-		$(VENV)/bin/python -m pytest -rs tests/test_accelerator.py
+		$(ACCELERATOR_PYTHON) -m pytest -rs tests/test_accelerator.py
 
 faults: $(INSTALLED)
 	$(VENV)/bin/python -m tests.faults.campaign

@@ -25,6 +25,9 @@ PACKAGE = "bahdanau-jax"
 # Flags of /proc/cpuinfo: the processor computes products in bfloat16.
 BFLOAT16 = ("amx_bf16", "avx512_bf16", "avx10_bf16")
 
+PATIENCE = 60.0  # seconds, for a process that looks for devices
+CUDA = 'pip install "jax[cuda13]", or "jax[cuda12]" where the driver is older than 580'
+
 
 class Finding(NamedTuple):
     """One line of a diagnosis."""
@@ -88,8 +91,8 @@ def devices() -> Iterator[Finding]:
     """The devices that JAX computes on, and the processor."""
     import jax
 
-    if fault := _crash():
-        yield Finding("devices", f"none: {fault}", "correct or unset XLA_FLAGS")
+    if fault := _fault_of_start():
+        yield fault
         return
     try:
         found = jax.devices()
@@ -108,19 +111,29 @@ def devices() -> Iterator[Finding]:
         if chosen := _without_gpu():
             yield Finding("GPU", f"{nvidia} exists, but is not used: {chosen}")
         else:
-            yield Finding("GPU", f"{nvidia} exists, but JAX has none", 'pip install "jax[cuda13]"')
+            yield Finding("GPU", f"{nvidia} exists, but JAX has none", CUDA)
 
 
 @functools.cache
-def _crash() -> str:
-    """The last line of a process that starts JAX, where XLA_FLAGS ends it without an exception."""
+def _fault_of_start() -> Finding | None:
+    """The fault of a process that starts JAX, where XLA_FLAGS ends it without an exception.
+
+    It also has a time limit: a driver may wait forever.
+    """
     if not os.environ.get("XLA_FLAGS"):
-        return ""
+        return None
     code = "import contextlib, jax\nwith contextlib.suppress(BaseException): jax.devices()"
     command = [sys.executable, "-c", code]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        line = f"none: JAX looked for devices for more than {PATIENCE:.0f} s"
+        return Finding("devices", line, "unset XLA_FLAGS, or set JAX_PLATFORMS=cpu")
     lines = ended.stderr.strip().splitlines() or ["JAX crashes"]
-    return lines[-1] if ended.returncode else ""
+    remedy = "correct or unset XLA_FLAGS"
+    return Finding("devices", f"none: {lines[-1]}", remedy) if ended.returncode else None
 
 
 def _without_gpu() -> str:

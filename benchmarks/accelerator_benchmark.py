@@ -6,6 +6,8 @@ left is left out. This process does not use the accelerator: each program that d
 """
 
 import json
+import os
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import bahdanau_jax
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import finite
 from bahdanau_jax.reporting import say
+from bahdanau_jax.training import run_record
 from benchmarks import accelerator_parts, machine
 from benchmarks.accelerator_parts import LEAST_SECONDS, Part
 from benchmarks.accelerator_plan import FULL, Request, Scale
@@ -25,6 +29,8 @@ from benchmarks.peers import process
 
 RESULTS = "accelerator.json"  # in the output folder
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
+ENVIRONMENT = ("JAX_", "XLA_")  # the prefixes of variables that are recorded
+GPUS = ("nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm", "--format=csv")
 RESERVE = 10.0  # seconds at the end that no part gets
 
 
@@ -33,6 +39,8 @@ class Measured(NamedTuple):
 
     measure: Callable[[Part, Request, Scale], None]
     share: float  # of the time, relative to the parts that are still to come
+    least: float = LEAST_SECONDS  # with less time than this it is left out
+    why: str = ""  # it needs so many seconds, for the line about it
 
 
 # In this order; what one part leaves over goes to the next.
@@ -43,7 +51,12 @@ PARTS: Mapping[str, Measured] = MappingProxyType(
         "profile": Measured(accelerator_parts.profile, 0.08),
         "decoding": Measured(accelerator_parts.decoding, 0.13),
         "torch": Measured(accelerator_parts.torch, 0.14),
-        "learning": Measured(accelerator_parts.learning, 0.08),
+        "learning": Measured(
+            accelerator_parts.learning,
+            0.08,
+            150.0,
+            "its first evaluation comes after more than 60 s: choose it alone by --parts learning",
+        ),
     }
 )
 
@@ -71,6 +84,7 @@ def run(
     until = time.monotonic() + max(0.0, 60 * minutes - RESERVE)
     results: dict[str, Any] = {
         "machine": machine.describe(PACKAGES),
+        **_circumstances(),
         "minutes": minutes,
         "scale": scale._asdict() | {"size": scale.size._asdict()},
         "parts": {},
@@ -93,14 +107,36 @@ def run(
     return {"results": str(path), "parts": {n: _summary(p) for n, p in results["parts"].items()}}
 
 
+def _circumstances() -> dict[str, Any]:
+    """What else decides the figures: variables, the commit, and NVIDIA's driver and clocks."""
+    return {
+        "environment": {n: v for n, v in sorted(os.environ.items()) if n.startswith(ENVIRONMENT)},
+        "git": run_record.git(Path(bahdanau_jax.__file__).parent),
+        "gpus": _gpus(),
+    }
+
+
+def _gpus() -> list[str] | str | None:
+    """The lines of nvidia-smi, or its error; None where there is no such program."""
+    try:
+        done = subprocess.run(GPUS, capture_output=True, text=True, timeout=20, check=False)
+    except FileNotFoundError:
+        return None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__}: {error}"
+    lines = (done.stderr.strip() or done.stdout.strip()) if done.returncode else done.stdout
+    return lines.splitlines()
+
+
 def _measure(name: str, measured: Measured, request: Request, scale: Scale, part: Part) -> None:
     """Measure a part; its results have `failed` or `left_out` where not all was measured."""
     start, seconds = time.monotonic(), part.left()
     if missing := request.missing(name):
         part.results["left_out"] = [missing]
         return
-    if seconds < LEAST_SECONDS:
-        line = f"{seconds:.0f} s were left, and a part needs at least {LEAST_SECONDS:.0f}"
+    if seconds < measured.least:
+        line = f"{seconds:.0f} s were left, and this part needs at least {measured.least:.0f}"
+        line += f"; {measured.why}" if measured.why else ""
         say(f"{name}: left out, {line}")
         part.results["left_out"] = [line]
         return

@@ -14,12 +14,13 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax.reporting import say
-from benchmarks import learning_benchmark, sizes
-from benchmarks.accelerator_plan import COMPILER, EAGER, TORCH, Request, Scale
+from benchmarks import learning_benchmark, program_cache, sizes
+from benchmarks.accelerator_plan import COMPILER, EAGER, SOON, TORCH, Request, Scale
 from benchmarks.peers import process
 from benchmarks.peers.process import Failure, Peer, TimeLimit
 
 LEAST_SECONDS = 12.0  # a program is not started with less time than this
+MARGIN, SPARE = 1.2, 5.0  # a group may take longer than the last one, and its cases take seconds
 FIRST_GROUP = 2  # programs that are compiled at once at first: too many would take all of the time
 GROUP_SHARE = 0.125  # of the time left: groups grow while their compilation takes less
 ENDING_SECONDS = 8.0  # for a training that saves before it ends
@@ -38,6 +39,10 @@ Case = Mapping[str, Any]
 Ask = Callable[[Peer, Case], Mapping[str, Any]]
 
 
+class NoTime(Exception):
+    """No more cases fit into the time of a part; the message is the reason."""
+
+
 @dataclass
 class Part:
     """A part under way: its results, and the time.monotonic() at which it has to end."""
@@ -45,9 +50,18 @@ class Part:
     results: dict[str, Any]
     save: Callable[[], None]
     until: float
+    last: float = 0.0  # seconds of the last group's compilation, or of the last case of another one
 
     def left(self) -> float:
         return self.until - time.monotonic()
+
+    def check_time(self, least: float = 0.0) -> None:
+        """Raise NoTime where a group that takes as long as the last one would not end in time."""
+        left, needed = self.left(), MARGIN * self.last + SPARE if self.last else 0.0
+        if left < max(least, needed):
+            least_of_all = f"a program needs at least {least:.0f}"
+            why = least_of_all if needed < least else f"the last group took {self.last:.0f}"
+            raise NoTime(f"{max(0.0, left):.0f} s were left, and {why}")
 
     def add(self, case: Case, answer: Mapping[str, Any]) -> None:
         self.results.setdefault("figures", []).append({**case, **answer})
@@ -56,10 +70,10 @@ class Part:
         figures = ", ".join(f"{name} {answer[name]}" for name in PRINTED if name in answer)
         say(f"{named}: {figures}")
 
-    def leave_out(self, cases: Sequence[Case]) -> None:
-        self.results.setdefault("left_out", []).extend(dict(case) for case in cases)
+    def leave_out(self, cases: Sequence[Case], reason: str) -> None:
+        self.results.setdefault("left_out", []).extend({**case, "reason": reason} for case in cases)
         self.save()
-        say(f"left out, the time of this part is over: {len(cases)} cases")
+        say(f"left out, {reason}: {len(cases)} cases")
 
 
 def ask_each(
@@ -73,27 +87,27 @@ def ask_each(
 
     `start` starts the program with a time limit in seconds. A case that ends the program is
     recorded with its error, and the others go to a new process. After a group has ended it, cases
-    are compiled one by one. Cases beyond the time are left out.
+    are compiled one by one. Cases are left out where their group would not end in time.
     """
     waiting, current, size, most = [*cases], [*cases[:1]], FIRST_GROUP, len(cases)
     while waiting:
-        if part.left() < LEAST_SECONDS:
-            part.leave_out([{**label, **case} for case in waiting])
-            return
         try:
+            part.check_time(LEAST_SECONDS)
             with start(part.left()) as peer:
                 part.results.setdefault("program", peer.greeting)
                 while waiting:
+                    part.check_time()
                     threads = peer.greeting.get("threads", 0)
                     current = waiting[: min(size, threads, most) or 1]
                     if threads:
                         size = _compile(peer, current, size, part)
                     for case in [*current]:
                         current = [case]
-                        part.add({**label, **case}, ask(peer, case))
+                        part.add({**label, **case}, _answer(part, peer, case, ask))
                         waiting.remove(case)
-        except TimeLimit:
-            part.leave_out([{**label, **case} for case in waiting])
+        except (NoTime, TimeLimit) as error:
+            reason = str(error) if isinstance(error, NoTime) else "the time of this part was over"
+            part.leave_out([{**label, **case} for case in waiting], reason)
             return
         except Failure as error:
             say(str(error))
@@ -109,15 +123,31 @@ def ask_each(
 def _compile(peer: Peer, cases: Sequence[Case], size: int, part: Part) -> int:
     """Compile a group; return the size of the next one, which is larger where time allows it."""
     seconds = peer.ask(do="compile", cases=[dict(case) for case in cases])["seconds"]
+    part.last = seconds
     say(f"compiled {len(cases)} programs in {seconds} s")
     return 2 * size if seconds < GROUP_SHARE * part.left() else size
 
 
-def _program(module: str, argument: Any, setting: str = "default") -> Callable[[float], Peer]:
-    """Starts a program of ours with a setting of the compiler."""
+def _answer(part: Part, peer: Peer, case: Case, ask: Ask) -> Mapping[str, Any]:
+    """Ask for a case; where a program does not compile in groups, its time is that of a group."""
+    start, answer = time.monotonic(), ask(peer, case)
+    if not peer.greeting.get("threads"):
+        part.last = time.monotonic() - start
+    return answer
+
+
+def _program(
+    module: str,
+    argument: Any,
+    setting: str = "default",
+    flags: str = "",
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[float], Peer]:
+    """Starts a program of ours with a setting of the compiler, and with more flags of XLA."""
     command = process.ours(f"benchmarks.{module}", json.dumps(argument))
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {COMPILER[setting]}".strip()
-    return lambda seconds: Peer(module, command, seconds, {"XLA_FLAGS": flags})
+    all_flags = " ".join(f"{os.environ.get('XLA_FLAGS', '')} {COMPILER[setting]} {flags}".split())
+    variables = {"XLA_FLAGS": all_flags, **program_cache.of_flags(all_flags), **environment}
+    return lambda seconds: Peer(module, command, seconds, variables)
 
 
 def _timed(scale: Scale) -> Ask:
@@ -127,12 +157,19 @@ def _timed(scale: Scale) -> Ask:
 
 
 def correctness(part: Part, request: Request, scale: Scale) -> None:
-    """Compare the accelerator with the CPU."""
+    """Compare the accelerator with the CPU, by programs that are compiled soon."""
     from benchmarks import device_comparison  # which imports JAX
 
     cases = [{"comparison": name} for name in device_comparison.names(scale.quick)]
-    start = _program("device_comparison", {})
+    start = _program("device_comparison", {}, flags=SOON, environment=_with_cpu())
+    part.results["added_xla_flags"] = SOON
     ask_each(part, start, cases, lambda peer, case: peer.ask(do="compare", **case))
+
+
+def _with_cpu() -> dict[str, str]:
+    """JAX_PLATFORMS with the CPU, where the user named others alone."""
+    given = os.environ.get("JAX_PLATFORMS", "")
+    return {"JAX_PLATFORMS": f"{given},cpu"} if given and "cpu" not in given.split(",") else {}
 
 
 def _updates(
@@ -208,10 +245,9 @@ def torch(part: Part, request: Request, scale: Scale) -> None:
         if "failed" in answer:
             return answer
         size = scale.size._replace(B=case["batch"], S=case["length"], T=case["length"])
-        words, operations = size.B * size.T, sizes.flops(size)
         return {
-            "target_words_per_second": round(words / answer["seconds"], 1),
-            "gflops": round(operations / answer["seconds"] / 1e9, 1),
+            "target_words_per_second": round(size.B * size.T / answer["seconds"], 1),
+            "gflops": round(sizes.flops(size) / answer["seconds"] / 1e9, 1),
             "device": peer.greeting.get("device"),  # "cpu" beside a TPU
             **answer,
         }

@@ -2,10 +2,14 @@
 
     python -c 'from benchmarks.device_comparison import main; main()'
 
-Products are made in full float32, where nothing else is said.
+Products are made in full float32, where nothing else is said. In a process with an accelerator, the
+CPU gets the program for accelerators too: `model.matrix_products.on_accelerator` asks for the
+default platform of the process. So a difference is one of two compilers and devices.
+`tests/model/test_accelerator_path.py` compares this program with that of a CPU.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -36,8 +40,19 @@ PAPER = ModelConfig(source_vocabulary=2_003, target_vocabulary=2_011)  # except 
 SCALE = 4.0  # the factor of initial weights, so that no term is negligible
 ROWS, LONGEST, UPDATES = 16, 20, 5
 # The most that results may differ: gradients and scores by ‖a − b‖ / ‖b‖ of an array, losses
-# relative. The scores of an H200 differed by 1.01e-4 from those of a CPU.
-GRADIENTS, TRANSLATIONS = 1e-4, 2e-4
+# relative. Those of gradients are four times the largest difference of float32 and float64 on a
+# CPU, 1.6e-4 for the order `paper`. With these weights the two cells of `conditional` are less
+# stable: it has 5.2e-3. The scores of an H200 differed by 1.01e-4 from those of a CPU.
+GRADIENTS: Mapping[str, float] = MappingProxyType(
+    {**dict.fromkeys(ORDERS, 7e-4), "conditional": 2e-2}
+)
+TRANSLATIONS = 2e-4
+# All gradients together, with initial weights. On a CPU, bfloat16 products differ from those of
+# float32 by 3.7e-2, and three times as much is allowed. TF32 has eight times the precision, which
+# no CPU shows: a quarter of that is allowed.
+ROUNDED: Mapping[str, float] = MappingProxyType(
+    {"tf32": 0.03, "bfloat16": 0.11, "tf32, autodiff": 0.03}
+)
 LOSSES: Mapping[str, float] = MappingProxyType({"float32": 1e-3, "bfloat16": 3e-2})
 
 
@@ -77,11 +92,11 @@ def random_batch(rows: int, longest: int, source: int, target: int) -> Batch:
     return Batch(*side(source), *side(target), np.ones(rows, np.float32))
 
 
-def parameters(config: ModelConfig) -> Any:
-    """Weights of the host, larger than initial ones."""
+def parameters(config: ModelConfig, scale: float = SCALE) -> Any:
+    """Weights of the host: initial ones times `scale`."""
     with jax.default_device(cpu()):
         drawn = jax.device_get(updates.parameters(config))
-    return jax.tree.map(lambda leaf: SCALE * leaf, drawn)
+    return jax.tree.map(lambda leaf: scale * leaf, drawn)
 
 
 def gradients(config: ModelConfig, params: Any, batch: Batch) -> Any:
@@ -93,11 +108,13 @@ def gradients(config: ModelConfig, params: Any, batch: Batch) -> Any:
     return jax.value_and_grad(loss)(params)
 
 
-def _gradients_on(device: Any, precision: str = "highest", **changes: Any) -> Any:
+def _gradients_on(
+    device: Any, precision: str = "highest", scale: float = SCALE, **changes: Any
+) -> Any:
     config = dataclasses.replace(SMALL, **changes)
     batch = random_batch(ROWS, LONGEST, config.source_vocabulary, config.target_vocabulary)
     # Those of all dtypes and gradients are equal. An order may have more of them.
-    given = parameters(dataclasses.replace(SMALL, order=config.order)), batch
+    given = parameters(dataclasses.replace(SMALL, order=config.order), scale), batch
     return by(device, lambda *given: gradients(config, *given), *given, precision=precision)
 
 
@@ -105,18 +122,26 @@ def compare_gradients(order: str) -> dict[str, Any]:
     """Loss and gradients of one order, with the array that differs most."""
     right = _gradients_on(cpu(), order=order)
     error = relative(_gradients_on(accelerator(), order=order), right)
-    return {"difference": error, **_verdict(error, GRADIENTS)}
+    return {"difference": error, **_verdict(error, GRADIENTS[order])}
 
 
 def compare_rounded() -> dict[str, Any]:
-    """The differences of gradients by rounded products, of all arrays together, for information."""
-    right = _whole(_gradients_on(cpu()))
-    rounded = {
-        "tf32": _gradients_on(accelerator(), "default"),
-        "bfloat16": _gradients_on(accelerator(), "default", compute_dtype="bfloat16"),
-        "tf32, autodiff": _gradients_on(accelerator(), "default", gradients="autodiff"),
+    """The differences of gradients by rounded products, of all arrays together.
+
+    The weights are initial ones: with larger ones, gradients by bfloat16 differ by their own norm.
+    """
+    right = _whole(_gradients_on(cpu(), scale=1.0))
+    changes = {"tf32": {}, "bfloat16": {"compute_dtype": "bfloat16"}}
+    changes["tf32, autodiff"] = {"gradients": "autodiff"}
+    differences = {
+        name: relative(_whole(_gradients_on(accelerator(), "default", scale=1.0, **change)), right)
+        for name, change in changes.items()
     }
-    return {"differences": {n: relative(_whole(found), right) for n, found in rounded.items()}}
+    return {
+        "differences": differences,
+        "tolerances": dict(ROUNDED),
+        "passed": all(error <= ROUNDED[name] for name, error in differences.items()),
+    }
 
 
 def _whole(found: Any) -> Any:
@@ -139,9 +164,15 @@ def losses(config: ModelConfig, device: Any, steps: int = UPDATES) -> list[float
     return each
 
 
+@functools.cache
+def losses_of_cpu(config: ModelConfig) -> list[float]:
+    """`losses` by the CPU, which takes minutes at the paper's size; computed once."""
+    return losses(config, cpu())
+
+
 def compare_losses(compute_dtype: str, config: ModelConfig = PAPER) -> dict[str, Any]:
     """Products in the default precision of the device, which may round their factors."""
-    right = losses(config, cpu())
+    right = losses_of_cpu(config)
     ours = losses(dataclasses.replace(config, compute_dtype=compute_dtype), accelerator())
     error = float(np.max(np.abs(np.subtract(ours, right) / right)))
     error = error if np.isfinite(error) else float("inf")

@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 WARM_UPS = 3  # calls before the first timed one: a GPU records its graphs in the first calls
 MOST_CALLS = 2_000  # in a round
 ERROR_LENGTH = 400  # characters of an error that are kept
+PEAK = "peak_bytes_in_use"  # of the memory statistics of a device, where it has them
 
 
 class Precision(NamedTuple):
@@ -88,9 +89,12 @@ def time_calls(
 
 
 def device_peak() -> int:
-    """The peak memory of this process on the device, in bytes; 0 on a CPU."""
+    """The peak memory of this process on the device, in bytes; 0 on a CPU and where it is unknown.
+
+    XLA's trials of kernels count too.
+    """
     first = jax.local_devices()[0]
-    return 0 if first.platform == "cpu" else first.memory_stats()["peak_bytes_in_use"]
+    return 0 if first.platform == "cpu" else (first.memory_stats() or {}).get(PEAK, 0)
 
 
 def growth(before: int) -> dict[str, int]:

@@ -24,7 +24,7 @@ from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import Config, DataConfig, ModelConfig
 from bahdanau_jax.training import OWN, SHARED, Trainer, dispatch_updates
 from bahdanau_jax.training.vmapped_update import VmappedUpdate
-from benchmarks import machine
+from benchmarks import device_program, machine
 from benchmarks.peers import plain, serving
 from benchmarks.sizes import Size
 
@@ -191,15 +191,12 @@ def main() -> None:
         product = jax.jit(functools.partial(jnp.matmul, preferred_element_type=jnp.float32))
         return serving.matrix_rate(lambda: product(a, b), jax.block_until_ready, size, repeats)
 
-    def device_peak() -> int:
-        return jax.local_devices()[0].memory_stats()["peak_bytes_in_use"]
-
     if models == 1:  # several models have a program for each of their groups
         greeting["planned_mib"] = planned(compiled)
     greeting["first_loss"] = update()
     greeting["first_step_seconds"] = time.perf_counter() - start
     answers.give(greeting)
     elsewhere = jax.default_backend() != "cpu"
-    stepping = serving.Stepping(update, device_peak if elsewhere else None)
+    stepping = serving.Stepping(update, device_program.device_peak if elsewhere else None)
     memory = lambda: stepping.memory(before)  # noqa: E731
     answers.serve({"step": stepping.step, "memory": memory, "matrix": matrix})

@@ -160,6 +160,23 @@ def test_a_wrong_flag_of_xla_is_a_problem():
     assert "two updates" not in found.stdout
 
 
+@pytest.mark.parametrize(("seconds", "is_problem"), [(0.0, False), (20.0, True)])
+def test_a_search_for_devices_has_a_time_limit(monkeypatch, tmp_path, seconds, is_problem):
+    """A program stands in for a Python in which the driver waits."""
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\nexec sleep {seconds}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(diagnosis.sys, "executable", str(program))
+    monkeypatch.setattr(diagnosis, "PATIENCE", 1.0 if is_problem else 60.0)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    diagnosis._fault_of_start.cache_clear()
+    try:
+        first = next(diagnosis.devices())
+    finally:
+        diagnosis._fault_of_start.cache_clear()
+    assert ("for more than 1 s" in first.value) == is_problem == bool(first.remedy)
+
+
 @pytest.mark.parametrize("cache", ["file", "file/below", "/proc/below"])
 def test_a_cache_that_can_not_be_written_is_a_problem(cache, monkeypatch, tmp_path):
     (tmp_path / "file").touch()

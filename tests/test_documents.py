@@ -83,7 +83,9 @@ def test_the_citation_has_the_version_and_the_paper():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == VERSION
     assert citation["cff-version"] == "1.2.0" and citation["title"] == "bahdanau_jax"
-    authors = [each["family-names"] for each in citation["preferred-citation"]["authors"]]
+    (paper,) = citation["references"]  # a preferred citation would hide the software
+    assert "preferred-citation" not in citation
+    authors = [each["family-names"] for each in paper["authors"]]
     assert authors == ["Bahdanau", "Cho", "Bengio"]
 
 
@@ -102,5 +104,9 @@ def test_the_workflow_runs_what_is_run_elsewhere():
     assert job["steps"][-1]["run"] == ".ci/run" and docs["steps"][-1] == {"run": "make docs"}
     assert job["steps"][-1]["env"] == {"BAHDANAU_TESTS_BROWSER": "1"}
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.13"]
+    *_, install, tests = (step["run"] for step in workflow["jobs"]["newest"]["steps"][2:])
+    assert "constraints.txt" not in install and "pip install" in install
+    assert all((ROOT / name).is_dir() for name in tests.split() if name.startswith("tests/"))
+    assert workflow[True]["push"] == {"branches": ["main"]}  # YAML reads the key "on" as True
     for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
         assert yaml.safe_load(form.read_text(encoding="utf-8"))

@@ -9,7 +9,6 @@ registry of packages has to be reachable.
 """
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -27,21 +26,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from packaging.utils import canonicalize_name
-
 from tools.release_contents import (
     SHIPPED,
     Failed,
     LeftOut,
     differences,
     licence_table,
-    lower_bounds,
     refuse,
-    requirements,
     shipped,
     tracked,
     weaknesses,
 )
+from tools.release_environment import Release, extras, install, newest_jax
 
 AROUND = (
     "LICENSE",
@@ -52,63 +48,9 @@ AROUND = (
 )  # also in the source distribution
 GENERATED = ("PKG-INFO", "setup.cfg")  # which setuptools adds to it
 TOOLS = ("build", "uv", "pip-licenses", "pip-audit")
-# Name of an environment -> how uv resolves the ranges of pyproject.toml.
-RESOLUTIONS: Mapping[str, str] = MappingProxyType({"newest": "highest", "oldest": "lowest-direct"})
 SENTENCE = "The man saw a white house ."
 LEAST_BLEU = 90  # of the quickstart, on its 500 test sentences
 PATIENCE = 300.0  # seconds, for a server to become ready, answer or end
-
-
-class Release(NamedTuple):
-    """The checkout, and the folder of everything that is made of it."""
-
-    root: Path
-    folder: Path
-
-    @property
-    def wheel(self) -> Path:
-        return next((self.folder / "dist").glob("*.whl"))
-
-    @property
-    def sdist(self) -> Path:
-        return next((self.folder / "dist").glob("*.tar.gz"))
-
-    def program(self, environment: str, name: str) -> str:
-        return str(self.folder / environment / "bin" / name)
-
-    def begin(self, log: str, *command: str, piped: bool) -> "subprocess.Popen[str]":
-        """Start a program in an empty folder, without the paths of this process.
-
-        Its input and output are pipes, or its output goes to logs/LOG.log, after the command.
-        """
-        empty, logs = self.folder / "empty", self.folder / "logs"
-        for folder in (empty, logs):
-            folder.mkdir(parents=True, exist_ok=True)
-        hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-        environment = {k: v for k, v in os.environ.items() if k not in hidden}
-        environment["JAX_COMPILATION_CACHE_DIR"] = str(self.folder / "programs")
-        with (logs / f"{log}.log").open("w") as file:
-            print(*command, file=file, flush=True)
-            into, out, err = [subprocess.PIPE] * 3 if piped else [subprocess.DEVNULL, file, file]
-            return subprocess.Popen(
-                command, cwd=empty, env=environment, text=True, stdin=into, stdout=out, stderr=err
-            )
-
-    def run(self, log: str, *command: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a program to its end; its whole output goes to logs/LOG.log."""
-        with self.begin(log, *command, piped=True) as process:
-            output, errors = process.communicate(text)
-        with (self.folder / "logs" / f"{log}.log").open("a") as file:
-            file.write(f"{output}{errors}")
-        return subprocess.CompletedProcess(command, process.returncode, output, errors)
-
-    def output(self, log: str, *command: str, text: str = "") -> str:
-        """The standard output of a program; raises Failed if its exit code is not 0."""
-        done = self.run(log, *command, text=text)
-        if done.returncode:
-            last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-            raise Failed(f"exit code {done.returncode}: {' '.join(last)} (logs/{log}.log)")
-        return done.stdout
 
 
 def build(release: Release) -> str:
@@ -146,7 +88,10 @@ def sdist_contents(release: Release) -> str:
 
 
 def metadata(release: Release) -> str:
-    """The wheel has the version of pyproject.toml, the licence and the command."""
+    """The wheel has the version of pyproject.toml, the licence and the command.
+
+    The changelog has a date for this version.
+    """
     project = tomllib.loads((release.root / "pyproject.toml").read_text(encoding="utf-8"))
     with zipfile.ZipFile(release.wheel) as file:
         (info,) = {n.partition("/")[0] for n in file.namelist() if ".dist-info/" in n}
@@ -156,30 +101,11 @@ def metadata(release: Release) -> str:
     faults = [] if found["Version"] == version else [f"version {found['Version']}, not {version}"]
     faults += [] if f"{info}/licenses/LICENSE" in names else ["lacks the licence"]
     faults += [] if "bahdanau = " in points else ["lacks the command bahdanau"]
+    changes = (release.root / "CHANGELOG.md").read_text(encoding="utf-8")
+    dated = re.search(rf"(?m)^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes)
+    faults += [] if dated else [f"CHANGELOG.md has no date for {version}"]
     refuse(faults)
     return f"{found['Name']} {version}, {found['License-Expression']}"
-
-
-def install(release: Release, name: str) -> str:
-    """Install the wheel into an empty environment by uv; the oldest one has the lower bounds."""
-    uv, python = release.program("tools", "uv"), release.program(name, "python")
-    needed = requirements(release.wheel)
-    # uv resolves only direct requirements to their lowest versions, so they are named beside it.
-    direct = release.folder / "requirements.txt"
-    direct.write_text("\n".join(map(str, needed)) + "\n", encoding="utf-8")
-    release.output(
-        f"environment-{name}", uv, "venv", "--python", sys.executable, str(release.folder / name)
-    )
-    asked = ("--python", python, "--resolution", RESOLUTIONS[name])
-    files = (str(release.wheel), "-r", str(direct))
-    release.output(f"install-{name}", uv, "pip", "install", *asked, *files)
-    listed = release.output(f"list-{name}", uv, "pip", "list", "--python", python, "--format=json")
-    installed: dict[str, str] = {
-        canonicalize_name(each["name"]): each["version"] for each in json.loads(listed)
-    }
-    refuse(lower_bounds(needed, installed) if name == "oldest" else [])
-    python_version = ".".join(map(str, sys.version_info[:3]))
-    return f"{len(installed)} packages on Python {python_version}, jax {installed['jax']}"
 
 
 def doctor(release: Release, name: str) -> str:
@@ -309,6 +235,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "metadata": Check(metadata, "build"),
         **checks_of("newest"),
         **checks_of("oldest"),
+        "newest: JAX": Check(newest_jax, "newest versions"),
+        "extras": Check(extras, "newest versions"),
         "licences": Check(licences, "newest versions"),
         "audit": Check(audit, "newest versions"),
     }

@@ -65,11 +65,16 @@ def differences(expected: set[str], found: set[str]) -> list[str]:
     ]
 
 
-def requirements(wheel: Path) -> list[Requirement]:
-    """The requirements of a wheel without its extras."""
+def metadata_of(wheel: Path) -> str:
+    """The text of a wheel's METADATA."""
     with zipfile.ZipFile(wheel) as file:
         (name,) = (n for n in file.namelist() if n.endswith(".dist-info/METADATA"))
-        lines = message_from_string(file.read(name).decode()).get_all("Requires-Dist", [])
+        return file.read(name).decode()
+
+
+def requirements(wheel: Path) -> list[Requirement]:
+    """The requirements of a wheel without its extras."""
+    lines = message_from_string(metadata_of(wheel)).get_all("Requires-Dist", [])
     needed = map(Requirement, lines)
     return [each for each in needed if not each.marker or each.marker.evaluate({"extra": ""})]
 

@@ -96,9 +96,141 @@ def test_cases_beyond_the_time_are_left_out(monkeypatch):
     asked(this, [1, 5, 8])
     assert time.monotonic() - start < 30  # and not the 600 s of number 5
     assert [figure["number"] for figure in this.results["figures"]] == [1]
-    assert this.results["left_out"] == [{"label": "x", "number": n} for n in (5, 8)]
+    over = {"reason": "the time of this part was over"}
+    assert this.results["left_out"] == [{"label": "x", "number": n, **over} for n in (5, 8)]
     asked(this, [7])
-    assert this.results["left_out"][-1] == {"label": "x", "number": 7}
+    assert this.results["left_out"][-1]["number"] == 7
+
+
+class Device:
+    """Stands in for a program: its groups take 30 s by its own word, or its cases by the clock."""
+
+    def __init__(self, threads=0, wait=lambda: None):
+        self.greeting, self._wait = {"threads": threads}, wait
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def ask(self, do, **case):
+        if do == "compile":
+            return {"seconds": 30.0}
+        self._wait()
+        return {"square": case["number"] ** 2}
+
+
+def test_a_group_that_would_take_too_long_is_not_begun():
+    """1.2 times the last one and 5 s are 41 s, and 40 are left: also for the next program."""
+    this, cases = part(40), [{"number": n} for n in (1, 2, 3)]
+    ask_each(this, lambda seconds: Device(threads=2), cases, ask)
+    assert [figure["square"] for figure in this.results["figures"]] == [1, 4]
+    (left,) = this.results["left_out"]
+    assert left["number"] == 3 and left["reason"].endswith(
+        "s were left, and the last group took 30"
+    )
+    ask_each(this, lambda seconds: pytest.fail("it was started"), cases[:1], ask)
+    assert this.results["left_out"][-1]["number"] == 1
+
+
+def test_a_case_alone_that_would_take_too_long_is_not_begun(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def wait():
+        now[0] += 25
+
+    this = part(80)
+    cases = [{"number": n} for n in (1, 2, 3)]
+    ask_each(this, lambda seconds: Device(wait=wait), cases, ask)
+    assert [figure["square"] for figure in this.results["figures"]] == [1, 4]
+    reason = "30 s were left, and the last group took 25"
+    assert this.results["left_out"] == [{"number": 3, "reason": reason}]
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """The variables of each program that a part starts, instead of the program."""
+    started = []
+
+    def peer(name, command, seconds, environment):
+        started.append(environment)
+        raise TimeLimit(name, "was stopped", "")
+
+    monkeypatch.setattr(accelerator_parts, "Peer", peer)
+    return started
+
+
+def measured(name: str, folder: Path) -> dict:
+    this = part(600)
+    request = accelerator_plan.Request(folder, folder, None, None)
+    accelerator_benchmark.PARTS[name].measure(this, request, QUICK)
+    return this.results
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("cuda", "cuda,cpu"), ("cuda,cpu", None), ("", None), ("cpu", None)]
+)
+def test_comparisons_compile_soon_and_find_the_cpu(
+    programs, monkeypatch, tmp_path, given, expected
+):
+    monkeypatch.setenv("JAX_PLATFORMS", given)
+    monkeypatch.setenv("XLA_FLAGS", "--one=1")
+    results = measured("correctness", tmp_path)
+    assert results["added_xla_flags"] == accelerator_plan.SOON
+    (variables,) = programs
+    assert variables["XLA_FLAGS"] == f"--one=1 {accelerator_plan.SOON}"
+    assert variables.get("JAX_PLATFORMS") == expected
+
+
+def test_programs_share_a_folder_with_those_of_the_same_flags_alone(
+    programs, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/programs")
+    for name in ("training", "profile"):
+        measured(name, tmp_path)
+    folders = [variables["JAX_COMPILATION_CACHE_DIR"] for variables in programs]
+    assert all(Path(folder).parent == Path("/programs") for folder in folders)
+    default, setting, profile = folders
+    assert default == profile != setting
+
+
+def test_the_most_useful_settings_come_first():
+    first, second, *_, last = COMPILER
+    assert (first, second, last) == ("default", "products by libraries", "loops in command buffers")
+
+
+def test_a_training_that_would_come_to_no_evaluation_is_left_out(tmp_path):
+    run = accelerator_benchmark.run
+    summary = run(tmp_path / "out", minutes=2.0, parts=["learning"], config=small.config)
+    (line,) = summary["parts"]["learning"]["left_out"]
+    assert line.startswith(
+        "110 s were left, and this part needs at least 150; its first evaluation"
+    )
+
+
+@pytest.mark.parametrize("code", [0, 9])
+def test_the_file_has_the_circumstances(parts, monkeypatch, tmp_path, code):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\necho 'name, driver_version'\necho $1\nexit {code}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("XLA_FLAGS", "--one=1")
+    parts()
+    accelerator_benchmark.run(tmp_path / "out")
+    results = json.loads((tmp_path / "out" / "accelerator.json").read_text())
+    assert results["environment"]["XLA_FLAGS"] == "--one=1"
+    assert "PATH" not in results["environment"]
+    assert results["gpus"] == [
+        "name, driver_version",
+        "--query-gpu=name,driver_version,clocks.max.sm",
+    ]
+    assert results["git"] is None or set(results["git"]) == {"commit", "changed"}
+    program.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    accelerator_benchmark.run(tmp_path / "other")
+    assert json.loads((tmp_path / "other" / "accelerator.json").read_text())["gpus"] is None
 
 
 def test_a_program_that_does_not_start_fails_in_each_case():
@@ -365,12 +497,15 @@ def test_a_failing_library_is_recorded_and_the_training_follows(whole):
     assert all(point["bleu"] >= 0 and point["seconds"] > 0 for point in curve)
 
 
+FLAGS = {**COMPILER, "comparisons": accelerator_plan.SOON}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", COMPILER)
+@pytest.mark.parametrize("setting", FLAGS)
 def test_the_compiler_knows_each_option(setting):
     """XLA ends the process for a name that it does not know; values are checked by it too."""
     code = "import jax; jax.devices(); print(jax.jit(lambda x: x + 1)(1))"
-    environment = {**os.environ, "XLA_FLAGS": COMPILER[setting], "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "XLA_FLAGS": FLAGS[setting], "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import jax
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from bahdanau_jax import data
 from bahdanau_jax.batch import EOS_SYMBOL
 from bahdanau_jax.cli import jax_defaults
 from bahdanau_jax.config import DecodingConfig, ModelConfig
+from bahdanau_jax.decoding import search_program
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.trained import load
 from benchmarks import decode_benchmark, search_memory
@@ -315,3 +317,14 @@ def test_the_peak_of_search_is_planned_and_measured(found):
     assert planned["peak"] == pytest.approx(sum(parts), abs=0.2)
     used = resident["peak"] - resident["before"]  # compiling takes some of it
     assert 0.5 * planned["temporary"] < used < 2 * planned["temporary"] + 400
+
+
+@pytest.mark.parametrize(("platform", "is_measured"), [("cpu", True), ("gpu", False)])
+def test_the_memory_of_a_process_says_nothing_about_an_accelerator(
+    monkeypatch, platform, is_measured
+):
+    plan = search_program.PlannedMemory(*[2**20] * len(search_program.PlannedMemory._fields))
+    monkeypatch.setattr(search_memory, "planned", lambda case: plan)
+    monkeypatch.setattr(search_memory, "_resident", lambda case: {"peak": 1})
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    assert ("resident_mib" in search_memory.memory()) == is_measured

@@ -9,6 +9,8 @@ from bahdanau_jax.model.orders import ORDERS
 from benchmarks import device_comparison
 from benchmarks.device_comparison import GRADIENTS, relative
 
+PAPER = GRADIENTS["paper"]
+
 
 @pytest.fixture
 def differing(monkeypatch):
@@ -20,14 +22,14 @@ def differing(monkeypatch):
 
         monkeypatch.setattr(device_comparison, "accelerator", lambda: "gpu")
         monkeypatch.setattr(device_comparison, "cpu", lambda: "cpu")
-        monkeypatch.setattr(device_comparison, "parameters", lambda config: None)
+        monkeypatch.setattr(device_comparison, "parameters", lambda config, scale: None)
         monkeypatch.setattr(device_comparison, "by", by)
 
     return replace
 
 
 @pytest.mark.parametrize(
-    ("factor", "passed"), [(1.0, True), (1 + GRADIENTS / 2, True), (1 + 2 * GRADIENTS, False)]
+    ("factor", "passed"), [(1.0, True), (1 + PAPER / 2, True), (1 + 2 * PAPER, False)]
 )
 def test_a_gradient_may_differ_by_rounding_alone(differing, factor, passed):
     differing(factor)
@@ -55,8 +57,37 @@ def test_rounded_gradients_are_compared_as_one_array(differing, monkeypatch):
 
     differing(1.0)
     monkeypatch.setattr(device_comparison, "by", by)
-    found = device_comparison.compare_rounded()["differences"]
-    assert found == {"tf32": 0.2, "bfloat16": 0.2, "tf32, autodiff": 0.2}
+    found = device_comparison.compare_rounded()
+    assert found["differences"] == {"tf32": 0.2, "bfloat16": 0.2, "tf32, autodiff": 0.2}
+    assert not found["passed"]
+    monkeypatch.setattr(device_comparison, "ROUNDED", dict.fromkeys(found["differences"], 0.3))
+    assert device_comparison.compare_rounded()["passed"]
+
+
+def test_rounded_gradients_are_those_of_initial_weights(differing, monkeypatch):
+    scales = []
+    differing(1.0)
+    monkeypatch.setattr(device_comparison, "_whole", lambda found: np.ones(3))
+    monkeypatch.setattr(device_comparison, "parameters", lambda config, scale: scales.append(scale))
+    device_comparison.compare_rounded()
+    assert set(scales) == {1.0}
+
+
+def test_the_losses_of_the_cpu_are_computed_once(monkeypatch):
+    asked = []
+
+    def losses(config, device):
+        asked.append((config.compute_dtype, device))
+        return [2.0, 1.0]
+
+    monkeypatch.setattr(device_comparison, "losses", losses)
+    monkeypatch.setattr(device_comparison, "accelerator", lambda: "gpu")
+    monkeypatch.setattr(device_comparison, "cpu", lambda: "cpu")
+    device_comparison.losses_of_cpu.cache_clear()
+    for dtype in device_comparison.LOSSES:
+        assert device_comparison.compare_losses(dtype)["difference"] == 0
+    device_comparison.losses_of_cpu.cache_clear()
+    assert sorted(asked) == [("bfloat16", "gpu"), ("float32", "cpu"), ("float32", "gpu")]
 
 
 def test_each_sentence_counts_in_translations(monkeypatch):

@@ -2,7 +2,9 @@
 
 import os
 import time
+from types import SimpleNamespace
 
+import jax
 import pytest
 
 from benchmarks import device_program, program_cache
@@ -68,3 +70,19 @@ def test_calls_are_timed_one_by_one_in_rounds_of_the_wanted_length(clock):
 def test_a_step_is_timed_with_all_its_updates(clock):
     stepping = serving.Stepping(lambda: clock(0.5) or 3.0)
     assert stepping.step(3) == {"seconds": 1.5, "losses": [3.0, 3.0, 3.0]}
+
+
+@pytest.mark.parametrize(
+    ("platform", "statistics", "expected"),
+    [
+        ("gpu", {"peak_bytes_in_use": 3 * 2**20}, 3 * 2**20),
+        ("gpu", {"bytes_in_use": 1}, 0),
+        ("gpu", None, 0),
+        ("cpu", {"peak_bytes_in_use": 7}, 0),
+    ],
+)
+def test_a_device_without_statistics_has_no_peak(monkeypatch, platform, statistics, expected):
+    device = SimpleNamespace(platform=platform, memory_stats=lambda: statistics)
+    monkeypatch.setattr(jax, "local_devices", lambda: [device])
+    assert device_program.device_peak() == expected
+    assert ("device_mib" in device_program.growth(0)) == (expected > 0)

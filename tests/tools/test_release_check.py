@@ -3,11 +3,13 @@
 import io
 import sys
 import tarfile
+import tomllib
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from tools import release_check
+from tools import release_check, release_environment
 from tools.release_check import Check, Release
 from tools.release_contents import Failed, LeftOut
 
@@ -30,6 +32,7 @@ def release(tmp_path, monkeypatch):
     for name, text in TREE.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
+    (root / "CHANGELOG.md").write_text("## [1.2] - 2026-05-04\n\n## [1.1] - Unreleased\n")
     monkeypatch.setattr(release_check, "tracked", lambda _: list(TREE))
     (tmp_path / "release/dist").mkdir(parents=True)
     return Release(root, tmp_path / "release")
@@ -40,7 +43,9 @@ def write_wheel(release, names, version="1.2"):
     with zipfile.ZipFile(release.folder / "dist/a.whl", "w") as file:
         for name in names:
             file.writestr(name, "")
-        head = f"Name: bahdanau-jax\nVersion: {version}\nLicense-Expression: Apache-2.0\n\n"
+        head = f"Name: bahdanau-jax\nVersion: {version}\nLicense-Expression: Apache-2.0\n"
+        head += "Requires-Dist: jax>=0.10.2,<0.11.3\nRequires-Dist: grain>=0.2; extra == 'docs'\n"
+        head += "Provides-Extra: cuda\nProvides-Extra: docs\n\n"
         file.writestr(f"{info}/METADATA", head)
         file.writestr(f"{info}/entry_points.txt", "[console_scripts]\nbahdanau = a:main\n")
         file.writestr(f"{info}/licenses/LICENSE", "")
@@ -72,6 +77,13 @@ def test_another_wheel_is_refused(release, names, fault):
 def test_a_wheel_of_another_version_is_refused(release):
     write_wheel(release, WHEEL, version="1.1")
     with pytest.raises(Failed, match="version 1.1, not 1.2"):
+        release_check.metadata(release)
+
+
+def test_a_version_without_a_date_in_the_changelog_is_refused(release):
+    write_wheel(release, WHEEL)
+    (release.root / "CHANGELOG.md").write_text("## [1.2] - Unreleased\n\n## [1.1] - 2026-05-04\n")
+    with pytest.raises(Failed, match=r"CHANGELOG.md has no date for 1\.2"):
         release_check.metadata(release)
 
 
@@ -131,9 +143,9 @@ def test_each_check_has_a_line_and_a_failed_one_is_exit_code_1(release, capsys):
     ]
 
 
-def stand_in(release, text, name="bahdanau"):
+def stand_in(release, text, name="bahdanau", environment="newest"):
     """Write a program that stands in for an installed one."""
-    program = release.folder / "newest/bin" / name
+    program = release.folder / environment / "bin" / name
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(text)
     program.chmod(0o755)
@@ -216,6 +228,87 @@ def test_a_server_answers_and_ends(release, text, code, fault):
     else:
         with pytest.raises(Failed, match=fault):
             release_check.server(release, "newest")
+
+
+UV = f"""#!{sys.executable}
+import json, pathlib, sys
+arguments = sys.argv[1:]
+with open(CALLS, "a") as file:
+    print(*arguments, file=file)
+if arguments[0] == "venv":
+    if arguments[2] in MISSING:
+        sys.exit("no interpreter")
+    python = pathlib.Path(arguments[3]) / "bin" / "python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    number = arguments[2] if arguments[2][0] == "3" else "3.10"
+    python.write_text(f"#!/bin/sh\\necho Python {{number}}.7\\n")
+    python.chmod(0o755)
+elif arguments[1] == "list":
+    print(json.dumps([dict(name="jax", version=JAX)]))
+elif "cuda" in arguments[-1] and "--dry-run" in arguments:
+    sys.exit(EXTRA)
+"""
+
+
+def uv(release, jax="0.11.2", missing=(), extra=None):
+    """A stand-in for uv, which finds all Pythons but the missing ones; returns its calls."""
+    calls = release.folder / "calls"
+    text = UV.replace("CALLS", repr(str(calls))).replace("MISSING", repr(missing))
+    stand_in(release, text.replace("JAX", repr(jax)).replace("EXTRA", repr(extra)), "uv", "tools")
+    write_wheel(release, WHEEL)
+    return calls
+
+
+def test_each_environment_has_its_python_and_resolution(release):
+    calls = uv(release)
+    made = release_environment.install(release, "newest")
+    assert made == "1 packages on Python 3.13.7, jax 0.11.2"
+    assert release_environment.newest_jax(release) == "jax 0.11.2 on Python 3.13.7"
+    with pytest.raises(Failed, match="jax>=0.10.2, but the oldest that installs is 0.11.2"):
+        release_environment.install(release, "oldest")
+    lines = calls.read_text().splitlines()
+    assert [line for line in lines if line.startswith("venv")] == [
+        f"venv --python {version} {release.folder / name}"
+        for name, version in (("newest", "3.13"), ("oldest", "3.11"))
+    ]
+    installed = [line for line in lines if line.startswith("pip install")]
+    assert ["--resolution highest " in line for line in installed] == [True, False]
+    assert ["--resolution lowest-direct " in line for line in installed] == [False, True]
+
+
+def test_the_newest_jax_is_no_lower_bound(release):
+    uv(release, jax="0.10.2")
+    release_environment.install(release, "newest")
+    with pytest.raises(Failed, match="jax 0.10.2 is the newest on Python 3.13.7, and also the lo"):
+        release_environment.newest_jax(release)
+
+
+def test_without_the_newest_python_the_newest_jax_is_left_out(release):
+    uv(release, jax="0.10.2", missing=("3.13",))
+    made = release_environment.install(release, "newest")
+    assert made == "1 packages on Python 3.10.7, jax 0.10.2"  # this program's, by its path
+    with pytest.raises(LeftOut, match=r"on Python 3.10.7, and .*: uv has no Python 3.13"):
+        release_environment.newest_jax(release)
+
+
+def test_the_oldest_python_is_the_lower_bound():
+    root = Path(release_check.__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = release_environment.ENVIRONMENTS["oldest"].python
+    assert project["requires-python"] == f">={oldest}"
+
+
+def test_each_extra_can_be_installed(release):
+    calls = uv(release)
+    assert release_environment.extras(release) == "cuda, docs can be installed"
+    asked = [line.split("bahdanau-jax")[1] for line in calls.read_text().splitlines()]
+    wheel = release.wheel.as_uri()
+    assert asked == [f"[cuda] @ {wheel}", f"[docs] @ {wheel}"]
+    uv(release, extra="no version of jax-cuda13-plugin")
+    with pytest.raises(Failed, match="^cuda: see logs/extra-cuda.log$"):
+        release_environment.extras(release)
+    log = (release.folder / "logs/extra-cuda.log").read_text()
+    assert "no version of jax-cuda13-plugin" in log
 
 
 def test_checks_that_are_left_out_are_no_failure(release):
