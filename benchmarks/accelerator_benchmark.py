@@ -55,7 +55,7 @@ PARTS: Mapping[str, Measured] = MappingProxyType(
             accelerator_parts.learning,
             0.08,
             150.0,
-            "its first evaluation comes after more than 60 s: choose it alone by --parts learning",
+            "its first evaluation comes after over 60 s: choose --parts learning and more time",
         ),
     }
 )
