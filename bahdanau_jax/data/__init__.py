@@ -35,7 +35,7 @@ from bahdanau_jax.data.text_spans import (
     token_spans,
     unit_spans,
 )
-from bahdanau_jax.data.tokens.cleaning import UNICODE
+from bahdanau_jax.data.tokens.cleaning import DROP_REASONS, UNICODE
 from bahdanau_jax.data.tokens.codec import Codec, load, save_words
 from bahdanau_jax.data.tokens.moses_tables import moses_tables
 from bahdanau_jax.data.tokens.subword_sampling import SAMPLERS
@@ -44,6 +44,7 @@ from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
 from bahdanau_jax.data.tokens.vocabulary import EOS_SYMBOL, VOCABULARIES
 
 __all__ = [
+    "DROP_REASONS",
     "EOS_SYMBOL",
     "INTEGER_TASKS",
     "LEVELS",
