@@ -144,8 +144,6 @@ def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
 
 def _check(chosen: Evaluate) -> None:
     """Check the options before the model is loaded, which takes seconds."""
-    if not chosen.run:
-        raise ValueError("missing: --run (bahdanau evaluate --help)")
     if chosen.seed < 0:
         raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
     _edges(chosen.length_bins)
