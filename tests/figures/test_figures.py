@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bahdanau_jax import figures
 from bahdanau_jax.evaluation.calibration import ConfidenceBin
-from bahdanau_jax.figures import MissingFont, charts, drawing
+from bahdanau_jax.figures import MissingFont, drawing
 from bahdanau_jax.hypothesis import Hypothesis
 
 
