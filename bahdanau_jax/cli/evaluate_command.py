@@ -119,14 +119,12 @@ def _evaluated(
 
 def _warn_about_unused(folder: Path, search: Mapping[str, Any], model: "Run") -> None:
     """Warn about each option of the search that has no effect with the other settings."""
-    from bahdanau_jax.variants import ONLY_WITH
+    from bahdanau_jax.variants import without_effect
 
-    settings = model.searching(**search)
-    for name in search:
-        other, needed = ONLY_WITH.get(name, (name, search[name]))
-        if (value := getattr(settings, other)) != needed:
-            option, what = f"--{name.replace('_', '-')}", other.replace("_", " ")
-            log.warning(f"{option} has no effect: the {what} of {folder} is {value}, not {needed}")
+    settings = Config(decoding=model.searching(**search))
+    for field, other, value in without_effect(settings, [f"decoding.{name}" for name in search]):
+        option = field.replace("decoding.", "--").replace("_", "-")
+        log.warning(f"{folder}: {option} counts only with {other} {value}")
 
 
 def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:

@@ -183,17 +183,17 @@ def _warn_about_unused(arguments: Sequence[str], settings: DecodingConfig) -> No
 
     The search refuses a setting of sampling too, but by the name of its field.
     """
-    from bahdanau_jax.variants import ONLY_WITH, SAMPLING  # here, since it imports JAX
+    from bahdanau_jax.variants import SAMPLING, without_effect  # here, since it imports JAX
 
     written = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
-    for name, (other, value) in ONLY_WITH.items():
-        option, needed = (f"--{setting.replace('_', '-')}" for setting in (name, other))
-        if option in written and getattr(settings, other) != value:
-            fault = f"{option} counts only with {needed} {value}"
-            changed = getattr(settings, name) != getattr(DecodingConfig, name)
-            if name in SAMPLING and changed:
-                raise ValueError(fault)
-            log.warning(fault)
+    option = {f"decoding.{name}": f"--{name.replace('_', '-')}" for name in vars(settings)}
+    given = [setting for setting in option if option[setting] in written]
+    for setting, other, value in without_effect(Config(decoding=settings), given):
+        fault = f"{option[setting]} counts only with {option[other]} {value}"
+        name = setting.removeprefix("decoding.")
+        if name in SAMPLING and getattr(settings, name) != getattr(DecodingConfig, name):
+            raise ValueError(fault)
+        log.warning(fault)
 
 
 def _load(chosen: Translate):
