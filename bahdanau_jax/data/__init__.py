@@ -36,7 +36,7 @@ from bahdanau_jax.data.text_spans import (
     unit_spans,
 )
 from bahdanau_jax.data.tokens.cleaning import DROP_REASONS, UNICODE
-from bahdanau_jax.data.tokens.codec import Codec, load, save_words
+from bahdanau_jax.data.tokens.codec import Codec, check_sizes, load, save_words
 from bahdanau_jax.data.tokens.moses_tables import moses_tables
 from bahdanau_jax.data.tokens.subword_sampling import SAMPLERS
 from bahdanau_jax.data.tokens.subwords import TooManyPieces
@@ -65,6 +65,7 @@ __all__ = [
     "aligned_pairs",
     "are_apart",
     "check_level",
+    "check_sizes",
     "cores",
     "corpora",
     "dev_batches",
