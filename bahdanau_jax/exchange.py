@@ -128,12 +128,7 @@ def _check_vocabulary(path: Path, config: Config, folder: Path) -> None:
         codecs = data.load(folder, config.data)
     except (ValueError, FileNotFoundError) as error:
         raise ValueError(f"{path}: {str(error).replace(f'{folder}/', '')}") from error
-    sizes = config.model.source_vocabulary, config.model.target_vocabulary
-    if tuple(len(codec.vocabulary) for codec in codecs) != sizes:
-        raise ValueError(
-            f"{path}: its vocabularies do not have {sizes[0]} and {sizes[1]} entries, the sizes in "
-            "its configuration"
-        )
+    data.check_sizes(codecs, config.model, f"{path}: ", "its parts are of two models")
 
 
 def _save(contents: Imported, folder: Path) -> None:

@@ -220,16 +220,13 @@ def with_data(
     prepared = data.prepare(
         config.data, workdir, stage, trained=trained, writes=distributed.is_main_process()
     )
-    sizes = []
-    for side, codec in zip(SIDES, prepared.codecs, strict=True):
-        field, entries = f"{side}_vocabulary", len(codec.vocabulary)
-        if (rows := getattr(config.model, field)) not in (0, entries):
-            raise ValueError(
-                f"model.{field} is {rows}, but vocabulary/{side} has {entries} entries: leave the "
-                "field out, or set it to that number"
-            )
-        sizes.append(entries)
-    return config.with_vocabularies(*sizes), prepared
+    source, target = (len(codec.vocabulary) for codec in prepared.codecs)
+    config = config.with_vocabularies(
+        config.model.source_vocabulary or source, config.model.target_vocabulary or target
+    )
+    remedy = "leave out model.source_vocabulary and model.target_vocabulary"
+    data.check_sizes(prepared.codecs, config.model, "", remedy)
+    return config, prepared
 
 
 def _refuse_other_corpora(config: Config, workdir: Path) -> None:

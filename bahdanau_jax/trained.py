@@ -53,7 +53,8 @@ def load(
     config = Config.load(folder / CONFIG)
     user_code.refuse_code(config, folder / CONFIG, trust_code)
     check(config)
-    codecs = _codecs(folder, config)
+    codecs = data.load(folder / VOCABULARY, config.data)
+    data.check_sizes(codecs, config.model, f"{folder}/", "this run folder was mixed from two runs")
     part = _part(folder, config, weights)
     records = Records.of(folder)
     with contextlib.closing(Checkpointer(folder / CHECKPOINTS, records=records)) as saved:
@@ -67,18 +68,6 @@ def load(
         )
     params = _average([state[part] for state in restored])
     return Run(folder, config, codecs, params, (), chosen, part)
-
-
-def _codecs(folder: Path, config: Config) -> tuple[Codec, Codec]:
-    codecs = data.load(folder / VOCABULARY, config.data)
-    for side, codec in zip(SIDES, codecs, strict=True):
-        rows, entries = getattr(config.model, f"{side}_vocabulary"), len(codec.vocabulary)
-        if rows != entries:
-            raise ValueError(
-                f"{folder}/vocabulary/{side} has {entries} entries, but the model's {side} "
-                f"embedding has {rows} rows: this run folder was mixed from two runs"
-            )
-    return codecs
 
 
 def _part(folder: Path, config: Config, weights: str) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +10,7 @@ from bahdanau_jax import data, decoding, model
 from bahdanau_jax.config import Config, DataConfig, DecodingConfig, ModelConfig
 from bahdanau_jax.config import faults as config_faults
 from bahdanau_jax.names import choose
+from bahdanau_jax.user_code import is_code
 
 # Field -> the table of its variants.
 VARIANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -96,14 +97,44 @@ def _specs(config: Config) -> list[str]:
 SAMPLING = ("temperature", "top_k", "top_p")
 SUBWORDS = ("subwords", "byte_fallback", "subword_sentences", "subword_sampling")
 
-# Setting of the search -> (other setting, its value) without which the setting has no effect.
-ONLY_WITH: Mapping[str, tuple[str, str]] = MappingProxyType(
+# Setting -> (other setting, its values) without which the setting has no effect.
+ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "alpha": ("length_normalization", "wu"),
-        **dict.fromkeys(("beam_size", "shrink"), ("method", "beam")),
-        **dict.fromkeys((*SAMPLING, "seed"), ("method", "sample")),
+        "model.alignment_size": ("model.attention", ("additive", "additive_relu", "local_p")),
+        "model.gate_bias": ("model.cell", ("gru",)),
+        "data.pool_batches": ("data.plan", ("pools",)),
+        "optimizer.rho": ("optimizer.name", ("adadelta",)),
+        **{f"optimizer.{name}": ("optimizer.name", ("adam",)) for name in ("beta1", "beta2")},
+        "decoding.alpha": ("decoding.length_normalization", ("wu",)),
+        **{f"decoding.{name}": ("decoding.method", ("beam",)) for name in ("beam_size", "shrink")},
+        **{f"decoding.{name}": ("decoding.method", ("sample",)) for name in (*SAMPLING, "seed")},
     }
 )
+
+
+def without_effect(config: Config, fields: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield (field, other field, its values) for the `fields` that count only with such a value.
+
+    The user's own code as the value of the other field may read every setting.
+
+    >>> list(without_effect(Config(), ["decoding.alpha", "optimizer.rho"]))
+    [('decoding.alpha', 'decoding.length_normalization', 'wu')]
+    """
+    for field in fields:
+        other, needed = ONLY_WITH.get(field, ("", ()))
+        if needed and not is_code(value := _value(config, other)) and value not in needed:
+            yield field, other, " or ".join(needed)
+
+
+def changed_without_effect(config: Config, base: Config) -> list[str]:
+    """A line for each field of `config` that differs from `base`, but has no effect.
+
+    >>> changed_without_effect(Config(optimizer=OptimizerConfig(beta1=0.8)), Config())
+    ['optimizer.beta1 counts only with optimizer.name adam']
+    """
+    changed = [field for field in ONLY_WITH if _value(config, field) != _value(base, field)]
+    found = without_effect(config, changed)
+    return [f"{field} counts only with {other} {values}" for field, other, values in found]
 
 
 def _contradictions(config: Config) -> Iterator[str]:
@@ -119,6 +150,15 @@ def _contradictions(config: Config) -> Iterator[str]:
         yield (
             "data.batch_words limits the positions of a batch, but data.plan pools has a fixed "
             "number of pairs: set data.plan to buckets, or data.batch_words to 0"
+        )
+    own = settings.target_vocabulary_size
+    if settings.joint_vocabulary and own not in (
+        settings.source_vocabulary_size,
+        DataConfig.target_vocabulary_size,
+    ):
+        yield (
+            f"data.target_vocabulary_size is {own}, but a joint vocabulary has "
+            f"data.source_vocabulary_size, {settings.source_vocabulary_size}: leave it out"
         )
     for name in SUBWORDS:
         value = getattr(settings, name)

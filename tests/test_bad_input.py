@@ -74,7 +74,7 @@ CORPORA = {
     "all too long": (
         "three.en,three.fr",
         ["--data.max-tokens", 1, "--data.vocabulary", "characters"],
-        "no training pair is left of 3: 3 have more than data.max_tokens = 1 tokens on a side",
+        "no training pair is left of 3: 3 above data.max_tokens = 1; change these settings or look",
     ),
     "vocabulary too large": (
         "three.en,three.fr",

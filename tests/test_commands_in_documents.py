@@ -1,7 +1,6 @@
 """The commands in the documents: each one parses, and the options and settings it names exist."""
 
 import dataclasses
-import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -30,10 +29,7 @@ INLINE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 OPERATOR = re.compile(r"[();<>|&]+")  # what ends a command in a shell
 
 BENCHMARKS = {name: options for name, (options, _) in benchmarks.BENCHMARKS.items()}
-COMMANDS = {
-    name: getattr(importlib.import_module(f"bahdanau_jax.cli.{name}_command"), name.capitalize())
-    for name in main.COMMANDS
-}
+COMMANDS = {name: fields.options_of(name) for name in main.COMMANDS}
 # Options that documents name without a command, and that are those of other programs.
 FOREIGN = {"--proto", "--state", "--normalize", "--confidence", "--help", "--version"}
 FILES = {"model.safetensors", "training.metrics"}  # names of files that begin as settings do

@@ -116,6 +116,11 @@ def _with(settings) -> Config:
             {"data.batch_words": 0},
         ),
         (
+            {"data.joint_vocabulary": True, "data.target_vocabulary_size": 500},
+            "data.target_vocabulary_size is 500, but a joint vocabulary has data.source_vocab",
+            {"data.source_vocabulary_size": 500},
+        ),
+        (
             {"data.vocabulary": "sentencepiece", "data.encodings": 2},
             "data.encodings is 2, but all encodings would be equal",
             {"data.subword_sampling": 0.1},

@@ -23,6 +23,7 @@ BASE = {
     "pairing",
     "parsing",
     "reporting",
+    "reported_scores",
     "compression",
     "run_folder",
     "suite_request",

@@ -5,6 +5,7 @@ from bahdanau_jax.alignment.cooccurrence import Dice, merge_scores, strongest
 from bahdanau_jax.alignment.error_rate import aer, alignment_scores
 from bahdanau_jax.alignment.gold import Gold, GoldFile, format_pharaoh
 from bahdanau_jax.alignment.linking import (
+    EOS_RULES,
     WEIGHTS,
     Link,
     Links,
@@ -19,6 +20,7 @@ from bahdanau_jax.alignment.linking import (
 from bahdanau_jax.alignment.symmetrization import SYMMETRIZATIONS, transposed
 
 __all__ = [
+    "EOS_RULES",
     "SYMMETRIZATIONS",
     "WEIGHTS",
     "Dice",

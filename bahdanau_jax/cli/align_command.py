@@ -10,7 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bahdanau_jax.cli import lines, options, progress
+from bahdanau_jax.cli.choices import CHOICES
 from bahdanau_jax.cli.runs import check_runs, load
+from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import json_text
 from bahdanau_jax.reporting import Reporter, say
 
@@ -41,15 +43,13 @@ class Align:
     target: Path  # its translation, line by line
     output: Path | None = None  # a file, which appears when complete; default: stdout
     format: Literal["pharaoh", "jsonl"] = "pharaoh"  # the output format
-    level: Literal["word", "token", "piece", "hansards"] = "word"  # the unit of links
+    level: str = "word"  # the unit of links
     tokenized: bool = False  # the text consists of tokens, with spaces between them
     weights: str = "attention"  # the weights behind the links; a comma joins share to another name
     threshold: float | None = None  # link all words of at least this weight, not the largest alone
-    eos: Literal["next", "none"] = "next"  # the link of a word with its largest weight on EOS
+    eos: str = "next"  # the link of a word with its largest weight on EOS
     reverse_run: Path | None = None  # a model of the opposite direction
-    symmetrize: Literal[
-        "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"
-    ] = "grow-diag-final-and"  # the combination of the links of both models
+    symmetrize: str = "grow-diag-final-and"  # the combination of the links of both models
     gold: Path | None = None  # gold links: Pharaoh with '?' for possible ones, or .wa
     gold_transposed: bool = False  # the links of --gold name the target's word first
     dice: str = ""  # a corpus, as in --data.train, for a baseline from co-occurrences
@@ -140,6 +140,8 @@ def _aligned(chosen: Align, reporter: Reporter) -> tuple[dict[str, Any], list[in
 
 def _check(chosen: Align) -> None:
     """Check the options before a model is loaded, which takes seconds."""
+    for option in ("level", "eos", "symmetrize"):
+        choose(CHOICES[f"align.{option}"], getattr(chosen, option), f"--{option}")
     from bahdanau_jax.aligner import Weights
 
     Weights.of(chosen.weights)

@@ -49,10 +49,13 @@ def main(arguments: Sequence[str]) -> None:
     if chosen.import_ is not None and (chosen.verify or chosen.prune or chosen.export):
         raise ValueError("--import makes a new run folder: leave out the other options")
     options.require(chosen, "words", "import_")
+    options.require(chosen, "trust_code", "export", "import_")
     if chosen.export is not None and chosen.export.suffix != SAFETENSORS:
         raise ValueError(f"{chosen.export} should end in {SAFETENSORS}, the form of the file")
     if chosen.prune < 0:
         raise ValueError(f"--prune is {chosen.prune}, but should be at least 0")
+    if chosen.verify and chosen.prune:
+        raise ValueError("--prune verifies all checkpoints first: leave out --verify")
     if chosen.trust_code:
         import_from_here()
     if chosen.import_ is not None:

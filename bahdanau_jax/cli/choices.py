@@ -1,11 +1,14 @@
 """Short explanations of the named values of options, for the help.
 
 The tables of the values are in `model`, `data`, `training` and `decoding`. These import JAX, which
-takes a second; this file imports nothing, so that the help is fast. A test compares the names.
+takes a second; this file imports nothing of that kind, so that the help is fast. A test compares
+the names.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
+
+from bahdanau_jax.reported_scores import SCORES
 
 # The experiments of `bahdanau reproduce`.
 SUITES = {
@@ -215,31 +218,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "own": "each seed gets the batches of an ordinary run, padded to the largest",
             "shared": "all seeds have the batches of the first seed, which is faster",
         },
-        "sweep.metrics": {
-            "BLEU": "sacreBLEU's, on ordinary text",
-            "BLEU-lowercased": "the same in lower case",
-            "BLEU-tokenized": "BLEU of Moses tokens, as in the paper",
-            "BLEU-tokenized-lowercased": "the same in lower case",
-            "BLEU-no-UNK": "BLEU of sentences without unknown words",
-            "chrF": "sacreBLEU's, of character n-grams",
-            "exact": "share of translations that equal the reference",
-            "PSA": "position-specific accuracy",
-            "LCSR": "ratio of the longest common subsequence",
-            "GeoMean": "root of PSA times LCSR",
-            "PSA-seed": "PSA, but 0 for an empty reference",
-            "LCSR-seed": "LCSR, likewise",
-            "GeoMean-seed": "GeoMean, likewise",
-            "length-ratio": "words divided by words of the references",
-            "unfinished": "share of translations that decoding.max_ratio cut off",
-            "UNK": "share of UNK in the output",
-            "perplexity": "perplexity of the references' words",
-            "ECE": "expected calibration error of the likeliest word",
-            "confidence-chrF": "rank correlation of the mean log p and the sentence's chrF",
-            "AER": "alignment error rate; only with gold links (builtin:)",
-            "AER-share": "AER of weights divided by the sum of their source word's",
-            "alignment-precision": "precision of the links, likewise",
-            "alignment-recall": "recall of the links, likewise",
-        },
+        "sweep.metrics": {name: score.meaning for name, score in SCORES.items()},
         "reproduce.compute_dtype": COMPUTE_DTYPES | AUTO,
         "evaluate.length_normalization": NORMALIZATIONS,
         "evaluate.tokenize": {

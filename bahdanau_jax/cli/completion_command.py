@@ -1,7 +1,5 @@
 """bahdanau completion SHELL"""
 
-import dataclasses
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -68,15 +66,7 @@ def words(command: str) -> dict[str, Sequence[str]]:
     >>> words("train")["--model.gate-bias"]
     ('True', 'False')
     """
-    module = importlib.import_module(f"bahdanau_jax.cli.{command}_command")
-    classes = (each for each in vars(module).values() if isinstance(each, type))
-    own = next(
-        each
-        for each in classes
-        if dataclasses.is_dataclass(each)
-        and each.__module__ == module.__name__
-        and hasattr(each, "EXAMPLES")
-    )
+    own = fields.options_of(command)
     known: dict[str, Sequence[str]] = {"--help": tuple(manual.topics(own))}
     for option in fields.options(own, f"bahdanau {command}"):
         if option.name.startswith("-"):

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
@@ -15,6 +14,7 @@ from bahdanau_jax.cli import lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
 from bahdanau_jax.cli.runs import check_runs, load
 from bahdanau_jax.config import Config, DecodingConfig
+from bahdanau_jax.reported_scores import decimals
 from bahdanau_jax.reporting import Reporter, say
 
 if TYPE_CHECKING:
@@ -54,16 +54,6 @@ class Evaluate:
         "bahdanau evaluate --run runs/a --source a.en --reference a.fr --baseline runs/b",
         "bahdanau evaluate --run runs/a --run runs/b --source a.en --reference a.fr",
     )
-
-
-# Score -> its decimals; scores from 0 to 100 have one.
-DECIMALS: Mapping[str, int] = MappingProxyType(
-    {
-        **dict.fromkeys(("length-ratio", "perplexity", "confidence-chrF"), 2),
-        **dict.fromkeys(("PSA", "LCSR", "GeoMean", "PSA-seed", "LCSR-seed", "GeoMean-seed"), 3),
-        **dict.fromkeys(("exact", "ECE", "unfinished", "UNK"), 3),
-    }
-)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -129,14 +119,12 @@ def _evaluated(
 
 def _warn_about_unused(folder: Path, search: Mapping[str, Any], model: "Run") -> None:
     """Warn about each option of the search that has no effect with the other settings."""
-    from bahdanau_jax.variants import ONLY_WITH
+    from bahdanau_jax.variants import without_effect
 
-    settings = model.searching(**search)
-    for name in search:
-        other, needed = ONLY_WITH.get(name, (name, search[name]))
-        if (value := getattr(settings, other)) != needed:
-            option, what = f"--{name.replace('_', '-')}", other.replace("_", " ")
-            log.warning(f"{option} has no effect: the {what} of {folder} is {value}, not {needed}")
+    settings = Config(decoding=model.searching(**search))
+    for field, other, value in without_effect(settings, [f"decoding.{name}" for name in search]):
+        option = field.replace("decoding.", "--").replace("_", "-")
+        log.warning(f"{folder}: {option} counts only with {other} {value}")
 
 
 def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
@@ -154,8 +142,6 @@ def _read(chosen: Evaluate) -> tuple[list[str], list[str], list[str] | None]:
 
 def _check(chosen: Evaluate) -> None:
     """Check the options before the model is loaded, which takes seconds."""
-    if not chosen.run:
-        raise ValueError("missing: --run (bahdanau evaluate --help)")
     if chosen.seed < 0:
         raise ValueError(f"--seed is {chosen.seed}, but should be at least 0")
     _edges(chosen.length_bins)
@@ -199,9 +185,9 @@ def _shown(scores: Mapping[str, Any]) -> Iterator[str]:
 
 
 def readable(name: str, value: float) -> str:
-    """A score in a line, with the decimals of DECIMALS.
+    """A score in a line.
 
     >>> readable("BLEU", 93.0741)
     'BLEU 93.1'
     """
-    return f"{name} {value}" if type(value) is int else f"{name} {value:.{DECIMALS.get(name, 1)}f}"
+    return f"{name} {value}" if type(value) is int else f"{name} {value:.{decimals(name, 1)}f}"

@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import functools
+import importlib
 import inspect
 import textwrap
 import types
@@ -33,6 +34,16 @@ class Option(NamedTuple):
     words: str  # its explanation: the comment of its field
     choices: Mapping[str, str]  # named values and their explanations
     default: Any  # tyro.MISSING for a required option
+
+
+def options_of(command: str) -> type:
+    """The dataclass of a command's options.
+
+    >>> options_of("train")
+    <class 'bahdanau_jax.cli.train_command.Train'>
+    """
+    module = importlib.import_module(f"bahdanau_jax.cli.{command}_command")
+    return getattr(module, command.capitalize())
 
 
 def options(

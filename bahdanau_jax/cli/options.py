@@ -4,6 +4,7 @@ Every option takes one value, also a boolean one (`--model.gate-bias False`), wh
 """
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import os
@@ -45,7 +46,7 @@ def parse(
     message = io.StringIO()
     try:
         with contextlib.redirect_stderr(message):
-            return tyro.cli(
+            chosen = tyro.cli(
                 cls,
                 args=_with_values(cls, arguments),
                 prog=command,
@@ -56,6 +57,19 @@ def parse(
         if leaving.code in (None, 0):
             raise HelpShown(0) from None
         raise ValueError(f"{one_line(message.getvalue())} ({command} --help)") from None
+    _require_repeated(chosen, command)
+    return chosen
+
+
+def _require_repeated(chosen: object, command: str) -> None:
+    """Raise ValueError for a required option that may be repeated, but is not given even once.
+
+    tyro takes that as an empty tuple.
+    """
+    for field in dataclasses.fields(chosen):  # pyright: ignore[reportArgumentType]
+        is_required = field.default is field.default_factory is dataclasses.MISSING
+        if is_required and getattr(chosen, field.name) == ():
+            raise ValueError(f"missing: --{field.name.replace('_', '-')} ({command} --help)")
 
 
 def require(chosen: object, option: str, *needed: str) -> None:

@@ -31,8 +31,6 @@ class Texts(NamedTuple):
 
 def check(runs: Sequence[Path], files: Files) -> None:
     """Check the runs and files of a page before the models are loaded, which takes seconds."""
-    if not runs:
-        raise ValueError("missing: --run")
     if len(runs) > 2:
         raise ValueError(f"--run is given {len(runs)} times, but a page shows one or two runs")
     check_runs(runs)

@@ -1,7 +1,7 @@
 """bahdanau serve --run DIR"""
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import tyro
 
 from bahdanau_jax import run_folder, serving
-from bahdanau_jax.cli import import_from_here, leaving, options, progress
+from bahdanau_jax.cli import leaving, options, progress
+from bahdanau_jax.cli.runs import check_runs, load
 from bahdanau_jax.reporting import say
 from bahdanau_jax.serving import Settings
 
@@ -27,10 +28,12 @@ class Serve:
     the models' programs are compiled, and GET /metrics has numbers for Prometheus. After SIGTERM or
     Ctrl-C the requests in flight are answered, and the exit code is 0.
 
-    A request chooses one of several runs by the name of its folder; the first is the default.
+    A request chooses one of several runs by the name of its folder, with @STEP if it is given; the
+    first is the default.
     """
 
-    # the folder of a trained model; repeat the option for several
+    # the folder of a trained model, or one of its checkpoints, DIR@STEP; repeat the option for
+    # several
     run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     host: str = "127.0.0.1"  # the address to listen on; 0.0.0.0: every one of this machine
     port: int = 8000  # the port to listen on; 0: any free one, which a line on stderr names
@@ -52,13 +55,14 @@ class Serve:
 
 def main(arguments: Sequence[str]) -> None:
     chosen = options.parse(Serve, arguments, "bahdanau serve")
-    folders = _checked(chosen)
+    names = _checked(chosen)
     with serving.bind(chosen.host, chosen.port) as opened:
         address = serving.url(opened)
         hosts = serving.answered_hosts(chosen.host, chosen.allow_host, opened.getsockname()[0])
-        app = serving.application(_load(chosen, folders), chosen.settings, hosts=hosts)
+        served = dict(zip(names, _load(chosen), strict=True))
+        app = serving.application(served, chosen.settings, hosts=hosts)
         app.state.service.on_ready = lambda: say(f"bahdanau: ready; see {address}/openapi.json")
-        say(f"bahdanau: serving {', '.join(folders)} on {address}; compiling programs")
+        say(f"bahdanau: serving {', '.join(names)} on {address}; compiling programs")
         serving.serve(app, opened, chosen.grace_seconds, chosen.proxy)
     end(app)
 
@@ -75,18 +79,15 @@ def end(app: "FastAPI") -> None:
         say("bahdanau: stopped; all requests in flight were answered")
 
 
-def _checked(chosen: Serve) -> Mapping[str, Path]:
-    """Check the options before the models are loaded, which takes seconds; return the runs."""
+def _checked(chosen: Serve) -> list[str]:
+    """Check the options before the models are loaded, which takes seconds; return names of runs."""
     serving.check(chosen.settings)
-    if not chosen.run:
-        raise ValueError("missing: --run (bahdanau serve --help)")
     check_port(chosen.port)
     _check_proxy(chosen.proxy)
     if not 0 <= chosen.grace_seconds < float("inf"):
         raise ValueError(f"--grace-seconds is {chosen.grace_seconds}, but should be 0 or more")
-    for folder in chosen.run:
-        run_folder.check_run(folder)
-    return dict(zip(run_folder.names(chosen.run), chosen.run, strict=True))
+    check_runs(chosen.run, chosen.checkpoint)
+    return run_folder.names(chosen.run)
 
 
 def check_port(port: int) -> None:
@@ -106,20 +107,9 @@ def _check_proxy(proxy: str) -> None:
         ) from None
 
 
-def _load(chosen: Serve, folders: Mapping[str, Path]) -> "dict[str, Run]":
+def _load(chosen: Serve) -> "list[Run]":
     with progress.reporter(progress.on_terminal(), keep=False) as reporter:
         reporter.stage("loading the model")
-        from bahdanau_jax import trained
-
-        if chosen.trust_code:
-            import_from_here()
-        return {
-            name: trained.load(
-                folder,
-                checkpoint=chosen.checkpoint,
-                average=chosen.average,
-                weights=chosen.weights,
-                trust_code=chosen.trust_code,
-            )
-            for name, folder in folders.items()
-        }
+        return load(
+            chosen.run, chosen.trust_code, chosen.checkpoint, chosen.average, chosen.weights
+        )

@@ -1,5 +1,6 @@
 """bahdanau train CONFIG --workdir DIR"""
 
+import logging
 import os
 import shlex
 import signal
@@ -12,7 +13,11 @@ from typing import ClassVar
 
 from bahdanau_jax import run_folder
 from bahdanau_jax.cli import BEGAN, PROGRAM, experiment, progress
+from bahdanau_jax.config import Config
+from bahdanau_jax.configurations import configuration, locate, shipped
 from bahdanau_jax.reporting import SILENT, Reporter, say
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ def main(arguments: Sequence[str]) -> int | None:
             return _predict(chosen, reporter)
         with distributed.connected(chosen.coordinator, chosen.processes, chosen.process_id):
             is_main, is_distributed = distributed.is_main_process(), distributed.is_distributed()
+            _remark(chosen)
             reporter = reporter if is_main else SILENT
             try:
                 trained = run.train(
@@ -94,6 +100,22 @@ def main(arguments: Sequence[str]) -> int | None:
         print(summary)
         sys.stdout.flush()  # the summary comes before the next line also through a buffer
         say(_next_command(chosen))
+
+
+def _remark(chosen: Train) -> None:
+    """Warn about the user's own settings of a new run that have no effect with its other settings.
+
+    These are the settings that differ from those of a shipped CONFIG, or from the defaults where
+    CONFIG is another file.
+    """
+    from bahdanau_jax import distributed
+    from bahdanau_jax.variants import changed_without_effect
+
+    if distributed.is_main_process() and not (chosen.workdir / run_folder.CONFIG).exists():
+        is_shipped = locate(chosen.config) in shipped().values()
+        base = configuration(chosen.config) if is_shipped else Config()
+        if lines := changed_without_effect(chosen.settings, base):
+            log.warning("settings without effect: %s", "; ".join(lines))
 
 
 def _predict(chosen: Train, reporter: Reporter) -> None:

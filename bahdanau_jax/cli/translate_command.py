@@ -13,8 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from bahdanau_jax import run_folder
-from bahdanau_jax.cli import import_from_here, lines, options, progress
+from bahdanau_jax.cli import lines, options, progress
 from bahdanau_jax.cli.completeness import Completeness
+from bahdanau_jax.cli.runs import check_runs, load
 from bahdanau_jax.cli.unk_options import UnkReplacer
 from bahdanau_jax.config import MOST_TRANSLATIONS, SEARCHES, Config, DecodingConfig, faults
 from bahdanau_jax.hypothesis import Hypothesis
@@ -35,7 +36,8 @@ class Translate:
     The defaults of the search are the settings of the run. Several runs form an ensemble.
     """
 
-    # the folder of a trained model; repeat the option for an ensemble
+    # the folder of a trained model, or one of its checkpoints, DIR@STEP; repeat the option for an
+    # ensemble
     run: Annotated[tuple[Path, ...], tyro.conf.UseAppendAction]
     input: Path | None = None  # a file, also .gz or .xz; default: stdin
     output: Path | None = None  # a file, which appears when complete; default: stdout
@@ -136,8 +138,6 @@ def _parse(arguments: Sequence[str]) -> Translate:
     default = None
     try:
         first = options.parse(Translate, plain, "bahdanau translate")
-        if not first.run:
-            raise ValueError("missing: --run (bahdanau translate --help)")
         settings = SEARCHES[first.preset] if first.preset in SEARCHES else _configured(first)
         default = Translate(run=tyro.MISSING, settings=settings)
     except ValueError:
@@ -148,7 +148,7 @@ def _parse(arguments: Sequence[str]) -> Translate:
 
 def _configured(chosen: Translate) -> DecodingConfig:
     """The settings of the first run; if it has none, its loading will raise an error."""
-    path = chosen.run[0] / run_folder.CONFIG
+    path = run_folder.split(chosen.run[0])[0] / run_folder.CONFIG
     return Config.load(path).decoding if path.is_file() else DecodingConfig()
 
 
@@ -160,8 +160,7 @@ def _differences(settings: DecodingConfig, base: DecodingConfig) -> dict[str, An
 
 def _check(chosen: Translate) -> None:
     """Check the options before the model is loaded, which takes seconds."""
-    for folder in chosen.run:
-        run_folder.check_run(folder)
+    check_runs(chosen.run, chosen.checkpoint)
     if not 1 <= chosen.n_best <= MOST_TRANSLATIONS:
         raise ValueError(
             f"--n-best is {chosen.n_best}, but should be between 1 and {MOST_TRANSLATIONS}"
@@ -184,28 +183,25 @@ def _warn_about_unused(arguments: Sequence[str], settings: DecodingConfig) -> No
 
     The search refuses a setting of sampling too, but by the name of its field.
     """
-    from bahdanau_jax.variants import ONLY_WITH, SAMPLING  # here, since it imports JAX
+    from bahdanau_jax.variants import SAMPLING, without_effect  # here, since it imports JAX
 
     written = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
-    for name, (other, value) in ONLY_WITH.items():
-        option, needed = (f"--{setting.replace('_', '-')}" for setting in (name, other))
-        if option in written and getattr(settings, other) != value:
-            fault = f"{option} counts only with {needed} {value}"
-            changed = getattr(settings, name) != getattr(DecodingConfig, name)
-            if name in SAMPLING and changed:
-                raise ValueError(fault)
-            log.warning(fault)
+    option = {f"decoding.{name}": f"--{name.replace('_', '-')}" for name in vars(settings)}
+    given = [setting for setting in option if option[setting] in written]
+    for setting, other, value in without_effect(Config(decoding=settings), given):
+        fault = f"{option[setting]} counts only with {option[other]} {value}"
+        name = setting.removeprefix("decoding.")
+        if name in SAMPLING and getattr(settings, name) != getattr(DecodingConfig, name):
+            raise ValueError(fault)
+        log.warning(fault)
 
 
 def _load(chosen: Translate):
     from bahdanau_jax import trained
 
-    names = ("checkpoint", "average", "weights", "trust_code")
-    if chosen.trust_code:
-        import_from_here()
-    changed = {n: getattr(chosen, n) for n in names if getattr(chosen, n) != getattr(Translate, n)}
-    models = [trained.load(folder, **changed) for folder in chosen.run]
-    return models[0] if len(models) == 1 else trained.ensemble(models)
+    how = (chosen.checkpoint, chosen.average, chosen.weights)
+    members = load(chosen.run, chosen.trust_code, *how)
+    return trained.ensemble(members)
 
 
 def _prefixed(

@@ -35,8 +35,8 @@ from bahdanau_jax.data.text_spans import (
     token_spans,
     unit_spans,
 )
-from bahdanau_jax.data.tokens.cleaning import UNICODE
-from bahdanau_jax.data.tokens.codec import Codec, load, save_words
+from bahdanau_jax.data.tokens.cleaning import DROP_REASONS, UNICODE
+from bahdanau_jax.data.tokens.codec import Codec, check_sizes, load, save_words
 from bahdanau_jax.data.tokens.moses_tables import moses_tables
 from bahdanau_jax.data.tokens.subword_sampling import SAMPLERS
 from bahdanau_jax.data.tokens.subwords import TooManyPieces
@@ -44,6 +44,7 @@ from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS
 from bahdanau_jax.data.tokens.vocabulary import VOCABULARIES
 
 __all__ = [
+    "DROP_REASONS",
     "INTEGER_TASKS",
     "LEVELS",
     "PLANS",
@@ -63,6 +64,7 @@ __all__ = [
     "aligned_pairs",
     "are_apart",
     "check_level",
+    "check_sizes",
     "cores",
     "corpora",
     "dev_batches",

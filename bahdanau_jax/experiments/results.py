@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 from bahdanau_jax.experiments import statistics
 from bahdanau_jax.report import NOTHING, Section, Table, number
+from bahdanau_jax.reported_scores import decimals
 
-# Scores of text that are shown where a run has them, with their decimals; then those of tasks.
-TEXT = {"BLEU": 1, "chrF": 1, "AER": 3, "AER-share": 3, "perplexity": 2}
-TASKS = {"exact": 3, "PSA": 3, "LCSR": 3, "GeoMean": 3}
+# Scores of text that are shown where a run has them; then those of tasks.
+TEXT = ("BLEU", "chrF", "AER", "AER-share", "perplexity")
+TASKS = ("exact", "PSA", "LCSR", "GeoMean")
 
 
 Pairs = Sequence[tuple[str, str]]  # the cells of each comparison: the first minus the second
@@ -64,18 +65,18 @@ class Results(NamedTuple):
         return {"scores": self.scores, "failed": self.failed}
 
 
-def usual_metrics(results: Results, kinds: Collection[bool]) -> dict[str, int]:
-    """The scores to show and their decimals: those that any run has.
+def usual_metrics(results: Results, kinds: Collection[bool]) -> list[str]:
+    """The scores to show: those that any run has.
 
     `kinds` says of each corpus whether it is a task on sequences (TASKS) or text (TEXT).
     """
     known = {name for runs in results.scores.values() for run in runs.values() for name in run}
-    usual = (TASKS if True in kinds else {}) | (TEXT if False in kinds else {})
-    return {name: form for name, form in usual.items() if name in known}
+    usual = (TASKS if True in kinds else ()) + (TEXT if False in kinds else ())
+    return [name for name in usual if name in known]
 
 
 def sections(
-    results: Results, metrics: dict[str, int], pairs: Pairs | None = None, note: str = ""
+    results: Results, metrics: Sequence[str], pairs: Pairs | None = None, note: str = ""
 ) -> list[Section]:
     """The parts of a report: the scores of the cells, their paired tests, and what failed.
 
@@ -128,25 +129,24 @@ def _smallest_p(results: Results, pairs: Pairs) -> str:
     return f"{text}, so that none is shown." if smallest > statistics.LARGEST_P else f"{text}."
 
 
-def table(results: Results, metrics: dict[str, int]) -> Table:
+def table(results: Results, metrics: Sequence[str]) -> Table:
     """A row for each cell, and a column for each score."""
     rows = []
     for cell, runs in results.scores.items():
         columns = (
-            summary(results.summary(cell, name), form, len(runs)) for name, form in metrics.items()
+            summary(results.summary(cell, name), decimals(name), len(runs)) for name in metrics
         )
         rows.append((cell, str(len(runs)), *columns))
     return Table(("cell", "seeds", *metrics), rows)
 
 
-def comparisons(results: Results, pairs: Pairs, metrics: dict[str, int]) -> Table:
+def comparisons(results: Results, pairs: Pairs, metrics: Sequence[str]) -> Table:
     """A row for each pair of cells, with its differences and their p-values."""
     rows = []
     for first, second in pairs:
         seeds = len({*results.scores[first]} & {*results.scores[second]})
         columns = (
-            paired(results.compare(first, second, name), form, seeds)
-            for name, form in metrics.items()
+            paired(results.compare(first, second, name), decimals(name), seeds) for name in metrics
         )
         rows.append((f"{first} minus {second}", *columns))
     return Table(("cells", *metrics), rows)

@@ -12,6 +12,7 @@ from bahdanau_jax.experiments.sweep_cells import DEFINITION, Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import Section, Table, commit, hardware, platform, publish
+from bahdanau_jax.reported_scores import SCORES as REPORTED
 from bahdanau_jax.reporting import duration
 from bahdanau_jax.resuming import TRAINED_ON
 from bahdanau_jax.run_folder import REPORT, STORE
@@ -26,25 +27,23 @@ def write(
     workdir: Path,
     results: Results,
     cells: Cells,
-    metrics: Sequence[str] | Mapping[str, int] = (),
+    metrics: Sequence[str] = (),
     title: str = "",
     before: Sequence[Section] = (),
     pairs: Pairs | None = None,
 ) -> str:
     """Write WORKDIR/report and return the table of scores as text.
 
-    `metrics` are the scores of the table, with or without their decimals; by default, those that
-    are usual for the corpus. The sections `before` come first. `pairs` are the cells of the paired
-    tests; None: each cell with the first one. Raises ValueError for a score that no run has.
+    `metrics` are the scores of the table; by default, those that are usual for the corpus. The
+    sections `before` come first. `pairs` are the cells of the paired tests; None: each cell with
+    the first one. Raises ValueError for an unknown score that no run has.
     """
     kinds = {config.data.test.startswith(SEQUENCES) for config in cells.values()}
-    usual = usual_metrics(results, kinds)
-    if isinstance(metrics, Mapping):
-        chosen = dict(metrics)
-    else:
-        runs = [scores for own in results.scores.values() for scores in own.values()]
-        known = {name: 3 for scores in runs for name in scores}
-        chosen = {name: usual.get(name, choose(known, name, "score")) for name in metrics} or usual
+    runs = [scores for own in results.scores.values() for scores in own.values()]
+    known = dict.fromkeys([*REPORTED, *(name for scores in runs for name in scores)])
+    for name in metrics:
+        choose(known, name, "score")
+    chosen = metrics or usual_metrics(results, kinds)
     differing, shared = _settings(cells)
     scores = sections(results, chosen, pairs, _order(workdir, results))
     parts = [*before, *scores, differing, made(workdir, results), shared]

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax.config import Config, DataConfig
+from bahdanau_jax.reported_scores import SCORES
 from bahdanau_jax.splits import weighted
 
 TAGS = ("translation", "jax", "recurrent-neural-network")
@@ -20,8 +21,8 @@ TEST_METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "BLEU": ("bleu", "BLEU"),
         "chrF": ("chrf", "chrF"),
-        "exact": ("exact_match", "share of translations that equal the reference"),
-        "perplexity": ("perplexity", "perplexity of the reference's words"),
+        "exact": ("exact_match", SCORES["exact"].meaning),
+        "perplexity": ("perplexity", SCORES["perplexity"].meaning),
         "AER": ("aer", "alignment error rate"),
     }
 )

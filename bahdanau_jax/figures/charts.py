@@ -9,17 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from bahdanau_jax.figures.drawing import PLAIN, Drawing
+from bahdanau_jax.figures.drawing import BAR, BLUE, FAINT, GREEN, PLAIN, QUIET, VERMILION, Drawing
 
 if TYPE_CHECKING:
     from bahdanau_jax.evaluation import ConfidenceBin
 
-FAINT = "#d9d9d9"  # grid lines
-QUIET = "#767676"  # lines for reference
-BAR = "#9fb3c8"
 LEGEND_WIDTH = 12  # characters an inch in a row of a legend
-MARK = "#d55e00"  # gold links and largest weights; the palette is Okabe and Ito's
-LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
+LINES = (BLUE, VERMILION, GREEN, "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 

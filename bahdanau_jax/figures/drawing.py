@@ -23,6 +23,19 @@ from matplotlib.text import Text
 
 from bahdanau_jax.atomic import replaced_file
 
+INK = "#1a1a1a"
+QUIET = "#767676"  # lines for reference
+FAINT = "#d9d9d9"  # grid lines
+BAR = "#9fb3c8"
+BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"  # of the palette by Okabe and Ito
+# Name of a colour in the style of a report's page -> the colour of pictures that it replaces there.
+PALETTE: Mapping[str, str] = MappingProxyType(
+    {
+        **{"ink": INK, "quiet": QUIET, "line": FAINT, "bar": BAR},
+        **{"blue": BLUE, "vermilion": VERMILION, "green": GREEN},
+    }
+)
+
 # Fonts in the order in which they are tried; matplotlib's own "font.sans-serif" comes after them.
 FONTS = (
     *("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC"),

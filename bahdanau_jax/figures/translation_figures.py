@@ -10,11 +10,22 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patches import Rectangle
 
 from bahdanau_jax.alignment import Link
-from bahdanau_jax.figures.charts import BAR, FAINT, MARK, bare
-from bahdanau_jax.figures.drawing import PADDING, PLAIN, Drawing, ignoring_glyphs, label, set_fonts
+from bahdanau_jax.figures.charts import bare
+from bahdanau_jax.figures.drawing import (
+    BAR,
+    FAINT,
+    INK,
+    PADDING,
+    PLAIN,
+    VERMILION,
+    Drawing,
+    ignoring_glyphs,
+    label,
+    set_fonts,
+)
 from bahdanau_jax.hypothesis import Hypothesis
 
-INK = "#1a1a1a"
+MARK = VERMILION  # gold links and largest weights
 FONT_SIZE = 10  # points; with more tokens, the figure grows
 LABEL = 0.25  # smallest distance of labels in inches
 MOST_STEPS = 120  # tokens on each side of `steps`, which then takes seconds and 41 x 57 inches

@@ -15,14 +15,6 @@ from bahdanau_jax.run_folder import REPORT
 
 SPLITS = ("train", "dev", "test")
 
-# Reason in `dropped` -> its description.
-REASONS = {
-    "empty": "with an empty side",
-    "too_long": "above data.max_tokens",
-    "uneven": "above data.max_ratio",
-    "duplicate": "duplicates",
-}
-
 
 def write(statistics: dict[str, Any], workdir: Path) -> str:
     """Draw WORKDIR/report/lengths.svg and .png; return a table of `run.prepare`'s result."""
@@ -44,7 +36,7 @@ def _pairs(counts: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     yield "pairs read", f"{counts['read']:,}"
     for reason, number in counts["dropped"].items():
         if number:
-            yield f"dropped, {REASONS.get(reason, reason)}", f"{number:,}"
+            yield f"dropped, {data.DROP_REASONS[reason].words}", f"{number:,}"
     yield "kept", f"{counts['kept']:,}"
     if len(counts["corpora"]) > 1:
         for number, kept in enumerate(counts["corpora"], start=1):

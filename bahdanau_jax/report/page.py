@@ -12,21 +12,13 @@ from types import MappingProxyType
 
 from matplotlib.figure import Figure
 
+from bahdanau_jax import figures
 from bahdanau_jax.report.document import Picture, Section, Table
 from bahdanau_jax.report.examples import Example, Part
 
 # Colours of the pictures -> their names in the page's style. Other colours stay.
 COLOURS: Mapping[str, str] = MappingProxyType(
-    {
-        "#000000": "var(--ink)",
-        "#1a1a1a": "var(--ink)",
-        "#767676": "var(--quiet)",
-        "#d9d9d9": "var(--line)",
-        "#9fb3c8": "var(--bar)",
-        "#0072b2": "var(--blue)",
-        "#d55e00": "var(--vermilion)",
-        "#009e73": "var(--green)",
-    }
+    {"#000000": "var(--ink)", **{code: f"var(--{name})" for name, code in figures.PALETTE.items()}}
 )
 NUMBERS = 24  # a column with a cell above this many characters is running text
 

@@ -1,29 +1,25 @@
 """What training prints about a model at the end: some translations, and its main scores."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from bahdanau_jax.report.run_scores import Evaluated
+from bahdanau_jax.reported_scores import FACTS, SCORES, decimals
 
 SAMPLES = 10  # the number of translations that are printed
-# The scores that are printed, in this order, where they exist: name, decimals, explanation.
-SHOWN = (
-    ("BLEU", 1, ""),
-    ("BLEU-lowercased", 1, ""),
-    ("BLEU-tokenized-lowercased", 1, ""),
-    ("chrF", 1, ""),
-    ("exact", 3, "share of sentences that equal the reference"),
-    ("PSA", 3, "matching positions, empty targets corrected"),
-    ("PSA-seed", 3, "the same, with 0 for an empty target"),
-    ("AER", 3, "alignment error rate against the gold links"),
-    ("AER-share", 3, "the same, each weight divided by the total attention to its source word"),
-    ("AER-diagonal", 3, "alignment error rate of the diagonal, which needs no model"),
-    ("alignment-left-out", 0, "pairs with an empty or very long side, which have no error rate"),
-    ("BLEU-word-for-word", 1, "BLEU of a dictionary that keeps the order of words"),
-    ("mean-source-words", 1, "mean number of source words in a test sentence"),
-    ("crossing-share", 2, "share of test sentences with links that cross"),
-    ("test-in-training", 0, "test sentences that are also in the training text"),
-    ("unfinished", 3, "share of translations that decoding.max_ratio cut off"),
+# The scores that are printed where they exist, in this order -> what they mean, if that is said.
+SHOWN: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("BLEU", "BLEU-lowercased", "BLEU-tokenized-lowercased", "chrF"), ""),
+        "exact": SCORES["exact"].meaning,
+        "PSA": "matching positions, empty targets corrected",
+        "PSA-seed": "the same, with 0 for an empty target",
+        "AER": "alignment error rate against the gold links",
+        "AER-share": "the same, each weight divided by the total attention to its source word",
+        **{name: fact.meaning for name, fact in FACTS.items()},
+        "unfinished": SCORES["unfinished"].meaning,
+    }
 )
 
 
@@ -39,10 +35,12 @@ def samples(evaluated: Evaluated) -> list[str]:
 def summary(table: Mapping[str, Any]) -> list[str]:
     """The lines of the main scores, with what they mean."""
     lines = []
-    for name, decimals, meaning in SHOWN:
+    for name, meaning in SHOWN.items():
         if name not in table or (name == "unfinished" and not table[name]):
             continue
         if name == "BLEU" and table.get("test-in-training") == 0:  # None where it is not counted
             meaning = "on unseen sentences"
-        lines.append(f"{name} {table[name]:.{decimals}f}" + (f"   ({meaning})" if meaning else ""))
+        lines.append(
+            f"{name} {table[name]:.{decimals(name)}f}" + (f"   ({meaning})" if meaning else "")
+        )
     return lines

@@ -19,6 +19,7 @@ from bahdanau_jax.report.examples import most_reordered
 from bahdanau_jax.report.publish import publish
 from bahdanau_jax.report.run_scores import DEFAULTS, Evaluated, Settings, evaluate
 from bahdanau_jax.report.sections import headline, sections
+from bahdanau_jax.reported_scores import decimals
 from bahdanau_jax.reporting import SILENT, Reporter
 from bahdanau_jax.run_folder import CHECKPOINTS, DEV_SCORE, REPORT, SAMPLES
 from bahdanau_jax.trained import Run
@@ -169,8 +170,8 @@ def _evaluation(line: dict[str, Any]) -> tuple[str, ...]:
 def _corpus(scores: dict[str, float]) -> Section:
     """The section of scores against gold alignments, and of statistics of the corpus."""
     rows = [
-        (name, f"{scores[name]:.{decimals}f}", meaning)
-        for name, decimals, meaning in printed.SHOWN
+        (name, f"{scores[name]:.{decimals(name)}f}", meaning)
+        for name, meaning in printed.SHOWN.items()
         if name in scores
     ]
     links_of_the_model = (

@@ -9,6 +9,7 @@ from bahdanau_jax.evaluation import behaviour
 from bahdanau_jax.report import confidence_sections, examples
 from bahdanau_jax.report.document import Picture, Section, Table, number, span
 from bahdanau_jax.report.run_scores import Evaluated
+from bahdanau_jax.reported_scores import decimals
 
 # Key in the scores -> the name of the system in the report.
 SYSTEMS: Mapping[str, str] = MappingProxyType(
@@ -89,7 +90,10 @@ def _metrics(scores: Mapping[str, Any]) -> Section:
         tables.append(Table(header, [_compared(name, metrics[name]) for name in names]))
     exact = Table(
         ("whole sequences", "score", "mean over the sentences of"),
-        [(name, number(scores[name], ".3f"), SEQUENCES[name]) for name in SEQUENCES],
+        [
+            (name, number(scores[name], f".{decimals(name)}f"), meaning)
+            for name, meaning in SEQUENCES.items()
+        ],
     )
     return Section("Scores", text, (*tables, exact))
 

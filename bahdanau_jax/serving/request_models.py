@@ -1,10 +1,15 @@
 """What clients may ask: pydantic models, from which the OpenAPI description is made."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
+from bahdanau_jax.alignment import EOS_RULES
+from bahdanau_jax.config import SEARCHES
+from bahdanau_jax.data import LEVELS
+from bahdanau_jax.decoding import COMPUTE_DTYPES, METHODS, NORMALIZATIONS
+from bahdanau_jax.model import LINK_WEIGHTS
 from bahdanau_jax.serving.serving_settings import Settings
 
 SHORTEST_RATIO = 0.1  # with a ratio near 0, a prefix would need a source of infinite length
@@ -32,7 +37,7 @@ class Search(Request):
     """Settings of the search; a setting that is missing or null has the run's own value."""
 
     method: Annotated[
-        Literal["beam", "sample"] | None,
+        str | None,
         Field(description="the search method: beam search, or words sampled at random"),
     ] = None
     beam_size: Annotated[int | None, Field(ge=1, description="hypotheses; 1 is greedy search")] = (
@@ -42,8 +47,7 @@ class Search(Request):
         bool | None, Field(description="the beam shrinks by one for each hypothesis that ends")
     ] = None
     length_normalization: Annotated[
-        Literal["none", "average", "wu"] | None,
-        Field(description="the score that ranks hypotheses"),
+        str | None, Field(description="the score that ranks hypotheses")
     ] = None
     alpha: Annotated[
         float | None,
@@ -84,10 +88,9 @@ class Search(Request):
     seed: Annotated[
         int | None, Field(ge=0, lt=2**31, description="the seed of sampling"), WHOLE
     ] = None
-    compute_dtype: Annotated[
-        Literal["model", "float32", "bfloat16"] | None,
-        Field(description="the precision of matrix products"),
-    ] = None
+    compute_dtype: Annotated[str | None, Field(description="the precision of matrix products")] = (
+        None
+    )
 
 
 # The settings that a score depends on; the others only guide a search.
@@ -104,7 +107,7 @@ class TranslateRequest(Request):
     run: str | None = None
     n_best: int = 1
     preset: Annotated[
-        Literal["default", "greedy", "groundhog"] | None,
+        str | None,
         Field(description="named settings of the search, in place of the run's own"),
     ] = None
     search: Search = Search()
@@ -138,13 +141,8 @@ class AlignRequest(Request):
 
     pairs: list[GivenPair]
     run: str | None = None
-    level: Annotated[
-        Literal["word", "token", "piece", "hansards"], Field(description="the unit of links")
-    ] = "word"
-    weights: Annotated[
-        Literal["attention", "posterior", "shift", "saliency"],
-        Field(description="the weights behind the links"),
-    ] = "attention"
+    level: Annotated[str, Field(description="the unit of links")] = "word"
+    weights: Annotated[str, Field(description="the weights behind the links")] = "attention"
     share: Annotated[
         bool, Field(description="divide each weight by the sum of its source word's weights")
     ] = False
@@ -153,7 +151,7 @@ class AlignRequest(Request):
         Field(gt=0, le=1, description="link all words of this weight, not the largest alone"),
     ] = None
     eos: Annotated[
-        Literal["next", "none"],
+        str,
         Field(description="the link of a word with its largest weight on EOS; without threshold"),
     ] = "next"
 
@@ -172,15 +170,25 @@ PAIR = {"source": "The man sleeps.", "target": "L'homme dort."}
 def models(settings: Settings, runs: Sequence[str]) -> Models:
     """Return the models for a server with these limits and these names of runs.
 
+    Fields that name a variant take the names of its table.
+
     >>> models(Settings(max_lines=1), ["quickstart"]).translate(lines=["a", "b"])
     ValidationError: List should have at most 1 item after validation, not 2
     """
     text: Any = Annotated[str, Field(max_length=settings.max_characters)]
-    name: Any = Literal[tuple(runs)] | None  # pyright: ignore
     pair = _narrowed("Pair", GivenPair, source=text, target=text)
     beam = Field(ge=1, le=settings.max_beam)
-    search = _narrowed("Search", Search, beam_size=Annotated[int | None, beam, WHOLE])
-    run = Annotated[name, Field(description=f"the name of a run; by default {runs[0]}")]
+    search = _narrowed(
+        "Search",
+        Search,
+        method=_named(METHODS) | None,
+        beam_size=Annotated[int | None, beam, WHOLE],
+        length_normalization=_named(NORMALIZATIONS) | None,
+        compute_dtype=_named(COMPUTE_DTYPES) | None,
+    )
+    run = Annotated[
+        _named(runs) | None, Field(description=f"the name of a run; by default {runs[0]}")
+    ]
     lines = Field(min_length=1, max_length=settings.max_lines)
     pairs = Annotated[list[pair], lines, Field(examples=[[PAIR]])]
     translate = _narrowed(
@@ -190,11 +198,25 @@ def models(settings: Settings, runs: Sequence[str]) -> Models:
         prefixes=Annotated[list[text] | None, Field(max_length=settings.max_lines)],
         run=run,
         n_best=Annotated[int, beam, Field(description="the most translations of a line"), WHOLE],
+        preset=_named(SEARCHES) | None,
         search=search,
     )
     score = _narrowed("Score", ScoreRequest, pairs=pairs, run=run, search=search)
-    align = _narrowed("Align", AlignRequest, pairs=pairs, run=run)
+    align = _narrowed(
+        "Align",
+        AlignRequest,
+        pairs=pairs,
+        run=run,
+        level=_named(LEVELS),
+        weights=_named(LINK_WEIGHTS),
+        eos=_named(EOS_RULES),
+    )
     return Models(translate, score, align)
+
+
+def _named(known: Iterable[str]) -> Any:
+    """The type of a name that is one of these."""
+    return Literal[tuple(known)]  # pyright: ignore
 
 
 def _narrowed(name: str, base: type[Model], **types: Any) -> type[Model]:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from bahdanau_jax import decoding
-from bahdanau_jax.config import SEARCHES, DecodingConfig
+from bahdanau_jax.config import SEARCHES, Config, DecodingConfig
 from bahdanau_jax.data import check_level, cores
 from bahdanau_jax.model import check_link_weights
 from bahdanau_jax.serving import shared_work
@@ -22,7 +22,7 @@ from bahdanau_jax.serving.metrics import Metrics
 from bahdanau_jax.serving.request_models import OF_SCORES, Search
 from bahdanau_jax.serving.serving_settings import Settings
 from bahdanau_jax.trained import Run
-from bahdanau_jax.variants import ONLY_WITH, search_contradictions
+from bahdanau_jax.variants import search_contradictions, without_effect
 
 log = logging.getLogger(__name__)
 # Programs of rare settings stay in memory, whose number of mappings the system limits. After this
@@ -235,7 +235,7 @@ def unused(search: Search, settings: DecodingConfig, of_scores: bool) -> Iterato
     for name in search.model_dump(exclude_none=True):
         if of_scores and name not in OF_SCORES:
             yield f"search.{name} has no effect on a score"
-        elif name in ONLY_WITH:
-            other, value = ONLY_WITH[name]
-            if getattr(settings, other) != value:
-                yield f"search.{name} counts only with search.{other} {value}"
+            continue
+        for _, other, value in without_effect(Config(decoding=settings), [f"decoding.{name}"]):
+            other = other.replace("decoding.", "search.")
+            yield f"search.{name} counts only with {other} {value}"

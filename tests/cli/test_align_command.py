@@ -272,6 +272,7 @@ BAD = {
     "gold that is none": (("--gold", "short"), "short:1: a link reads source-target"),
     "threshold": (("--threshold", "0"), "--threshold is 0.0, but should be above 0"),
     "least": (("--lexicon-least", "0"), "--lexicon-least is 0"),
+    "no level": (("--level", "words"), "no --level 'words'; known: .*did you mean 'word'"),
     "tokens of the Hansards": (
         ("--level", "hansards"),
         "--level hansards reads .* leave out --tokenized",

@@ -130,6 +130,8 @@ WRONG = {
     ("--import", "a.npz", "--words", "a"): "--words is 'a', but should be two files",
     ("--import", "no.safetensors"): "no.safetensors",
     ("--export", "model"): "model should end in .safetensors",
+    ("--prune", "1", "--verify"): "--prune verifies all checkpoints first: leave out --verify",
+    ("--trust-code",): "--trust-code needs --export or --import, which is missing",
     ("--prune", "x"): "",
     ("--verfy",): "no option --verfy; did you mean --verify?",
 }

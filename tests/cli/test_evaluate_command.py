@@ -81,12 +81,12 @@ def test_scores(arguments, evaluated):
         (
             {"method": "sample"},
             ("--beam-size", 3),
-            "--beam-size has no effect: the method of {run} is sample, not beam",
+            "{run}: --beam-size counts only with decoding.method beam",
         ),
         (
             {"length_normalization": "none"},
             ("--alpha", 2),
-            "--alpha has no effect: the length normalization of {run} is none, not wu",
+            "{run}: --alpha counts only with decoding.length_normalization wu",
         ),
     ],
 )

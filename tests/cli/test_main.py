@@ -120,7 +120,7 @@ def test_a_wrong_command_line_is_one_line(call, arguments, message):
     ],
 )
 def test_what_the_user_can_mend_exits_2(call, run, monkeypatch, error, message):
-    def load(folder):
+    def load(folder, **how):
         raise error
 
     run.load = load
@@ -131,7 +131,7 @@ def test_what_the_user_can_mend_exits_2(call, run, monkeypatch, error, message):
 
 
 def test_a_fault_of_the_program_keeps_its_traceback(call, run):
-    def load(folder):
+    def load(folder, **how):
         raise KeyError("W_z")
 
     run.load = load
@@ -144,7 +144,7 @@ def test_an_error_about_arrays_keeps_its_traceback():
         "import sys, types; import bahdanau_jax; from bahdanau_jax.cli.main import main\n"
         "from bahdanau_jax import run_folder\n"
         "run_folder.check_run = print\n"
-        "def load(folder):\n"
+        "def load(folder, **how):\n"
         "    import jax, jax.numpy as jnp\n"
         "    return jax.vmap(jnp.add)(jnp.zeros(2), jnp.zeros(3))\n"
         "run = bahdanau_jax.trained = types.ModuleType('bahdanau_jax.trained'); run.load = load\n"
@@ -173,7 +173,7 @@ def test_a_run_is_not_called_damaged_where_there_is_no_device(trained):
 
 
 def test_ctrl_c_leaves_quietly(call, run):
-    def load(folder):
+    def load(folder, **how):
         raise KeyboardInterrupt
 
     run.load = load

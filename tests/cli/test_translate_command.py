@@ -298,8 +298,17 @@ def test_several_runs_and_their_weights(call, run, stdin):
     stdin(b"a\n")
     options = ("--average", 3, "--checkpoint", "newest", "--weights", "params")
     assert call("translate", "--run", "x", "--run", "y", *options) == (0, "A\n", "")
-    how = {"checkpoint": "newest", "average": 3, "weights": "params"}
+    how = {"checkpoint": "newest", "average": 3, "weights": "params", "trust_code": False}
     assert [(str(folder), given) for folder, given in run.loaded] == [("x", how), ("y", how)]
+
+
+def test_a_run_may_be_one_of_its_checkpoints(call, run, stdin):
+    stdin(b"a\n")
+    assert call("translate", "--run", "x@650", "--run", "y") == (0, "A\n", "")
+    loaded = [(str(folder), given["checkpoint"]) for folder, given in run.loaded]
+    assert loaded == [("x", "650"), ("y", "best")]
+    said = "bahdanau: x@650 and --checkpoint newest both name a checkpoint: leave one out\n"
+    assert call("translate", "--run", "x@650", "--checkpoint", "newest") == (2, "", said)
 
 
 def test_prefixes_go_with_their_lines(call, run, stdin, tmp_path):

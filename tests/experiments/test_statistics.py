@@ -86,10 +86,10 @@ def test_a_score_that_is_not_finite_has_no_p_value(score):
 def test_a_table_says_how_many_seeds_have_a_score():
     scores = {"a": {1: {"BLEU": 1.0}, 2: {"BLEU": None}}, "b": {1: {"BLEU": 2.0}, 2: {"BLEU": 4.0}}}
     found = results.Results(scores, {})
-    rows = dict((cell, text) for cell, _, text in results.table(found, {"BLEU": 1}).rows)
+    rows = dict((cell, text) for cell, _, text in results.table(found, ["BLEU"]).rows)
     assert rows["a"] == "1.0 (1 of 2 seeds)" and rows["b"].startswith("3.0 ± ")
     assert "of 2 seeds" not in rows["b"]
-    compared = results.comparisons(found, [("b", "a")], {"BLEU": 1}).rows
+    compared = results.comparisons(found, [("b", "a")], ["BLEU"]).rows
     assert compared == [("b minus a", "+1.0 (1 of 2 seeds)")]
 
 

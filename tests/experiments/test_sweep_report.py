@@ -20,25 +20,25 @@ def test_a_long_setting_is_abbreviated_in_the_table():
 
 
 def test_pairs_are_compared_and_the_smallest_p_is_given():
-    _, section = results.sections(SCORES, {"BLEU": 1})
+    _, section = results.sections(SCORES, ["BLEU"])
     assert [row[0] for row in section.tables[0].rows] == ["b minus a", "c minus a"]
     assert "With 2 seeds, the smallest possible p is 0.5, so that none is shown." in section.text
     assert all("p =" not in row[1] for row in section.tables[0].rows)
     six = Results(
         {c: {n: {"BLEU": x + n % 2} for n in range(6)} for c, x in (("a", 0), ("b", 9))}, {}
     )
-    section = results.sections(six, {"BLEU": 1})[1]
+    section = results.sections(six, ["BLEU"])[1]
     assert "smallest possible p is 0.031." in section.text
     assert section.tables[0].rows[0][1] == "+9.0 (+9.0 to +9.0), p = 0.031"
-    _, section = results.sections(SCORES, {"BLEU": 1}, [("c", "b")])
+    _, section = results.sections(SCORES, ["BLEU"], [("c", "b")])
     assert [row[0] for row in section.tables[0].rows] == ["c minus b"]
-    assert len(results.sections(SCORES, {"BLEU": 1}, [])) == 1
+    assert len(results.sections(SCORES, ["BLEU"], [])) == 1
     one = Results({"a": {1: {"BLEU": 1.0}}, "b": {1: {"BLEU": 2.0}}}, {})
     apart = Results({"a": {1: {"BLEU": 1.0}}, "b": {2: {"BLEU": 2.0}}}, {})
-    assert "No seed has scores in both cells" in results.sections(apart, {"BLEU": 1})[1].text
-    assert "One seed gives no interval" in results.sections(one, {"BLEU": 1})[1].text
-    assert "standard deviation" in results.sections(SCORES, {"BLEU": 1})[0].text
-    assert results.sections(one, {"BLEU": 1}, None, "A note.")[0].text == (
+    assert "No seed has scores in both cells" in results.sections(apart, ["BLEU"])[1].text
+    assert "One seed gives no interval" in results.sections(one, ["BLEU"])[1].text
+    assert "standard deviation" in results.sections(SCORES, ["BLEU"])[0].text
+    assert results.sections(one, ["BLEU"], None, "A note.")[0].text == (
         "No cell has the scores of two seeds, so that there are no intervals."
     )
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bahdanau_jax import figures
 from bahdanau_jax.evaluation.calibration import ConfidenceBin
-from bahdanau_jax.figures import MissingFont, charts, drawing
+from bahdanau_jax.figures import MissingFont, drawing
 from bahdanau_jax.hypothesis import Hypothesis
 
 
@@ -266,7 +266,7 @@ def test_steps_has_a_bar_chart_for_each_output_word():
         corners = np.array([path.vertices for path in bars.get_paths()])
         assert list(corners[..., 1].max(axis=1)) == list(weights)
         assert [round(x) for x in corners[:, :4, 0].mean(axis=1)] == [0, 1, 2, 3]
-        marked = (bars.get_facecolors() == matplotlib.colors.to_rgba(charts.MARK)).all(axis=1)
+        marked = (bars.get_facecolors() == matplotlib.colors.to_rgba(drawing.VERMILION)).all(axis=1)
         assert list(marked) == [word == weights.argmax() for word in range(4)]
         assert axes.get_ylim() == (0, 1)
     labelled = [shown(axes.get_xticklabels()) for axes in figure.axes]

@@ -5,10 +5,12 @@ import math
 import re
 import warnings
 from html.parser import HTMLParser
+from importlib import resources
 
 import numpy as np
 import pytest
 
+from bahdanau_jax import figures
 from bahdanau_jax.figures import Drawing, MissingFont
 from bahdanau_jax.hypothesis import Hypothesis
 from bahdanau_jax.report.document import Section, Table, number
@@ -183,6 +185,12 @@ def test_marks_are_shown_without_colour_and_escaped():
     assert "underline" in style and "font-weight" in style
     assert 'mark::before { content: " [differs: "; }' in text
     assert "- this model: \\<i\\>a\\</i\\> **\\<b\\>\\***" in list(markdown("t", "s", [part]))
+
+
+def test_the_page_has_its_own_colour_for_each_of_the_pictures():
+    style = (resources.files("bahdanau_jax.report") / "page.css").read_text()
+    for name in figures.PALETTE:
+        assert f"--{name}: #" in style, name
 
 
 def test_colours_follow_the_page(folder):

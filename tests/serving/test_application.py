@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 from bahdanau_jax import decoding, serving
+from bahdanau_jax.alignment import EOS_RULES
 from bahdanau_jax.config import SEARCHES, DecodingConfig
 from bahdanau_jax.data import LEVELS
 from bahdanau_jax.decoding import COMPUTE_DTYPES, METHODS, NORMALIZATIONS
@@ -450,12 +451,15 @@ def test_the_fields_of_requests_are_those_of_the_tables():
     search = set(request_models.Search.model_fields)
     of_search = {field.name for field in dataclasses.fields(DecodingConfig)}
     assert search | {"max_source", "batch_size"} == of_search  # these two are the server's
-    assert choices(request_models.Search, "method") == set(METHODS)
-    assert choices(request_models.Search, "length_normalization") == set(NORMALIZATIONS)
-    assert choices(request_models.Search, "compute_dtype") == set(COMPUTE_DTYPES)
-    assert choices(request_models.TranslateRequest, "preset") == set(SEARCHES)
-    assert choices(request_models.AlignRequest, "level") == set(LEVELS)
-    assert choices(request_models.AlignRequest, "weights") == set(LINK_WEIGHTS)
+    translate, _, align = request_models.models(serving.Settings(), ["a"])
+    settings = type(translate(lines=["a"], search={}).search)
+    assert choices(settings, "method") == set(METHODS)
+    assert choices(settings, "length_normalization") == set(NORMALIZATIONS)
+    assert choices(settings, "compute_dtype") == set(COMPUTE_DTYPES)
+    assert choices(translate, "preset") == set(SEARCHES)
+    assert choices(align, "level") == set(LEVELS)
+    assert choices(align, "weights") == set(LINK_WEIGHTS)
+    assert choices(align, "eos") == set(EOS_RULES)
 
 
 def test_an_application_needs_a_run_and_settings_that_fit():

@@ -199,7 +199,11 @@ def call(command_line, monkeypatch):
 # Options -> a part of the only line.
 WRONG = {
     "a run twice": (("--run", "a/x", "--run", "a/x"), "the run a/x is given twice"),
-    "no run": ((), "missing: --run"),
+    "no run": ((), "missing: --run (bahdanau serve --help)"),
+    "two checkpoints": (
+        ("--run", "a/x@650", "--checkpoint", "700"),
+        "a/x@650 and --checkpoint 700 both name a checkpoint: leave one out",
+    ),
     "a port": (("--run", "x", "--port", "70000"), "--port is 70000, but should be"),
     "an address": (("--run", "x", "--host", "192.0.2.1"), "--host 192.0.2.1 --port 8000: "),
     "a name": (("--run", "x", "--host", "no such name"), "--host no such name: "),

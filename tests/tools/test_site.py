@@ -126,7 +126,7 @@ def test_every_option_of_every_command_is_in_the_reference():
     for name in main.COMMANDS:
         part = text.partition(f"\n## bahdanau {name}\n")[2].partition("\n## ")[0]
         assert part, name
-        for option in fields.options(command_reference.options_of(name), f"bahdanau {name}"):
+        for option in fields.options(fields.options_of(name), f"bahdanau {name}"):
             assert option.section or f"`{option.name}" in part, option.name
     assert "| 141 |" in text
 
@@ -144,7 +144,7 @@ def test_an_option_without_a_comment_is_found(monkeypatch):
 
         quick: bool = False
 
-    monkeypatch.setattr(command_reference, "options_of", lambda command: Silent)
+    monkeypatch.setattr(fields, "options_of", lambda command: Silent)
     with pytest.raises(ValueError, match="bahdanau train: --quick: no comment"):
         command_reference.markdown()
 

@@ -1,6 +1,5 @@
 """The reference of the commands: usage, examples and options, from the dataclasses of `--help`."""
 
-import importlib
 import inspect
 from collections.abc import Iterator
 
@@ -20,12 +19,6 @@ def markdown() -> str:
     return "\n".join([*lines, *_exit_codes()])
 
 
-def options_of(command: str) -> type:
-    """The dataclass of a command's options: `Train` of `cli/train_command.py`."""
-    module = importlib.import_module(f"bahdanau_jax.cli.{command}_command")
-    return getattr(module, command.capitalize())
-
-
 def _overview() -> Iterator[str]:
     yield "\n| command | what it does |\n|---|---|"
     for name, words in main.COMMANDS.items():
@@ -35,7 +28,7 @@ def _overview() -> Iterator[str]:
 
 
 def _command(name: str) -> Iterator[str]:
-    cls = options_of(name)
+    cls = fields.options_of(name)
     command = f"bahdanau {name}"
     listed = [option for option in fields.options(cls, command) if not option.section]
     if silent := [option.name for option in listed if not option.words]:

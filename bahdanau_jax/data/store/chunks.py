@@ -13,7 +13,7 @@ from jaxtyping import Int, UInt64
 from bahdanau_jax.batch import EOS
 from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.sources.addresses import Pair
-from bahdanau_jax.data.tokens.cleaning import REASONS
+from bahdanau_jax.data.tokens.cleaning import DROP_REASONS
 from bahdanau_jax.data.tokens.subword_sampling import Draw
 from bahdanau_jax.data.tokens.text_chunks import TextChunk
 from bahdanau_jax.data.tokens.vocabulary import Vocabulary
@@ -66,8 +66,8 @@ def pack(config: DataConfig, chunk: TextChunk, rows: Sequence[Sequence[Sequence[
     lengths = np.array([[len(ids) for ids in side] for side in rows], np.int64).reshape(2, -1).T
     pairs = len(lengths) // count
     reason = np.full(pairs, "", object)
-    for name, holds in reversed(list(REASONS.items())):  # the first reason overwrites the others
-        reason[holds(config, lengths).reshape(pairs, count).any(1)] = name
+    for name, each in reversed([*DROP_REASONS.items()]):  # the first reason overwrites others
+        reason[each.holds(config, lengths).reshape(pairs, count).any(1)] = name
     fit = reason == ""
     keep = np.repeat(fit, count)
     words = np.array([[side.count(" ") + bool(side) for side in pair] for pair in chunk.pairs])

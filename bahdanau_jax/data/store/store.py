@@ -19,7 +19,7 @@ from bahdanau_jax.config import DataConfig
 from bahdanau_jax.data.store import file_digests
 from bahdanau_jax.data.store.chunks import Encoded
 from bahdanau_jax.data.tokens import text_chunks
-from bahdanau_jax.data.tokens.cleaning import DUPLICATE, REASONS
+from bahdanau_jax.data.tokens.cleaning import DROP_REASONS, DUPLICATE
 from bahdanau_jax.data.tokens.codec import Codec
 from bahdanau_jax.parsing import parse_json
 
@@ -266,15 +266,17 @@ class _Counts:
         }
 
     def _by_reason(self) -> dict[str, int]:
-        return {reason: self._dropped[reason] for reason in (*REASONS, DUPLICATE)}
+        return {reason: self._dropped[reason] for reason in DROP_REASONS}
 
     def nothing_left(self, config: DataConfig) -> str:
-        dropped = self._by_reason()
+        parts = []
+        for name, reason in DROP_REASONS.items():
+            if count := self._dropped[name]:
+                limit = f" = {getattr(config, reason.limit)}" if reason.limit else ""
+                parts.append(f"{count} {reason.words}{limit}")
         return (
-            f"no training pair is left of {self._read}: "
-            f"{dropped['too_long']} have more than data.max_tokens = {config.max_tokens} tokens on "
-            f"a side, {dropped['empty']} have an empty side, {dropped['uneven']} have sides more "
-            f"uneven than data.max_ratio = {config.max_ratio}; change these or look at data.train"
+            f"no training pair is left of {self._read}: {', '.join(parts)}; change these settings "
+            "or look at data.train"
         )
 
 

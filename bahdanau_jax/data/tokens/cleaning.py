@@ -7,6 +7,7 @@ import html
 import unicodedata
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -34,7 +35,13 @@ def clean(config: DataConfig, text: str) -> str:
     return UNICODE[config.unicode](text)
 
 
-Reason = Callable[[DataConfig, Int[np.ndarray, "N 2"]], Bool[np.ndarray, " N"]]
+class DropReason(NamedTuple):
+    """Why a training pair is dropped."""
+
+    # condition on the numbers of tokens of both sides, without EOS
+    holds: Callable[[DataConfig, Int[np.ndarray, "N 2"]], Bool[np.ndarray, " N"]]
+    words: str  # after the number of such pairs
+    limit: str = ""  # the field of DataConfig that the pairs exceed, if it is one
 
 
 def _too_long(config: DataConfig, lengths: np.ndarray) -> np.ndarray:
@@ -45,13 +52,14 @@ def _uneven(config: DataConfig, lengths: np.ndarray) -> np.ndarray:
     return (lengths.max(1) > config.max_ratio * lengths.min(1)) & (config.max_ratio > 0)
 
 
-# Reason for dropping a pair -> condition on the numbers of tokens of both sides, without EOS. The
-# first reason counts. DUPLICATE is the last one, and store.write finds it.
-REASONS: Mapping[str, Reason] = MappingProxyType(
+DUPLICATE = "duplicate"  # which store.write finds, by the text of all pairs before
+
+# Name of a reason -> the reason. The first one that holds counts.
+DROP_REASONS: Mapping[str, DropReason] = MappingProxyType(
     {
-        "empty": lambda config, lengths: lengths.min(1) == 0,
-        "too_long": _too_long,
-        "uneven": _uneven,
+        "empty": DropReason(lambda config, lengths: lengths.min(1) == 0, "with an empty side"),
+        "too_long": DropReason(_too_long, "above data.max_tokens", "max_tokens"),
+        "uneven": DropReason(_uneven, "above data.max_ratio", "max_ratio"),
+        DUPLICATE: DropReason(lambda config, lengths: np.zeros(len(lengths), bool), "duplicates"),
     }
 )
-DUPLICATE = "duplicate"

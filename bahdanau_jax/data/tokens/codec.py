@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bahdanau_jax.atomic import replaced_folder
 from bahdanau_jax.batch import EOS, EOS_SYMBOL, SIDES
-from bahdanau_jax.config import DataConfig
+from bahdanau_jax.config import DataConfig, ModelConfig
 from bahdanau_jax.data.sources.addresses import Pair
 from bahdanau_jax.data.tokens.cleaning import clean
 from bahdanau_jax.data.tokens.tokenizer import TOKENIZERS, Tokenizer
@@ -196,6 +196,20 @@ def load(folder: Path, config: DataConfig) -> tuple[Codec, Codec]:
 
     source, target = map(_load, (kind, kind), paths, sums, types)
     return _codecs(config, source, target)
+
+
+def check_sizes(codecs: Sequence[Codec], model: ModelConfig, where: str, remedy: str) -> None:
+    """Raise ValueError where a vocabulary has more or fewer entries than the model has rows for it.
+
+    The error begins with `where` vocabulary/ is, and ends with the `remedy`.
+    """
+    for side, codec in zip(SIDES, codecs, strict=True):
+        rows, entries = getattr(model, f"{side}_vocabulary"), len(codec.vocabulary)
+        if rows != entries:
+            raise ValueError(
+                f"{where}vocabulary/{side} has {entries} entries, but the model's {side} embedding "
+                f"has {rows} rows: {remedy}"
+            )
 
 
 def learned_from(folder: Path) -> list | None:

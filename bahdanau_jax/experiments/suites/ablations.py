@@ -176,9 +176,7 @@ SUITE = Suite(
     ),
     cells=cells,
     sections=sections,
-    metrics=MappingProxyType(
-        {"PSA": 3, "LCSR": 3, "GeoMean": 3, "PSA-seed": 3, "LCSR-seed": 3, "GeoMean-seed": 3}
-    ),
+    metrics=("PSA", "LCSR", "GeoMean", "PSA-seed", "LCSR-seed", "GeoMean-seed"),
     seeds=10,
     settings=Settings(resamples=200),
 )

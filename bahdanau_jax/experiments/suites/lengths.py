@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from bahdanau_jax import figures
@@ -201,7 +200,7 @@ SUITE = Suite(
     source=PAPER,
     cells=cells,
     sections=sections,
-    metrics=MappingProxyType({"BLEU": 1, "chrF": 1, "AER": 3, "perplexity": 2}),
+    metrics=("BLEU", "chrF", "AER", "perplexity"),
     seeds=3,
     pairs=compared,
     settings=Settings(length_bins=EDGES, resamples=200),

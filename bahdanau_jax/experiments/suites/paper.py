@@ -290,7 +290,7 @@ SUITE = Suite(
     source=PAPER,
     cells=cells,
     sections=sections,
-    metrics=MappingProxyType({"BLEU": 1, "BLEU-tokenized": 1, "chrF": 1, "perplexity": 2}),
+    metrics=("BLEU", "BLEU-tokenized", "chrF", "perplexity"),
     settings=Settings(length_bins=EDGES),
     pairs=compared,
     tests=lambda request: {"test": request.test} if request.test else {},

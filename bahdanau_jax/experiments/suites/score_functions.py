@@ -1,7 +1,6 @@
 """All score functions on three corpora: quality, alignment, speed and memory."""
 
 import statistics
-from types import MappingProxyType
 
 import jax
 
@@ -19,10 +18,10 @@ from bahdanau_jax.experiments.suites.suite import (
 )
 from bahdanau_jax.experiments.sweep_cells import Cells
 from bahdanau_jax.report import NOTHING, Picture, Section, Table, number
+from bahdanau_jax.reported_scores import decimals
 from bahdanau_jax.trained import load
 
 CORPORA = {"reverse": "exact", "primes": "PSA", "en-fr": "BLEU"}  # and the main score of each
-DECIMALS = {"exact": 3, "PSA": 3, "BLEU": 1}
 
 
 def cells(request: Request) -> Cells:
@@ -63,7 +62,7 @@ def sections(outcome: Outcome) -> list[Section]:
 def _each(outcome: Outcome, cell: str, metric: str) -> str:
     """The score of each seed of a cell, as text."""
     values = outcome.results.values(cell, metric)
-    form = f".{DECIMALS.get(metric, 3)}f"
+    form = f".{decimals(metric)}f"
     return ", ".join(number(value, form) for _, value in sorted(values.items())) or NOTHING
 
 
@@ -136,7 +135,7 @@ SUITE = Suite(
     ),
     cells=cells,
     sections=sections,
-    metrics=MappingProxyType({"exact": 3, "PSA": 3, "BLEU": 1, "AER": 3}),
+    metrics=("exact", "PSA", "BLEU", "AER"),
     pairs=compared,
     seeds=2,
 )

@@ -61,7 +61,7 @@ class Suite(NamedTuple):
     source: str  # where the experiment or its method was published
     cells: Callable[[Request], Cells]  # raises ValueError for options that do not fit
     sections: Callable[[Outcome], Sequence[Section]]  # shown before the table of all scores
-    metrics: Mapping[str, int]  # the scores of that table, with their decimals
+    metrics: Sequence[str]  # the scores of that table
     seeds: int = 1  # of each cell
     settings: Settings = DEFAULTS  # how the runs are scored
     tests: Callable[[Request], Mapping[str, str]] = lambda request: {}  # further ones, by name

@@ -95,7 +95,7 @@ def test_a_store_gives_back_what_fits(
 
 def test_what_is_wrong_with_all_pairs(tmp_path):
     pairs = [([], [5]), ([5], []), ([5] * 4, [5])]
-    message = "left of 3: 1 have more than data.max_tokens = 3 tokens on a side, 2 have an empty"
+    message = "left of 3: 2 with an empty side, 1 above data.max_tokens = 3; change"
     with pytest.raises(ValueError, match=message):
         write(tmp_path / "t", pairs, DataConfig(max_tokens=3))
 
