@@ -66,7 +66,7 @@ def test_a_model_is_loaded_without_what_trains_or_draws(trained):
 TRANSLATING = (
     "aligner alignment atomic batch checkpoints cli compiler_faults compression config data "
     "decoding distributed distribution evaluation hypothesis model names pairing parsing reporting "
-    "run_folder splits trained user_errors variants"
+    "reported_scores run_folder splits trained user_errors variants"
 )
 NOT_FOR_TRANSLATING = (
     "fastapi flax grain loky matplotlib optax PIL prometheus_client safetensors scipy "
