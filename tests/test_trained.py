@@ -65,8 +65,8 @@ def test_a_model_is_loaded_without_what_trains_or_draws(trained):
 # The parts of the package that translating uses; all others stay unread.
 TRANSLATING = (
     "aligner alignment atomic batch checkpoints cli compiler_faults compression config data "
-    "decoding distributed distribution hypothesis model names pairing parsing reporting "
-    "run_folder splits trained user_code user_errors variants"
+    "decoding distributed distribution hypothesis model names pairing parsing reported_scores "
+    "reporting run_folder splits trained user_code user_errors variants"
 )
 NOT_FOR_TRANSLATING = (
     "fastapi flax grain loky matplotlib optax PIL prometheus_client sacrebleu safetensors scipy "
