@@ -75,10 +75,10 @@ class UnkReplacer:
 
     def report(self) -> None:
         """Print BLEU of ordinary text and of tokens in lower case, with and without UNK."""
-        from bahdanau_jax import evaluation
-
         if self._options.reference is None:
             return
+        from bahdanau_jax import evaluation
+
         references = lines.read_all(self._options.reference)
         self._compare(len(references), len(self._best))
         effect = evaluation.unknown_effect(
