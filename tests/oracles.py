@@ -78,13 +78,16 @@ def encode(config, params, source):
     return annotations, np.tanh(end @ p["W_s"] + p["b_s"])
 
 
-def energy(config, p, s, h, last):
+def energy(config, p, s, h, last, covered):
     size = config.hidden_size
     states = h[: -config.embedding_size] if config.word_annotations else h
     both = sum(states[i : i + size] for i in range(0, len(states), size))
     return {
         "additive": lambda: np.tanh(s @ p["W_a"] + h @ p["U_a"]) @ p["v_a"],
         "additive_relu": lambda: np.maximum(s @ p["W_a"] + h @ p["U_a"], 0) @ p["v_a"],
+        "additive_coverage": lambda: (
+            np.tanh(s @ p["W_a"] + h @ p["U_a"] + covered * p["V_c"]) @ p["v_a"]
+        ),
         "dot": lambda: s @ both,
         "scaled_dot": lambda: s @ both / np.sqrt(size),
         "general": lambda: s @ p["W"] @ h,
@@ -94,10 +97,10 @@ def energy(config, p, s, h, last):
     }[config.attention]()
 
 
-def attend(config, p, s, annotations, i):
-    """The context c [C] and alpha [S] of step i, counted from 0."""
+def attend(config, p, s, annotations, i, covered):
+    """The context c [C] and alpha [S] of step i, from 0; `covered` [S]: the sum of alpha so far."""
     last = len(annotations) - 1
-    e = [energy(config, p, s, h, j == last) for j, h in enumerate(annotations)]
+    e = [energy(config, p, s, h, j == last, covered[j]) for j, h in enumerate(annotations)]
     if config.attention == "local_m":
         centre = min(i, last)
     elif config.attention == "local_p":
@@ -154,7 +157,7 @@ def move(config, p, look, s, c, y, y_next):
 def decode(config, params, annotations, s, target):
     """log p of every word at every step [T, V], and alpha [T, S], given the words before."""
     c = np.zeros_like(annotations[0])
-    log_p, alphas, before = [], [], START
+    log_p, alphas, before, covered = [], [], START, np.zeros(len(annotations))
 
     def words(word):
         if config.feed_previous or "y" in config.readout_inputs:
@@ -163,13 +166,14 @@ def decode(config, params, annotations, s, target):
 
     for i, word in enumerate(target):
 
-        def look(s, i=i):
-            return attend(config, params["attention"], s, annotations, i)
+        def look(s, i=i, covered=covered):
+            return attend(config, params["attention"], s, annotations, i, covered)
 
         y = words(before)
         read, c, alpha, s = move(config, params["decoder"], look, s, c, y, words(word))
         log_p.append(word_log_probabilities(config, params, read, y, c))
         alphas.append(alpha)
+        covered = covered + alpha
         before = word
     return np.array(log_p), np.array(alphas)
 

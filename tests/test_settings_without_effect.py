@@ -76,6 +76,10 @@ def test_code_of_the_user_may_read_every_setting():
     )
     assert not list(without_effect(own, fields))
     assert list(without_effect(Config(model=ModelConfig(attention="dot")), fields)) == [
-        ("model.alignment_size", "model.attention", "additive or additive_relu or local_p"),
+        (
+            "model.alignment_size",
+            "model.attention",
+            "additive or additive_relu or additive_coverage or local_p",
+        ),
         ("optimizer.beta1", "optimizer.name", "adam"),
     ]

@@ -10,9 +10,14 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key, Num
+from jaxtyping import Array, Bool, Float, Key
 
 from bahdanau_jax.config import ModelConfig
+from bahdanau_jax.model.attention_weights import (
+    masked_softmax,
+    monotonic_weights,
+    predictive_weights,
+)
 from bahdanau_jax.model.interventions import Intervention, changed
 from bahdanau_jax.model.matrix_products import matmul, repeated, transposed
 from bahdanau_jax.model.parameters import INITS, Params, draw, zeros
@@ -45,25 +50,24 @@ class Score(NamedTuple):
     score: Callable[..., Array]  # (params, query [B A], keys [B S A]) -> e [B S]
     # (params, e [B S], mask, query, i [B]) -> α [B S]; i = 0.0, 1.0, ... None: masked_softmax
     weights: Callable[..., Array] | None = None
+    # (params, keys, coverage [B S]) -> the keys of this step, for a score that reads the sum of
+    # each position's weights in the steps before. None: the keys of every step are the same.
+    covered: Callable[..., Array] | None = None
 
     def energies(
-        self, params: Params, keys: Float[Array, "B S _"], query: Float[Array, "B A"]
+        self, params: Params, keys: Float[Array, "B S _"], reads: Float[Array, "B _"]
     ) -> Float[Array, "B S"]:
-        """Return e [B, S]: `score`, with the query after the keys, which may have another width."""
-        return self.score(params, query, keys)
+        """Return e [B, S] from keys of any width and from what a step reads: `reads_of`."""
+        if self.covered is None:
+            return self.score(params, reads, keys)
+        width = reads.shape[1] - keys.shape[1]
+        return self.score(params, reads[:, :width], self.covered(params, keys, reads[:, width:]))
 
-
-def masked_softmax(e: Float[Array, "B S"], mask: Bool[Array, "B S"]) -> Float[Array, "B S"]:
-    """Softmax over real positions, α_j = exp e_j / Σ_k exp e_k; zeros where a row has none.
-
-    The softmax is computed in float32 or wider. Finite scores give finite weights and gradients.
-    """
-    e = e.astype(jnp.promote_types(e.dtype, jnp.float32))
-    e = jnp.where(mask, e, -jnp.inf)
-    top = jax.lax.stop_gradient(jnp.max(e, axis=-1, keepdims=True))
-    weights = jnp.exp(e - jnp.where(jnp.isfinite(top), top, 0.0))
-    total = jnp.sum(weights, axis=-1, keepdims=True)
-    return weights / jnp.where(total > 0, total, 1.0)
+    def reads_of(
+        self, query: Float[Array, "B ... A"], coverage: Float[Array, "B ... S"] | tuple[()]
+    ) -> Float[Array, "B ... _"]:
+        """Return the query, with the coverage beside it where the energies read it."""
+        return query if self.covered is None else jnp.concatenate([query, coverage], axis=-1)
 
 
 class Attended(NamedTuple):
@@ -81,8 +85,9 @@ def attend(
     keys: Float[Array, "B S _"] | None,  # of any width that the score accepts
     mask: Bool[Array, "B S"],
     i: Float[Array, "B ..."] | tuple[()] = (),  # the number of the step
+    coverage: Float[Array, "B ... S"] | tuple[()] = (),  # Σ of alpha of the steps before
     intervention: Intervention | None = None,
-    deferred: bool = False,  # whether `dot("score", query)` returns the energies
+    deferred: bool = False,  # whether `dot("score", reads)` returns the energies
 ) -> Attended:
     """Return alpha_ij = softmax_j e_ij over real positions, and c_i = sum_j alpha_ij h_j.
 
@@ -93,18 +98,19 @@ def attend(
     weights = score.weights or (lambda params, e, mask, query, i: masked_softmax(e, mask))
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
-    def align(params, query, keys, mask, i):
-        return weights(params, score.score(params, query, keys), mask, query, i)
+    def align(params, reads, query, keys, mask, i):
+        return weights(params, score.energies(params, keys, reads), mask, query, i)
 
+    reads = score.reads_of(query, coverage)
     if query.ndim == 2:
         if deferred:
-            alpha = weights(params, dot("score", query), mask, query, i)
+            alpha = weights(params, dot("score", reads), mask, query, i)
         else:
-            alpha = align(params, query, keys, mask, i)
+            alpha = align(params, reads, query, keys, mask, i)
         alpha = changed(intervention, alpha, i, mask)
         return Attended(dot("annotations", alpha.astype(query.dtype)[:, None])[:, 0], alpha)
-    of_each = jax.vmap(align, in_axes=(None, 1, None, None, 1), out_axes=1)  # hypothesis
-    alpha = changed(intervention, of_each(params, query, keys, mask, i), i, mask)
+    of_each = jax.vmap(align, in_axes=(None, 1, 1, None, None, 1), out_axes=1)  # hypothesis
+    alpha = changed(intervention, of_each(params, reads, query, keys, mask, i), i, mask)
     return Attended(dot("annotations", alpha.astype(query.dtype)), alpha)
 
 
@@ -146,6 +152,18 @@ def additive(activation: Callable[[Array], Array]) -> Score:
         query=lambda params: params["W_a"],
         score=functools.partial(additive_score, activation),
     )
+
+
+def init_coverage(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
+    """Draw the parameters of the additive score, and V_c [A], which is zero."""
+    return init_additive(key, config) | draw(key, {"V_c": zeros(config.alignment_size)})
+
+
+def covered_keys(
+    params: Params, keys: Float[Array, "B S A"], coverage: Float[Array, "B S"]
+) -> Float[Array, "B S A"]:
+    """Return U_a h_j + V_c Σ_k α_kj over the steps k before this one."""
+    return keys + coverage[..., None].astype(keys.dtype) * params["V_c"][None, None]
 
 
 def no_parameters(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
@@ -200,50 +218,12 @@ GENERAL = Score(
     score=dot_score,
 )
 
-WINDOW = 10  # D of local attention, the largest distance of a position from its centre p_i
-
-
-def _around(mask: Bool[Array, "B S"], p: Float[Array, " B"]) -> tuple[Array, Array]:
-    """Return j − p_i, and whether j is a real position with |j − p_i| ≤ D."""
-    offset = jnp.arange(mask.shape[1])[None] - p[:, None]
-    return offset, mask & (jnp.abs(offset) <= WINDOW)
-
-
-def monotonic_weights(
-    params: Params,
-    e: Float[Array, "B S"],
-    mask: Bool[Array, "B S"],
-    query: Float[Array, "B Q"],
-    i: Num[Array, " B"],
-) -> Float[Array, "B S"]:
-    """Softmax over |j − p_i| ≤ D, where p_i is i, at most the last real j (Luong, local-m)."""
-    return masked_softmax(e, _around(mask, jnp.minimum(i, mask.sum(-1) - 1))[1])
-
 
 def init_predictive(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:
     """Draw W [H, C] of the general score, and W_p [H, A] and v_p [A, 1] of the centre p_i."""
     H, A = config.hidden_size, config.alignment_size
     shapes = {"W": (H, annotation_size(config)), "W_p": (H, A), "v_p": (A, 1)}
     return draw(key, {name: (INITS[config.init].weight, shape) for name, shape in shapes.items()})
-
-
-def predictive_weights(
-    params: Params,
-    e: Float[Array, "B S"],
-    mask: Bool[Array, "B S"],
-    query: Float[Array, "B Q"],
-    i: Num[Array, " B"],
-) -> Float[Array, "B S"]:
-    """Softmax over |j − p_i| ≤ D, times exp(−(j − p_i)² / (2 (D/2)²)) (Luong, local-p).
-
-    p_i = S σ(v_pᵀ tanh(W_p s)) for S real positions, and a query is [s W, s W_p]. The weights are
-    not normalised again, so they sum to less than 1.
-    """
-    hidden = jnp.tanh(query[:, -len(params["v_p"]) :])
-    hidden = hidden.astype(jnp.promote_types(hidden.dtype, jnp.float32))
-    logit = jnp.matmul(hidden, params["v_p"], precision="highest")[:, 0]
-    offset, inside = _around(mask, mask.sum(-1) * jax.nn.sigmoid(logit))
-    return masked_softmax(e, inside) * jnp.exp(-(offset**2) / (2 * (WINDOW / 2) ** 2))
 
 
 def last_position(
@@ -262,6 +242,8 @@ SCORES: Mapping[str, Score] = MappingProxyType(
     {
         "additive": additive(jnp.tanh),
         "additive_relu": additive(jax.nn.relu),
+        # Tu et al. 2016, arXiv 1601.04811, without fertilities, which is Eq. 11 of arXiv 1704.04368.
+        "additive_coverage": additive(jnp.tanh)._replace(init=init_coverage, covered=covered_keys),
         "dot": Score(no_parameters, sum_of_directions, state_itself, dot_score),
         "scaled_dot": Score(no_parameters, sum_of_directions, state_itself, scaled_dot_score),
         "general": GENERAL,

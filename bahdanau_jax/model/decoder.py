@@ -100,7 +100,8 @@ def _step(config: ModelConfig, weights: frozenset[str]) -> recurrence.Step:
 
         def context_of(s):
             query, deferred = dot("W_a", s) if "W_a" in weights else s, "score" in weights
-            return attend(score, dot, params, query, keys, mask, state.i, intervention, deferred)
+            latest = state.i, state.coverage
+            return attend(score, dot, params, query, keys, mask, *latest, intervention, deferred)
 
         def update(s, c=None, *, second=False):
             read = (x, *biases)[second]  # a bias has no axis of sentences
@@ -114,7 +115,9 @@ def _step(config: ModelConfig, weights: frozenset[str]) -> recurrence.Step:
             return cell.step(of_state, s, read, rests[second])
 
         after, alpha = move(update, context_of, state, start)
-        return after._replace(i=jax.tree.map(lambda i: i + 1, state.i)), alpha
+        i = jax.tree.map(lambda i: i + 1, state.i)
+        coverage = jax.tree.map(lambda so_far: so_far + alpha, state.coverage)
+        return after._replace(i=i, coverage=coverage), alpha
 
     return step
 
@@ -160,7 +163,8 @@ def fold(config: ModelConfig, params: Params, memory: Memory) -> Memory | Folded
 
 def start(memory: Memory | Folded) -> State:
     """Return the state before the first word: s_0, and a context of zeros."""
-    return State(memory.initial, jnp.zeros_like(memory.annotations[:, 0]), memory.i)
+    no_context = jnp.zeros_like(memory.annotations[:, 0])
+    return State(memory.initial, no_context, memory.i, memory.coverage)
 
 
 class TeacherForcedStates(NamedTuple):

@@ -19,7 +19,7 @@ from bahdanau_jax.model.attention import score_named
 from bahdanau_jax.model.cells import CELLS, Cell, dropping
 from bahdanau_jax.model.dropout import Place, dropout, kept_units, word_dropout
 from bahdanau_jax.model.matrix_products import matmul
-from bahdanau_jax.model.memory import Memory, first_step
+from bahdanau_jax.model.memory import Memory, first_step, no_coverage
 from bahdanau_jax.model.parameters import INITS, Params, add_bias, draw, embed, zeros
 
 # Value of `model.encoder_directions` -> the directions, in the order of their annotations.
@@ -171,4 +171,5 @@ def encode_embedded(
         mask=mask,
         initial=initial,
         i=() if score.weights is None else first_step(annotations),
+        coverage=() if score.covered is None else no_coverage(annotations),
     )

@@ -15,13 +15,13 @@ from jaxtyping import Array, Float, Int
 
 from bahdanau_jax.batch import START, Batch
 from bahdanau_jax.config import ModelConfig
-from bahdanau_jax.model.attention import masked_softmax
+from bahdanau_jax.model.attention_weights import masked_softmax
 from bahdanau_jax.model.attribution import integrated_gradients
 from bahdanau_jax.model.decoder import predictor, start, teacher_forced_states
 from bahdanau_jax.model.encoder import encode
 from bahdanau_jax.model.interventions import force
 from bahdanau_jax.model.memory import Memory, before_eos, intervene
-from bahdanau_jax.model.orders import ORDERS, State
+from bahdanau_jax.model.orders import ORDERS
 from bahdanau_jax.model.parameters import Params
 from bahdanau_jax.model.teacher_forcing import TeacherForced, predictions, teacher_forced
 from bahdanau_jax.names import choose
@@ -38,8 +38,7 @@ def log_p_of_each(
     >>> log_p_of_each(config.model, params, memory, batch.target).argmax(axis=-1)
     """
     states, first = teacher_forced_states(config, params, memory, target).state, start(memory)
-    s = jnp.concatenate([first.s[None], states.s[:-1]])
-    c = jnp.concatenate([first.c[None], states.c[:-1]])
+    earlier = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:-1]]), first, states)
     words = jnp.asarray(target).T
     before = jnp.pad(words, ((1, 0), (0, 0)), constant_values=START)[:-1]
 
@@ -49,11 +48,11 @@ def log_p_of_each(
         predict = predictor(config, params, fixed)
 
         def of_step(inputs):
-            before, s, c, word = inputs
-            next_word = predict(before, State(s, c, start(fixed).i))[0]
+            before, state, word = inputs
+            next_word = predict(before, state._replace(i=start(fixed).i))[0]
             return jnp.take_along_axis(next_word.log_p, word[:, None], axis=-1)[:, 0]
 
-        return lax.map(of_step, (before, s, c, words))
+        return lax.map(of_step, (before, earlier, words))
 
     return jnp.transpose(lax.map(of_position, jnp.arange(memory.mask.shape[1])), (2, 1, 0))
 

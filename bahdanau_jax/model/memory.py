@@ -4,7 +4,7 @@ B sentences, S source positions, C annotation size, A alignment units, H decoder
 the widths of the products of a context in the recurrence and in the readout.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -20,6 +20,7 @@ class Memory(NamedTuple):
     mask: Bool[Array, "B S"]  # True at real positions
     initial: Float[Array, "B H"]  # s_0
     i: Float[Array, " B"] | tuple[()] = ()  # 0, the first step, where its number is read
+    coverage: Float[Array, "B S"] | tuple[()] = ()  # 0, where sums of alpha are read
     intervention: Intervention | None = None  # a change of alpha
 
 
@@ -36,6 +37,7 @@ class Folded(NamedTuple):
     mask: Bool[Array, "B S"]  # True at real positions
     initial: Float[Array, "B H"]  # s_0
     i: Float[Array, " B"] | tuple[()] = ()  # the step, where its number is read
+    coverage: Float[Array, "B S"] | tuple[()] = ()  # 0, where sums of alpha are read
     intervention: Intervention | None = None  # a change of alpha
 
 
@@ -48,7 +50,16 @@ def intervene(memory: Memory, intervention: Intervention | None) -> Memory:
 
 def first_step(annotations: Float[Array, "B S C"]) -> Float[Array, " B"]:
     """Return the number of the first step, in a dtype that counts all steps exactly."""
-    return jnp.zeros(annotations.shape[:1], jnp.promote_types(annotations.dtype, jnp.float32))
+    return jnp.zeros(annotations.shape[:1], _dtype_of_weights(annotations))
+
+
+def no_coverage(annotations: Float[Array, "B S C"]) -> Float[Array, "B S"]:
+    """Return the sums of attention weights before the first step, in the dtype of alpha."""
+    return jnp.zeros(annotations.shape[:2], _dtype_of_weights(annotations))
+
+
+def _dtype_of_weights(annotations: Array) -> Any:
+    return jnp.promote_types(annotations.dtype, jnp.float32)
 
 
 def before_eos(mask: Bool[Array, "B X"]) -> Bool[Array, "B X"]:

@@ -1,6 +1,6 @@
 """The orders of a decoder step: when it attends, updates its state and generates a word.
 
-B sentences, H units, C annotation size.
+B sentences, S source positions, H units, C annotation size.
 Source: arXiv 1409.0473. Its main text, its authors' program, Luong et al. (arXiv 1508.04025) and
 Sennrich et al. (arXiv 1703.04357) order these parts differently.
 """
@@ -22,6 +22,7 @@ class State(NamedTuple):
     s: Float[Array, "B H"]  # s_i, after the latest word
     c: Float[Array, "B C"]  # the latest context; 0 before the first word
     i: Float[Array, " B"] | tuple[()] = ()  # words so far, where the score reads their number
+    coverage: Float[Array, "B S"] | tuple[()] = ()  # Σ of alpha so far, where the score reads it
 
 
 @runtime_checkable
@@ -48,28 +49,28 @@ class Order(NamedTuple):
 def _paper(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
     """Attend, update, generate (Eq. 4 of the main text)."""
     c, alpha = context_of(state.s)
-    return State(update(state.s, c), c), alpha
+    return state._replace(s=update(state.s, c), c=c), alpha
 
 
 def _luong(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
     """Update, attend, generate (arXiv 1508.04025, which feeds its attention vector, not c)."""
     s = update(state.s, state.c)
     c, alpha = context_of(s)
-    return State(s, c), alpha
+    return state._replace(s=s, c=c), alpha
 
 
 def _groundhog(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
     """Attend, generate, update. The update belongs to the previous word, so START has none."""
     s = jnp.where(start, state.s, update(state.s, state.c))
     c, alpha = context_of(s)
-    return State(s, c), alpha
+    return state._replace(s=s, c=c), alpha
 
 
 def _conditional(update: Update, context_of: ContextOf, state: State, start: Array) -> Moved:
     """Read the word, attend, read the context in a second cell, generate (arXiv 1703.04357)."""
     between = update(state.s)
     c, alpha = context_of(between)
-    return State(update(between, c, second=True), c), alpha
+    return state._replace(s=update(between, c, second=True), c=c), alpha
 
 
 # Value of `model.order` -> the order of attention, update and generation in a step.

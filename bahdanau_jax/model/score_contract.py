@@ -46,6 +46,11 @@ def check_score(config: ModelConfig) -> None:
         _check_shape(config, call, query, (H, None), f"[H, A] with H={H}, or None")
         width = query.shape[1]
 
+    if score.covered is not None:
+        call = "covered(params, keys, coverage)"
+        keys = _traced(config, call, score.covered, params, keys, _floats(B, S))
+        _check_shape(config, call, keys, (B, S, None), f"[B, S, A], here [{B}, {S}, any A]")
+
     call, query = "score(params, query, keys)", _floats(B, width)
     e = _traced(config, call, score.score, params, query, keys)
     _check_shape(config, call, e, (B, S), f"[B, S], here [{B}, {S}]")

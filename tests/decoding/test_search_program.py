@@ -56,7 +56,8 @@ def agree(found, log_p, alpha, pairs):
 
 
 @pytest.mark.parametrize(
-    "name", worlds.each("groundhog", of=["default", "groundhog", "luong", "conditional", "tied"])
+    "name",
+    worlds.each("groundhog", "coverage", of=[*worlds.IN_EACH_ORDER, "coverage", "tied"]),
 )
 def test_a_whole_target_as_prefix_is_forced_decoding(name):
     config = worlds.CONFIGS[name]

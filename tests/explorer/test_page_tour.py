@@ -25,6 +25,10 @@ MODELS = {
             3: "From the context before, the word before and its old state, the decoder computes",
         },
     ),
+    "coverage": (
+        {"attention": "additive_coverage"},
+        {2: "with every h, and reads the sum of the weights that each word has had so far. A"},
+    ),
     "groundhog": (
         {"order": "groundhog", "feed_previous": False, "readout_inputs": "s"},
         {

@@ -7,7 +7,8 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from bahdanau_jax.model import encode, start, teacher_forced
-from bahdanau_jax.model.attention import SCORES, WINDOW, masked_softmax
+from bahdanau_jax.model.attention import SCORES
+from bahdanau_jax.model.attention_weights import WINDOW, masked_softmax
 from tests import oracles
 from tests.model.worlds import CONFIGS, batch, compiled, on_device, pairs, parameters, relative
 
@@ -77,7 +78,7 @@ def test_the_weights_of_local_p_fall_with_the_distance(logit):
     assert 0 < alpha.sum() < 1
 
 
-def test_only_scores_with_weights_of_their_own_count_the_steps():
+def test_only_the_states_that_scores_read_are_kept():
     b = on_device(batch(pairs()))
     for name, config in CONFIGS.items():
         memory = jax.eval_shape(
@@ -85,4 +86,5 @@ def test_only_scores_with_weights_of_their_own_count_the_steps():
             parameters(config),
         )
         state = jax.eval_shape(start, memory)
-        assert len(jax.tree.leaves(state)) == (3 if name in LOCAL else 2)
+        assert isinstance(state.i, tuple) == (name not in LOCAL)  # empty, or the number of the step
+        assert isinstance(state.coverage, tuple) == (name != "coverage")

@@ -14,7 +14,7 @@ from bahdanau_jax.config import DecodingConfig
 from bahdanau_jax.decoding import search_program
 from bahdanau_jax.decoding.constraints import Rules
 from bahdanau_jax.model import encode, teacher_forced, teacher_forced_states
-from bahdanau_jax.model.attention import masked_softmax
+from bahdanau_jax.model.attention_weights import masked_softmax
 from bahdanau_jax.model.interventions import (
     at,
     changed,
@@ -34,7 +34,7 @@ PAIRS = pairs(seed=5, count=7)
 BATCH = on_device(batch(PAIRS, extra_source=1, extra_target=2))
 REAL = np.asarray(BATCH.target_mask)
 T, S = BATCH.target.shape[1], BATCH.source.shape[1]
-NAMES = ("default", "groundhog", "local_p", "conditional")
+NAMES = ("default", "groundhog", "local_p", "conditional", "coverage")
 forced = compiled(teacher_forced, static_argnums=0)
 
 

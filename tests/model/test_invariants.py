@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from bahdanau_jax.batch import START, Batch
 from bahdanau_jax.model import Seq2Seq, start, teacher_forced
-from bahdanau_jax.model.attention import masked_softmax
+from bahdanau_jax.model.attention_weights import masked_softmax
 from bahdanau_jax.model.decoder import stepper
 from bahdanau_jax.model.loss import loss
 from bahdanau_jax.model.parameters import embed
@@ -73,7 +73,9 @@ def assert_same_rows(a, b, rows, tolerance):
 
 
 @every_precision
-@pytest.mark.parametrize("name", each("default", of=[*IN_EACH_ORDER, "rnnencdec", "tied", "words"]))
+@pytest.mark.parametrize(
+    "name", each("default", of=[*IN_EACH_ORDER, "coverage", "rnnencdec", "tied", "words"])
+)
 def test_padding_batch_size_and_order_change_no_result(name, dtype):
     tolerance, double = TOLERANCES[dtype], dtype is np.float64
     a = results(name, padded(), dtype)
@@ -119,7 +121,7 @@ def own_rows(b: Batch) -> Batch:
 
 
 @pytest.mark.parametrize(
-    "name", each("luong", of=[*IN_EACH_ORDER, "rnnencdec", "words", "words_dot"])
+    "name", each("luong", of=[*IN_EACH_ORDER, "coverage", "rnnencdec", "words", "words_dot"])
 )
 def test_gradient_to_padding_is_exactly_zero(name):
     b = own_rows(padded())

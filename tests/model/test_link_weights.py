@@ -29,7 +29,7 @@ def weights(kind, name):
     return program(config, parameters(config), BATCH)
 
 
-@pytest.mark.parametrize("name", IN_EACH_ORDER)
+@pytest.mark.parametrize("name", [*IN_EACH_ORDER, "coverage"])
 def test_the_posterior_equals_a_loop_over_steps_and_source_words(name, monkeypatch):
     config, params = CONFIGS[name], oracles.f64(parameters(CONFIGS[name]))
     plain, found = oracles.attend, weights("posterior", name)
@@ -91,7 +91,7 @@ def integrated_by_differences(config, params, source, target):
     return A
 
 
-@pytest.mark.parametrize("name", each("default", of=["default", "words"]))
+@pytest.mark.parametrize("name", each("default", of=["default", "words", "coverage"]))
 def test_saliency_is_the_positive_part_of_the_integrated_gradients(name):
     config, row = CONFIGS[name], max(range(len(PAIRS)), key=lambda n: len(PAIRS[n][0]))
     source, target = PAIRS[row]

@@ -70,6 +70,11 @@ OWN = {
         DOT._replace(weights=lambda params, e, mask, query, i: e.max(1)),
         r"weights\(params, e, mask, query, i\) returns float32\[3\]; expected floats \[B, S\]",
     ),
+    "coverage_of_sentences": (
+        DOT._replace(covered=lambda params, keys, coverage: keys[:, 0] + coverage.sum(1)[:, None]),
+        r"covered\(params, keys, coverage\) returns float32\[3, 5\]; expected floats \[B, S, A\], "
+        r"here \[3, 4, any A\]",
+    ),
     "no_function": (
         DOT._replace(init=None),
         r"init\(key, config\) fails with TypeError: 'NoneType'",

@@ -62,6 +62,7 @@ CONFIGS = {
         **SIZES, attention="dot", encoder_directions="forward", initial_state="forward"
     ),
     "tanh": ModelConfig(**SIZES, cell="tanh", readout="linear", initial_state="zero"),
+    "coverage": ModelConfig(**SIZES, attention="additive_coverage"),
     "local_m": ModelConfig(
         **SIZES, attention="local_m", order="groundhog", feed_previous=False, readout_inputs="sy"
     ),

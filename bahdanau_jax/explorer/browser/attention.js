@@ -37,6 +37,13 @@ const general = {
 export const SCORES = {
   additive: additive("tanh"),
   additive_relu: additive("relu"),
+  // Each key has the weights of its position so far, times V_c (Tu et al. 2016).
+  additive_coverage: {
+    ...additive("tanh"),
+    prepare: (p) => ({ ...p, row: { data: p.V_c, rows: 1, columns: p.V_c.length } }),
+    covered: (ops, p, keys, coverage) =>
+      keys.map((key, j) => ops.add(key, ops.multiply(ops.slice(coverage, j, j + 1), p.row))),
+  },
   dot,
   scaled_dot: {
     ...dot,

@@ -101,13 +101,17 @@ export class Model {
   }
 
   start({ initial, annotations }, ops = plain) {
-    return { s: initial, c: ops.constant(new Float32Array(ops.value(annotations[0]).length)), i: 0 };
+    const zeros = (length) => ops.constant(new Float32Array(length));
+    const coverage = this.score.covered ? zeros(annotations.length) : null; // the sum of α so far
+    return { s: initial, c: zeros(ops.value(annotations[0]).length), i: 0, coverage };
   }
 
   // The state after a step, with its α, and the logits of the next word. `change` maps α and the
   // number of the step to other weights, or is null.
   step(memory, state, token, change = null, ops = plain) {
-    const { annotations, keys } = memory;
+    const { annotations } = memory;
+    const { covered } = this.score;
+    const keys = covered ? covered(ops, this.attention, memory.keys, state.coverage) : memory.keys;
     const y = this.readsWords ? ops.constant(embedding(this.p.target_embedding, token)) : null;
     let fed = ops.constant(this.cells[0].bias);
     if (this.W) fed = ops.add(fed, ops.multiply(y, this.W));
@@ -125,7 +129,8 @@ export class Model {
     };
     const after = ORDERS[this.config.order](state, update, look, token === START);
     const logits = this.readOut(ops, after.s, y, after.c);
-    return { state: { s: after.s, c: after.c, i: state.i + 1 }, alpha: after.alpha, logits };
+    const coverage = covered ? ops.add(state.coverage, after.alpha) : null;
+    return { state: { s: after.s, c: after.c, i: state.i + 1, coverage }, alpha: after.alpha, logits };
   }
 
   readOut(ops, s, y, c) {

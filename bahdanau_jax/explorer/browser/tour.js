@@ -44,6 +44,9 @@ const WEIGHTS = {
   local_p: ["over the words around a predicted place", "become smaller with the distance from this place"],
 };
 
+// What a score reads beside the state.
+const BESIDE = { additive_coverage: ", and reads the sum of the weights that each word has had so far" };
+
 // The state that attention compares with the annotations.
 const QUERIES = {
   paper: () => "its state s",
@@ -63,7 +66,7 @@ function reading(letters) {
 
 function look({ attention, order, i, word }) {
   const [over, how] = WEIGHTS[attention] ?? ["over all words", "add up to 1"];
-  return `Before it writes word ${i + 1}, “${word}”, the decoder compares ${QUERIES[order](i)} with every h. `
+  return `Before it writes word ${i + 1}, “${word}”, the decoder compares ${QUERIES[order](i)} with every h${BESIDE[attention] ?? ""}. `
     + `A softmax ${over} turns the scores into weights α, which ${how}.`;
 }
 
