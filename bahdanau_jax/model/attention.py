@@ -242,7 +242,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(
     {
         "additive": additive(jnp.tanh),
         "additive_relu": additive(jax.nn.relu),
-        # Tu et al. 2016, arXiv 1601.04811, without fertilities, which is Eq. 11 of arXiv 1704.04368.
+        # Eq. 11 of arXiv 1704.04368; Tu et al. 2016 (arXiv 1601.04811) without fertilities.
         "additive_coverage": additive(jnp.tanh)._replace(init=init_coverage, covered=covered_keys),
         "dot": Score(no_parameters, sum_of_directions, state_itself, dot_score),
         "scaled_dot": Score(no_parameters, sum_of_directions, state_itself, scaled_dot_score),
