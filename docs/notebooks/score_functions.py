@@ -47,6 +47,7 @@ for name, e in {"loop": loop, "at once": at_once, "vmap": mapped, "package": pac
 # |---|---|---|
 # | `additive` | v_aᵀ tanh(W_a s + U_a h_j) | W_a, U_a, v_a |
 # | `additive_relu` | v_aᵀ max(0, W_a s + U_a h_j) | W_a, U_a, v_a |
+# | `additive_coverage` | v_aᵀ tanh(W_a s + U_a h_j + V_c Σ_{k<i} α_kj) | W_a, U_a, V_c, v_a |
 # | `dot` | sᵀ (→h_j + ←h_j) | none |
 # | `scaled_dot` | sᵀ (→h_j + ←h_j) / √H | none |
 # | `general` | sᵀ W h_j | W |
