@@ -67,7 +67,7 @@ class Score(NamedTuple):
         self, query: Float[Array, "B ... A"], coverage: Float[Array, "B ... S"] | tuple[()]
     ) -> Float[Array, "B ... _"]:
         """Return the query, with the coverage beside it where the energies read it."""
-        return query if self.covered is None else jnp.concatenate([query, coverage], axis=-1)
+        return query if isinstance(coverage, tuple) else jnp.concatenate([query, coverage], axis=-1)
 
 
 class Attended(NamedTuple):
@@ -163,7 +163,9 @@ def covered_keys(
     params: Params, keys: Float[Array, "B S A"], coverage: Float[Array, "B S"]
 ) -> Float[Array, "B S A"]:
     """Return U_a h_j + V_c Σ_k α_kj over the steps k before this one."""
-    return keys + coverage[..., None].astype(keys.dtype) * params["V_c"][None, None]
+    # As a product of matrices, whose gradients are products, too, and not slower sums.
+    column, row = coverage.astype(keys.dtype).reshape(-1, 1), params["V_c"][None]
+    return keys + jnp.matmul(column, row, precision="highest").reshape(keys.shape)
 
 
 def no_parameters(key: Key[Array, ""], config: ModelConfig) -> dict[str, Array]:

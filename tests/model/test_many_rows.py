@@ -84,6 +84,7 @@ FUNCTIONS = {
     "forward, dot": ("dot", forward),
     "forward, tanh": ("tanh", forward),
     "forward, local-p": ("local_p", forward),
+    "forward, coverage": ("coverage", forward),
     "posterior": ("default", link_weights("posterior")),
     "shift": ("groundhog", link_weights("shift")),
     "saliency": ("default", link_weights("saliency")),
@@ -134,7 +135,7 @@ def function_of(config, function):
 
 
 @pytest.mark.parametrize(
-    "name", marked(["default", "groundhog", "dot", "tanh"], "default", "groundhog")
+    "name", marked(["default", "groundhog", "dot", "tanh", "coverage"], "default", "groundhog")
 )
 def test_the_gradient_of_many_rows_is_the_sum_of_few(name):
     config, batch = CONFIGS[name], sentences(ROWS)
