@@ -44,7 +44,8 @@ def encode(
     """Return the memory of each sentence, and the state before the first word, with K = 1.
 
     The memory has annotations [B, S, C], keys [B, S, A] and mask. The state has s [B, 1, H] and c
-    [B, 1, C]. Where the score reads the number of the word, it also has i [B, 1].
+    [B, 1, C]. Where the score reads the number of the word, it also has i [B, 1]; where it reads
+    the sum of earlier weights, coverage [B, 1, S].
     """
     memory = model.encode(config, _tree(config, params), source, mask)
     first = jax.tree.map(lambda leaf: leaf[:, None], _fields(model.start(memory)))

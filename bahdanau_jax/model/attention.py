@@ -163,7 +163,7 @@ def covered_keys(
     params: Params, keys: Float[Array, "B S A"], coverage: Float[Array, "B S"]
 ) -> Float[Array, "B S A"]:
     """Return U_a h_j + V_c Σ_k α_kj over the steps k before this one."""
-    # As a product of matrices, whose gradients are products, too, and not slower sums.
+    # A product of matrices has products as gradients, which a CPU computes faster than sums.
     column, row = coverage.astype(keys.dtype).reshape(-1, 1), params["V_c"][None]
     return keys + jnp.matmul(column, row, precision="highest").reshape(keys.shape)
 
