@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
-from bahdanau_jax.model import encode, start, teacher_forced
+from bahdanau_jax.model import encode, init, start, teacher_forced
 from bahdanau_jax.model.attention import SCORES
 from bahdanau_jax.model.attention_weights import WINDOW, masked_softmax
 from tests import oracles
@@ -76,6 +76,20 @@ def test_the_weights_of_local_p_fall_with_the_distance(logit):
     expected = inside / inside.sum() * np.exp(-(distance**2) / (2 * 5**2))
     np.testing.assert_allclose(alpha, expected, atol=1e-6)
     assert 0 < alpha.sum() < 1
+
+
+def test_a_new_model_with_coverage_looks_as_the_additive_one_does():
+    config, b = CONFIGS["coverage"], on_device(batch(pairs()))
+    drawn = init(config, jax.random.key(3))["attention"]
+    additive = init(CONFIGS["default"], jax.random.key(3))["attention"]
+    assert not drawn.pop("V_c").any()
+    jax.tree.map(np.testing.assert_array_equal, drawn, additive)
+    params = parameters(config)
+    params["attention"]["V_c"] *= 0
+    found = compiled(teacher_forced, static_argnums=0)(config, params, b)
+    del params["attention"]["V_c"]
+    plain = compiled(teacher_forced, static_argnums=0)(CONFIGS["default"], params, b)
+    np.testing.assert_allclose(found.alpha, plain.alpha, atol=1e-6)
 
 
 def test_only_the_states_that_scores_read_are_kept():
