@@ -131,8 +131,8 @@ SUITE = Suite(
         f"{PAPER} (additive); Z. Tu et al., Modeling Coverage for Neural Machine Translation, ACL "
         "2016, https://arxiv.org/abs/1601.04811 (additive_coverage); M. Luong, H. Pham and C. "
         "Manning, Effective Approaches to Attention-based Neural Machine Translation, EMNLP 2015, "
-        "https://arxiv.org/abs/1508.04025 (dot, general, local); A. Vaswani et al., Attention Is All You Need, NIPS 2017, "
-        "https://arxiv.org/abs/1706.03762 (scaled_dot)"
+        "https://arxiv.org/abs/1508.04025 (dot, general, local); A. Vaswani et al., Attention Is "
+        "All You Need, NIPS 2017, https://arxiv.org/abs/1706.03762 (scaled_dot)"
     ),
     cells=cells,
     sections=sections,
