@@ -97,13 +97,13 @@ def _specs(config: Config) -> list[str]:
 SAMPLING = ("temperature", "top_k", "top_p")
 SUBWORDS = ("subwords", "byte_fallback", "subword_sentences", "subword_sampling")
 
-# The scores with an alignment model, which has alignment_size hidden units.
-ALIGNMENT_MODELS = ("additive", "additive_relu", "additive_coverage", "local_p")
+# The scores that have alignment_size hidden units.
+OF_ALIGNMENT_SIZE = ("additive", "additive_relu", "additive_coverage", "local_p")
 
 # Setting -> (other setting, its values) without which the setting has no effect.
 ONLY_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "model.alignment_size": ("model.attention", ALIGNMENT_MODELS),
+        "model.alignment_size": ("model.attention", OF_ALIGNMENT_SIZE),
         "model.gate_bias": ("model.cell", ("gru",)),
         "data.pool_batches": ("data.plan", ("pools",)),
         "optimizer.rho": ("optimizer.name", ("adadelta",)),

@@ -55,7 +55,7 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "model.attention": {
             "additive": "v tanh(W s + U h), the paper's",
             "additive_relu": "v max(0, W s + U h)",
-            "additive_coverage": "v tanh(W s + U h + V c), c: its weights so far, added up",
+            "additive_coverage": "v tanh(W s + U h + V a), a: the sum of the weights of h so far",
             "dot": "s h, where h is the sum of both directions",
             "scaled_dot": "s h divided by the root of hidden_size",
             "general": "s W h (arXiv 1508.04025)",

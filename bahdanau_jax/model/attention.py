@@ -55,19 +55,25 @@ class Score(NamedTuple):
     covered: Callable[..., Array] | None = None
 
     def energies(
-        self, params: Params, keys: Float[Array, "B S _"], reads: Float[Array, "B _"]
+        self,
+        params: Params,
+        keys: Float[Array, "B S _"],  # of any width that the score accepts
+        query: Float[Array, "B A"],
+        coverage: Float[Array, "B S"] | tuple[()] = (),
     ) -> Float[Array, "B S"]:
-        """Return e [B, S] from keys of any width and from what a step reads: `reads_of`."""
-        if self.covered is None:
-            return self.score(params, reads, keys)
-        width = reads.shape[1] - keys.shape[1]
-        return self.score(params, reads[:, :width], self.covered(params, keys, reads[:, width:]))
+        """Return e [B, S] of one step."""
+        if self.covered is not None:
+            keys = self.covered(params, keys, coverage)
+        return self.score(params, query, keys)
 
-    def reads_of(
-        self, query: Float[Array, "B ... A"], coverage: Float[Array, "B ... S"] | tuple[()]
-    ) -> Float[Array, "B ... _"]:
-        """Return the query, with the coverage beside it where the energies read it."""
-        return query if isinstance(coverage, tuple) else jnp.concatenate([query, coverage], axis=-1)
+    def energies_of_packed(
+        self, params: Params, keys: Float[Array, "B S _"], packed: Float[Array, "B _"]
+    ) -> Float[Array, "B S"]:
+        """Return e [B, S], where one array has the query, and the coverage too if it is read."""
+        if self.covered is None:
+            return self.energies(params, keys, packed)
+        width = packed.shape[1] - keys.shape[1]
+        return self.energies(params, keys, packed[:, :width], packed[:, width:])
 
 
 class Attended(NamedTuple):
@@ -87,30 +93,31 @@ def attend(
     i: Float[Array, "B ..."] | tuple[()] = (),  # the number of the step
     coverage: Float[Array, "B ... S"] | tuple[()] = (),  # Σ of alpha of the steps before
     intervention: Intervention | None = None,
-    deferred: bool = False,  # whether `dot("score", reads)` returns the energies
+    deferred: bool = False,  # whether `dot("score", packed)` returns the energies
 ) -> Attended:
     """Return alpha_ij = softmax_j e_ij over real positions, and c_i = sum_j alpha_ij h_j.
 
-    A score with `weights` returns other alpha. An intervention changes them. The annotations are a
+    A score with `weights` returns other alpha, and one with `covered` has keys of its own in each
+    step. An intervention changes alpha. The annotations are a
     weight of the step, `dot("annotations", alpha)`, so their gradient is one product after the
     backward loop. The backward pass recomputes tanh [B, S, A] or the like of each step.
     """
     weights = score.weights or (lambda params, e, mask, query, i: masked_softmax(e, mask))
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
-    def align(params, reads, query, keys, mask, i):
-        return weights(params, score.energies(params, keys, reads), mask, query, i)
+    def align(params, query, keys, mask, i, coverage):
+        return weights(params, score.energies(params, keys, query, coverage), mask, query, i)
 
-    reads = score.reads_of(query, coverage)
     if query.ndim == 2:
         if deferred:
-            alpha = weights(params, dot("score", reads), mask, query, i)
+            packed = query if score.covered is None else jnp.concatenate([query, coverage], -1)
+            alpha = weights(params, dot("score", packed), mask, query, i)
         else:
-            alpha = align(params, reads, query, keys, mask, i)
+            alpha = align(params, query, keys, mask, i, coverage)
         alpha = changed(intervention, alpha, i, mask)
         return Attended(dot("annotations", alpha.astype(query.dtype)[:, None])[:, 0], alpha)
-    of_each = jax.vmap(align, in_axes=(None, 1, 1, None, None, 1), out_axes=1)  # hypothesis
-    alpha = changed(intervention, of_each(params, reads, query, keys, mask, i), i, mask)
+    of_each = jax.vmap(align, in_axes=(None, 1, None, None, 1, 1), out_axes=1)  # hypothesis
+    alpha = changed(intervention, of_each(params, query, keys, mask, i, coverage), i, mask)
     return Attended(dot("annotations", alpha.astype(query.dtype)), alpha)
 
 

@@ -191,7 +191,7 @@ def teacher_forced_states(
     kept = kept_units(keys, Place.DECODER_STATE, config.state_dropout, config.hidden_size)
     weights: dict[str, Any] = _matrices(config, params) | {"annotations": memory.annotations}
     if config.gradients == "deferred" and on_accelerator():  # docs/decisions/0125
-        energies = score_named(config.attention).energies
+        energies = score_named(config.attention).energies_of_packed
         weights["score"] = Partial(energies, params["attention"], memory.keys)
         memory = memory._replace(keys=None)
     dot = recurrence.times(_factors(config, params), config.compute_dtype)

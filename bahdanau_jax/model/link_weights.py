@@ -38,21 +38,23 @@ def log_p_of_each(
     >>> log_p_of_each(config.model, params, memory, batch.target).argmax(axis=-1)
     """
     states, first = teacher_forced_states(config, params, memory, target).state, start(memory)
-    earlier = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b[:-1]]), first, states)
+    s = jnp.concatenate([first.s[None], states.s[:-1]])
+    c = jnp.concatenate([first.c[None], states.c[:-1]])
     words = jnp.asarray(target).T
     before = jnp.pad(words, ((1, 0), (0, 0)), constant_values=START)[:-1]
 
     def of_position(j):
         position = jnp.full((memory.mask.shape[0], 1), j)
-        fixed = intervene(memory, force(position))  # every step below counts as step 0
+        # Every step below counts as step 0, and its weights depend on nothing.
+        fixed = intervene(memory, force(position))
         predict = predictor(config, params, fixed)
 
         def of_step(inputs):
-            before, state, word = inputs
-            next_word = predict(before, state._replace(i=start(fixed).i))[0]
+            before, s, c, word = inputs
+            next_word = predict(before, start(fixed)._replace(s=s, c=c))[0]
             return jnp.take_along_axis(next_word.log_p, word[:, None], axis=-1)[:, 0]
 
-        return lax.map(of_step, (before, earlier, words))
+        return lax.map(of_step, (before, s, c, words))
 
     return jnp.transpose(lax.map(of_position, jnp.arange(memory.mask.shape[1])), (2, 1, 0))
 

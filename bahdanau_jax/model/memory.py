@@ -20,7 +20,7 @@ class Memory(NamedTuple):
     mask: Bool[Array, "B S"]  # True at real positions
     initial: Float[Array, "B H"]  # s_0
     i: Float[Array, " B"] | tuple[()] = ()  # 0, the first step, where its number is read
-    coverage: Float[Array, "B S"] | tuple[()] = ()  # 0, where sums of alpha are read
+    coverage: Float[Array, "B S"] | tuple[()] = ()  # zeros, where the score reads Σ of alpha so far
     intervention: Intervention | None = None  # a change of alpha
 
 
@@ -37,7 +37,7 @@ class Folded(NamedTuple):
     mask: Bool[Array, "B S"]  # True at real positions
     initial: Float[Array, "B H"]  # s_0
     i: Float[Array, " B"] | tuple[()] = ()  # the step, where its number is read
-    coverage: Float[Array, "B S"] | tuple[()] = ()  # 0, where sums of alpha are read
+    coverage: Float[Array, "B S"] | tuple[()] = ()  # zeros, where the score reads Σ of alpha so far
     intervention: Intervention | None = None  # a change of alpha
 
 

@@ -8,13 +8,14 @@ from tests import oracles
 from tests.explorer import pages
 from tests.model.worlds import CONFIGS, pairs, parameters
 
-FORCE = """([data, bytes, source, target]) => {
+FORCE = """([data, bytes, source, target, first]) => {
   const params = modules.weights.parameters(Uint8Array.from(bytes), data.manifest);
   const model = new modules.model.Model(data.config, params);
   const memory = model.encode(model.embed(source));
+  const change = first && ((alpha, i) => (i === 0 ? Float32Array.from(first) : null));
   let state = model.start(memory), token = -1;
   const steps = target.map((id) => {
-    const result = model.step(memory, state, token);
+    const result = model.step(memory, state, token, change);
     [state, token] = [result.state, id];
     return [[...modules.tensor.logSoftmax(result.logits)], [...result.alpha]];
   });
@@ -23,11 +24,14 @@ FORCE = """([data, bytes, source, target]) => {
 }"""
 
 
-def computed(tab, config, params, source, target):
-    """log p [T, V], α [T, S] and gradient times input [T, S] in the browser."""
+def computed(tab, config, params, source, target, first=None):
+    """log p [T, V], α [T, S] and gradient times input [T, S] in the browser.
+
+    `first` [S] takes the place of the first α.
+    """
     packed = packed_weights.pack(params)
     data = {"config": dict(vars(config)), "manifest": packed.manifest}
-    found = tab.run(FORCE, [data, list(packed.data), source, target])
+    found = tab.run(FORCE, [data, list(packed.data), source, target, first])
     return tuple(np.array(each) for each in found)
 
 
@@ -71,11 +75,33 @@ def test_every_variant_in_the_browser_equals_the_oracle(browser):
     tab.close()
 
 
-@pytest.mark.parametrize("name", ["default", "tied"])
+@pytest.mark.parametrize("name", ["default", "tied", "coverage"])
 def test_a_model_in_the_browser_equals_the_oracle(browser, name):
     tab = pages.modules(browser)
     check(tab, name)
     tab.close()
+
+
+def test_weights_that_a_reader_changes_are_part_of_the_coverage(browser, monkeypatch):
+    config, params, plain = CONFIGS["coverage"], parameters(CONFIGS["coverage"]), oracles.attend
+    source, target = max(pairs(seed=4, count=4), key=lambda pair: min(map(len, pair)))
+    first = [0.0] * (len(source) - 1) + [1.0]
+    steps = iter(range(len(target)))
+
+    def attend(*arguments):
+        c, alpha = plain(*arguments)
+        annotations = next(x for x in arguments if isinstance(x, list))
+        return (annotations[-1], np.array(first)) if next(steps) == 0 else (c, alpha)
+
+    monkeypatch.setattr(oracles, "attend", attend)
+    rounded = oracles.f64(packed_weights.rounded(params))
+    log_p, alpha = oracles.translate_log_probabilities(config, rounded, source, target)
+    tab = pages.modules(browser)
+    found = computed(tab, config, params, source, target, first)
+    tab.close()
+    assert len(target) > 2 and np.abs(alpha[0] - first).max() == 0
+    np.testing.assert_allclose(found[0], log_p, atol=2e-5 + 1e-6 * np.abs(log_p).max())
+    np.testing.assert_allclose(found[1], alpha, atol=1e-5)
 
 
 @pytest.mark.slow

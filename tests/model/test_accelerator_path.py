@@ -51,7 +51,7 @@ def gradients(config, params, smoothing=0.0):
     return jax.jit(jax.value_and_grad(program, has_aux=True))(params)
 
 
-@pytest.mark.parametrize("name", each("default"))
+@pytest.mark.parametrize("name", each("default", "coverage"))
 def test_every_variant_has_the_gradients_of_a_cpu(name, by_each):
     config = CONFIGS[name]
     with jax.enable_x64(True):

@@ -107,6 +107,17 @@ def test_built_in_scores_fulfil_the_contract(name, directions, monkeypatch):
     check_score(dataclasses.replace(one, attention=f"{__name__}:built_in"))
 
 
+def test_coverage_may_change_the_width_of_keys(monkeypatch):
+    wider = DOT._replace(
+        covered=lambda params, keys, coverage: jnp.concatenate([keys, coverage[..., None]], -1),
+        score=lambda params, query, keys: (
+            jnp.einsum("bh,bsh->bs", query, keys[..., :-1]) - keys[..., -1]
+        ),
+    )
+    monkeypatch.setitem(OWN, "wider", (wider, ""))
+    check_score(dataclasses.replace(MODEL, attention=f"{__name__}:wider"))
+
+
 def test_built_in_scores_are_not_traced(monkeypatch):
     monkeypatch.setattr("jax.eval_shape", None)
     check_score(MODEL)

@@ -37,7 +37,7 @@ const general = {
 export const SCORES = {
   additive: additive("tanh"),
   additive_relu: additive("relu"),
-  // Each key has the weights of its position so far, times V_c (Tu et al. 2016).
+  // Each key gets V_c times the sum of its position's weights so far (Tu et al. 2016).
   additive_coverage: {
     ...additive("tanh"),
     prepare: (p) => ({ ...p, row: { data: p.V_c, rows: 1, columns: p.V_c.length } }),
