@@ -206,7 +206,7 @@ def test_a_score_of_your_own_trains():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("aditive", "'aditive'; known: additive, additive_coverage, .*, dot, .*or module:attribute"),
+        ("aditive", "'aditive'; known: additive, additive_coverage, .*or module:attribute"),
         (
             "no_such_module:SCORE",
             "'no_such_module:SCORE', but ModuleNotFoundError: No module",
