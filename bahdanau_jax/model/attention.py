@@ -110,7 +110,9 @@ def attend(
 
     if query.ndim == 2:
         if deferred:
-            packed = query if score.covered is None else jnp.concatenate([query, coverage], -1)
+            packed = (
+                query if isinstance(coverage, tuple) else jnp.concatenate([query, coverage], -1)
+            )
             alpha = weights(params, dot("score", packed), mask, query, i)
         else:
             alpha = align(params, query, keys, mask, i, coverage)
