@@ -1,8 +1,9 @@
 """The built-in English-French corpus, for a first look.
 
 bahdanau train configs/quickstart.py --workdir runs/quickstart
-Two cores of an AMD EPYC: 111 s of training in bfloat16; BLEU 96.7, AER 0.109 on 500 sentences.
-The same in float32: 135 s; BLEU 96.5, AER 0.106.
+Two cores of an AMD EPYC: 83 s of training in bfloat16; BLEU 98.5, AER 0.089 on 500 sentences.
+The same in float32: 88 s; BLEU 97.9, AER 0.081.
+The paper's own equations (--model.order paper --model.attention additive): BLEU 97.1, AER 0.114.
 """
 
 from bahdanau_jax.config import (
@@ -20,6 +21,8 @@ config = Config(
         hidden_size=128,
         alignment_size=64,
         readout_size=96,
+        order="luong",
+        attention="additive_coverage",
         init="glorot",
         compute_dtype="auto",
     ),

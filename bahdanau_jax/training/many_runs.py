@@ -228,17 +228,18 @@ def _restored(
     step the runs begin again, and lose all checkpoints. Raises OSError where that would be because
     some are damaged.
     """
-    templates = [jax.eval_shape(trainer.begin) for trainer in trainers]
+    first = trainers[0]  # the others differ in their seeds alone
+    template = jax.eval_shape(first.begin)
     surveys = [each.survey() for each in checkpointers]
     start, states = BEFORE_ALL, []
     for step in sorted(set.intersection(*(set(scores) for scores, _ in surveys)), reverse=True):
         intact = []
-        for each, template, (_, faults) in zip(checkpointers, templates, surveys, strict=True):
+        for each, (_, faults) in zip(checkpointers, surveys, strict=True):
             try:
                 intact.append(each.restore_at(template, step))
             except Damaged as error:
                 faults[step] = str(error)
-        if len(intact) == len(templates):
+        if len(intact) == len(trainers):
             start, states = step, intact
             break
     for each, (_, faults) in zip(checkpointers, surveys, strict=True):
@@ -253,4 +254,4 @@ def _restored(
         log.warning("the runs begin again, since no step has intact checkpoints of all of them")
     for each in checkpointers:
         each.remove_after(start)
-    return states or [trainer.begin() for trainer in trainers]
+    return states or [first.begin(seed=each.config.training.seed) for each in trainers]

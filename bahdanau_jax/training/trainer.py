@@ -71,6 +71,13 @@ class Trainer:
             elementwise=self.has_known_optimizer,
         )
 
+        def drawn(seed: Array, key: Array) -> TrainState:
+            params = model.init(config.model, seed)
+            return init_state(params, self.optimizer, key, config.optimizer)
+
+        # Both keys are arguments, so that all seeds share one compiled program, also on disk.
+        self._drawn = jax.jit(drawn)
+
     @property
     def row_multiple(self) -> int:
         """The number of rows of every batch is a multiple of this."""
@@ -88,18 +95,16 @@ class Trainer:
         weights = settings.label_smoothing, settings.coverage
         return self.network.apply({"params": params}, batch, keys, *weights)
 
-    def begin(self, params: model.Params | None = None) -> TrainState:
-        """The state before the first update, with `params` or those drawn from the seed."""
-        seed, key = jax.random.split(jax.random.key(self.config.training.seed))
+    def begin(self, params: model.Params | None = None, seed: int | None = None) -> TrainState:
+        """The state before the first update, with `params` or those drawn from the seed.
+
+        `seed` is by default `training.seed`.
+        """
+        number = self.config.training.seed if seed is None else seed
+        drawing, key = jax.random.split(jax.random.key(number))
         if params is not None:
             return init_state(params, self.optimizer, key, self.config.optimizer)
-
-        def drawn(seed, key):
-            params = model.init(self.config.model, seed)
-            return init_state(params, self.optimizer, key, self.config.optimizer)
-
-        # Both keys are arguments, so that all seeds share one compiled program on disk.
-        return jax.jit(drawn)(seed, key)
+        return self._drawn(drawing, key)
 
 
 def phases_of(

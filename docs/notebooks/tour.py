@@ -4,7 +4,7 @@
 # In this notebook you train a small translation model, translate with it, look at its alignment,
 # replace its score function by your own, and train ten seeds at once. It needs no download and no
 # GPU. The model is too small and trains too briefly to translate well; the quickstart
-# configuration (`bahdanau train quickstart`) takes three minutes and translates text of the same
+# configuration (`bahdanau train quickstart`) takes some minutes and translates text of the same
 # kind nearly without errors.
 
 # %%

@@ -416,10 +416,12 @@ def test_no_run_saves_before_the_last_checkpoints_of_all_are_on_disk():
 
 
 class Begun:
+    config = Config()
+
     def __init__(self):
         self.drawn = 0
 
-    def begin(self):
+    def begin(self, seed=None):
         x = jnp.zeros(3)
         self.drawn += not isinstance(x, jax.core.Tracer)  # shapes alone are traced
         return {"x": x}
