@@ -49,15 +49,21 @@ class Inputs(NamedTuple):
 Stepping = Callable[[Any], Step]  # rows of the batch, or None for all -> their step
 
 # Once no more than 1/2 of a batch is unfinished, the search continues with these sentences alone.
-# Each further entry compiles one more loop.
+# Each further entry compiles one more loop, which nearly doubles the time of a compilation.
 PARTS = (2,)
 FEWEST = 16  # the fewest sentences that are worth a loop of their own
+MANY_BATCHES = 64  # the fewest batches of a translation that are worth such a loop
 
 
 def _beam(
-    stepping: Stepping, state: State, inputs: Inputs, steps: int, config: DecodingConfig, n: int
+    stepping: Stepping,
+    state: State,
+    inputs: Inputs,
+    steps: int,
+    config: DecodingConfig,
+    n: int,
+    widths: tuple[int, ...],
 ):
-    rows = len(inputs.source)
     return beam(
         stepping(None),
         state,
@@ -69,13 +75,21 @@ def _beam(
         words=before_eos(inputs.mask),
         shrink=config.shrink,
         narrow=stepping,
-        widths=[rows // part for part in PARTS if rows // part >= FEWEST],
+        widths=widths,
     )
 
 
 def _sample(
-    stepping: Stepping, state: State, inputs: Inputs, steps: int, config: DecodingConfig, n: int
+    stepping: Stepping,
+    state: State,
+    inputs: Inputs,
+    steps: int,
+    config: DecodingConfig,
+    n: int,
+    widths: tuple[int, ...],
 ):
+    del widths  # sampling has one loop
+
     def key(draw):
         return jax.random.fold_in(jax.random.fold_in(jax.random.key(inputs.seed), draw[0]), draw[1])
 
@@ -121,13 +135,23 @@ def search(
     steps: int,
     decoding: DecodingConfig,
     n_best: int,
+    narrows: bool = True,
 ) -> NBest:
     """Return the N best translations of each sentence in at most `steps` words.
 
     The result's aux is α [B, N, T, S]. An ensemble takes the geometric mean of its members'
-    probabilities and the mean of their α.
+    probabilities and the mean of their α. With `narrows`, a beam search of a large batch continues
+    with the unfinished half alone, which is faster and takes longer to compile.
     """
-    return _search(configs, weights, inputs, steps, inside(decoding), n_best)
+    widths = _widths(len(inputs.source), decoding) if narrows else ()
+    return _search(configs, weights, inputs, steps, inside(decoding), n_best, widths)
+
+
+def _widths(rows: int, decoding: DecodingConfig) -> tuple[int, ...]:
+    """The numbers of unfinished sentences at which a search of so many rows narrows."""
+    if METHODS[decoding.method].stochastic:
+        return ()
+    return tuple(rows // part for part in PARTS if rows // part >= FEWEST)
 
 
 def inside(decoding: DecodingConfig) -> DecodingConfig:
@@ -137,8 +161,8 @@ def inside(decoding: DecodingConfig) -> DecodingConfig:
     )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3, 4, 5))
-def _search(configs, weights, inputs, steps, decoding, n_best) -> NBest:
+@functools.partial(jax.jit, static_argnums=(0, 3, 4, 5, 6))
+def _search(configs, weights, inputs, steps, decoding, n_best, widths) -> NBest:
     method = METHODS[decoding.method]
     # A single hypothesis has about as many words as its source, so folding would save no time. It
     # rounds differently, and a sample is the same however many there are.
@@ -146,7 +170,7 @@ def _search(configs, weights, inputs, steps, decoding, n_best) -> NBest:
     stepping, state = combined(
         configs, weights, inputs.source, inputs.mask, folded, inputs.intervention
     )
-    return method.find(stepping, state, inputs, steps, decoding, n_best)
+    return method.find(stepping, state, inputs, steps, decoding, n_best, widths)
 
 
 def combined(
@@ -208,7 +232,9 @@ def planned_memory(
     """
     params, inputs = abstract(config, rows, length)
     steps = search_steps(decoding.max_ratio, length)
-    compiled = _search.lower((config,), (params,), inputs, steps, inside(decoding), 1).compile()
+    widths = _widths(rows, decoding)
+    lowered = _search.lower((config,), (params,), inputs, steps, inside(decoding), 1, widths)
+    compiled = lowered.compile()
     planned: Any = compiled.memory_analysis()
     return PlannedMemory(
         sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(params)),

@@ -18,7 +18,7 @@ from bahdanau_jax.decoding.interleaving import side_by_side
 from bahdanau_jax.decoding.long_lines import Piece, Prefix, cut, join
 from bahdanau_jax.decoding.members import Configs, MemberParams, members
 from bahdanau_jax.decoding.ranking import Ranking
-from bahdanau_jax.decoding.search_program import METHODS, Inputs, search
+from bahdanau_jax.decoding.search_program import MANY_BATCHES, METHODS, Inputs, search
 from bahdanau_jax.decoding.search_shapes import grouped, height, padded, search_steps
 from bahdanau_jax.hypothesis import TOO_LONG, Hypothesis
 from bahdanau_jax.model import Params, interventions
@@ -143,7 +143,8 @@ def _search_batches(
         inputs = inputs._replace(intervention=own)
 
         def run(inputs: Inputs) -> NBest:
-            return jax.tree.map(np.asarray, search(*models, inputs, steps, decoding, n_best))
+            result = search(*models, inputs, steps, decoding, n_best, narrows)
+            return jax.tree.map(np.asarray, result)
 
         result = run(inputs)
         finished = result.finished[: len(rows), 0]
@@ -153,6 +154,7 @@ def _search_batches(
         return result
 
     batches = [*_batches(decoding, pieces)]
+    narrows = len(batches) >= MANY_BATCHES
     for (rows, _), result in zip(batches, side_by_side(find, batches), strict=True):
         yield rows, [_hypotheses(codec, pieces[row], result, i) for i, row in enumerate(rows)]
 

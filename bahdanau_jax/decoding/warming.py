@@ -49,7 +49,7 @@ def _search(
     rules = Rules(zeros, zeros if decoding.min_ratio else None, None, np.zeros(rows, bool))
     inputs = Inputs(*pad([], length, rows), rules, np.zeros((rows, 2), np.int32), np.int32(0))
     steps = search_steps(decoding.max_ratio, length)
-    return jax.block_until_ready(search(configs, weights, inputs, steps, decoding, 1))
+    return jax.block_until_ready(search(configs, weights, inputs, steps, decoding, 1, False))
 
 
 def _score(configs: Configs, weights: MemberParams, rows: int, length: int) -> object:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bahdanau_jax.atomic import replaced_file
 
-WORTH, MOST = 10_000, 200_000  # smaller and larger numbers of pairs are not kept
+WORTH, MOST = 1_000, 200_000  # smaller and larger numbers of pairs are not kept
 MOST_BYTES = 100_000_000  # of all files; beyond it, those that were read longest ago are removed
 _OFF = ("0", "false", "f", "no", "n", "off")  # as JAX reads its variables
 
@@ -37,7 +37,7 @@ def key(address: str, files: Iterable[Path]) -> str:
 def texts(name: str, pairs: int, generated: Texts) -> Texts:
     """The generated pairs, from the file of this name (see `key`) or written to it.
 
-    >>> list(texts(key("copy/test?pairs=10000", files), 10_000, generated))
+    >>> list(texts(key("copy/test?pairs=1000", files), 1_000, generated))
     """
     place = folder()
     if place is None or not WORTH <= pairs <= MOST:

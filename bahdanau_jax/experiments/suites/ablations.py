@@ -59,8 +59,8 @@ MEASURES = ("PSA-seed", "LCSR-seed", "GeoMean-seed")
 def _base() -> Config:
     """The task and sizes of the shipped configuration; a model and a budget like the author's.
 
-    Buckets have less padding than the pools of the shipped configuration, and large batches of the
-    search need fewer programs for the few dev lists.
+    Buckets have less padding than the pools of the shipped configuration. Few shapes, and large
+    batches of the search, need fewer programs.
     """
     config = with_model(
         configuration("primes"),
@@ -83,8 +83,8 @@ def _base() -> Config:
     return dataclasses.replace(
         config,
         optimizer=optimizer,
-        data=dataclasses.replace(config.data, plan="buckets"),
-        decoding=dataclasses.replace(config.decoding, batch_size=256),
+        data=dataclasses.replace(config.data, plan="buckets", shapes=3),
+        decoding=dataclasses.replace(config.decoding, batch_size=1024),
     )
 
 
