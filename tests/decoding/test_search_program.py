@@ -281,7 +281,7 @@ def test_sentences_that_are_searched_on_alone_find_the_same(monkeypatch, beam_si
         lambda *args, **more: widths.append(more["widths"]) or beam(*args, **more),
     )
     parts = found()
-    assert widths == [[4]]
+    assert widths == [(4,)]
     for ours, theirs in zip(*map(jax.tree.leaves, (parts, whole)), strict=True):
         if ours.dtype == np.float32:
             np.testing.assert_allclose(ours, theirs, atol=2e-6)

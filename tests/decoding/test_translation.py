@@ -23,6 +23,7 @@ from bahdanau_jax.decoding import (
     score,
     search_program,
     translate,
+    translation,
 )
 from bahdanau_jax.decoding.backpointers import NBest
 from bahdanau_jax.decoding.translation import _batches, _join_ranks, _prefer_finished
@@ -115,6 +116,21 @@ def test_a_model_with_tied_embeddings_translates_as_its_twin(settings):
         assert [h.tokens for h in one] == [h.tokens for h in other]
         np.testing.assert_allclose([h.score for h in one], [h.score for h in other], atol=1e-5)
     assert len({h.tokens for row in ours for h in row}) > 5
+
+
+@pytest.mark.parametrize("batches, narrows", [(2, False), (3, True)])
+def test_only_many_batches_are_worth_a_second_loop(monkeypatch, batches, narrows):
+    asked, search = [], translation.search
+
+    def recorded(*args):
+        asked.append(args[-1])
+        return search(*args)
+
+    monkeypatch.setattr(translation, "search", recorded)
+    monkeypatch.setattr(translation, "MANY_BATCHES", 3)
+    config = MODELS["paper"]
+    translated(config, weights(config), ["a b"] * batches, batch_size=1)
+    assert asked == [narrows] * batches
 
 
 def test_likely_translations_score_alike_at_every_batch_size():
