@@ -52,7 +52,7 @@ Stepping = Callable[[Any], Step]  # rows of the batch, or None for all -> their 
 # Each further entry compiles one more loop, which nearly doubles the time of a compilation.
 PARTS = (2,)
 FEWEST = 16  # the fewest sentences that are worth a loop of their own
-MANY_BATCHES = 64  # the fewest batches of a translation that are worth such a loop
+MANY_BATCHES = 16  # the fewest batches of a text that are worth such a loop
 
 
 def _beam(

@@ -49,6 +49,7 @@ def translate(
     Args:
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
         numbers: the numbers of the lines, which sampling's keys depend on; by default 0, 1, 2, ...
+            From the last one, the search knows how long the text is.
         advance: is called with the number of lines that are too long, and after each batch with
             the number of lines that it completed.
         intervention: a change of α, with a row for each line (`model.interventions`).
@@ -87,7 +88,9 @@ def translate(
     of_pieces = interventions.select(intervention, line_of, len(line_of))
     n_best_lists: list[list[Hypothesis]] = [[] for _ in pieces]
     models = members(config, params, decoding.compute_dtype)
-    for rows, hypotheses in _search_batches(models, codecs[1], decoding, pieces, n_best, of_pieces):
+    narrows = 1 + max(numbers, default=0) >= MANY_BATCHES * decoding.batch_size
+    searched = _search_batches(models, codecs[1], decoding, pieces, n_best, of_pieces, narrows)
+    for rows, hypotheses in searched:
         for row, ranked in zip(rows, hypotheses, strict=True):
             n_best_lists[row] = ranked
             missing[line_of[row]] -= 1
@@ -132,7 +135,8 @@ def _search_batches(
     decoding: DecodingConfig,
     pieces: Sequence[Piece],
     n_best: int,
-    intervention: interventions.Intervention | None = None,
+    intervention: interventions.Intervention | None,
+    narrows: bool,
 ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
     """Yield rows of `pieces` and the n-best list of each."""
 
@@ -154,7 +158,6 @@ def _search_batches(
         return result
 
     batches = [*_batches(decoding, pieces)]
-    narrows = len(batches) >= MANY_BATCHES
     for (rows, _), result in zip(batches, side_by_side(find, batches), strict=True):
         yield rows, [_hypotheses(codec, pieces[row], result, i) for i, row in enumerate(rows)]
 

@@ -118,8 +118,10 @@ def test_a_model_with_tied_embeddings_translates_as_its_twin(settings):
     assert len({h.tokens for row in ours for h in row}) > 5
 
 
-@pytest.mark.parametrize("batches, narrows", [(2, False), (3, True)])
-def test_only_many_batches_are_worth_a_second_loop(monkeypatch, batches, narrows):
+@pytest.mark.parametrize(
+    "lines, first, narrows", [(5, 0, False), (6, 0, True), (1, 4, False), (1, 5, True)]
+)
+def test_only_a_text_of_many_batches_is_worth_a_second_loop(monkeypatch, lines, first, narrows):
     asked, search = [], translation.search
 
     def recorded(*args):
@@ -129,8 +131,9 @@ def test_only_many_batches_are_worth_a_second_loop(monkeypatch, batches, narrows
     monkeypatch.setattr(translation, "search", recorded)
     monkeypatch.setattr(translation, "MANY_BATCHES", 3)
     config = MODELS["paper"]
-    translated(config, weights(config), ["a b"] * batches, batch_size=1)
-    assert asked == [narrows] * batches
+    given = config, weights(config), CODECS, dataclasses.replace(DECODING, batch_size=2)
+    translate(*given, ["a b"] * lines, 1, numbers=range(first, first + lines))
+    assert asked == [narrows] * math.ceil(lines / 2)
 
 
 def test_likely_translations_score_alike_at_every_batch_size():
