@@ -223,7 +223,7 @@ class PlannedMemory(NamedTuple):
 def planned_memory(
     config: ModelConfig, rows: int, length: int, decoding: DecodingConfig
 ) -> PlannedMemory:
-    """Plan the memory of a search of `rows` sentences of `length` source tokens, with N = 1.
+    """Plan the memory of a narrowing search of `rows` sentences of `length` tokens, with N = 1.
 
     The search is compiled from shapes and not run, so the model need not fit into memory. Its
     products have `config.compute_dtype`; `decoding.compute_dtype` is not read.

@@ -49,7 +49,7 @@ def translate(
     Args:
         prefixes: the text that each translation begins with, in whole tokens; "" for none.
         numbers: the numbers of the lines, which sampling's keys depend on; by default 0, 1, 2, ...
-            From the last one, the search knows how long the text is.
+            From the largest one, the search knows how long the text is.
         advance: is called with the number of lines that are too long, and after each batch with
             the number of lines that it completed.
         intervention: a change of α, with a row for each line (`model.interventions`).
