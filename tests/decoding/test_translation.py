@@ -19,6 +19,7 @@ from bahdanau_jax.data.tokens.vocabulary import VOCABULARIES
 from bahdanau_jax.decoding import (
     below,
     long_lines,
+    programs,
     replace_unknown,
     score,
     search_program,
@@ -134,6 +135,16 @@ def test_only_a_text_of_many_batches_is_worth_a_second_loop(monkeypatch, lines, 
     given = config, weights(config), CODECS, dataclasses.replace(DECODING, batch_size=2)
     translate(*given, ["a b"] * lines, 1, numbers=range(first, first + lines))
     assert asked == [narrows] * math.ceil(lines / 2)
+
+
+def test_programs_compiled_ahead_are_those_of_full_batches():
+    config = MODELS["paper"]
+    params, decoding = weights(config), dataclasses.replace(DECODING, batch_size=32)
+    for compile_program in programs(config, params, decoding, 8):
+        compile_program()
+    compiled = search_program._search._cache_size()
+    translate(config, params, CODECS, decoding, ["a b"] * 32, 1)
+    assert search_program._search._cache_size() == compiled > 0
 
 
 def test_likely_translations_score_alike_at_every_batch_size():

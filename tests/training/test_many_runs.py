@@ -457,6 +457,18 @@ def restored(checkpointers) -> list[float]:
     return found
 
 
+def test_new_runs_begin_as_they_would_alone(tmp_path):
+    base = Config(model=worlds.CONFIGS["default"])
+    settings = [dataclasses.replace(base.training, seed=seed) for seed in (3, 4)]
+    trainers = [training.Trainer(dataclasses.replace(base, training=each)) for each in settings]
+    with saved(tmp_path, [], []) as checkpointers:
+        states = many_runs._restored(trainers, checkpointers)
+    for trainer, state in zip(trainers, states, strict=True):
+        alone = trainer.begin()
+        assert jax.random.key_data(state.key).tolist() == jax.random.key_data(alone.key).tolist()
+        jax.tree.map(np.testing.assert_array_equal, state.params, alone.params)
+
+
 def test_runs_without_a_common_step_keep_what_they_save_from_then_on(tmp_path, caplog):
     """A run's newest checkpoints of before would otherwise be kept instead of its next ones."""
     with saved(tmp_path, (600, 800, 1000), ()) as runs:
