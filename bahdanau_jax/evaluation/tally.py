@@ -1,12 +1,15 @@
 """Statistics of BLEU and chrF for each sentence; a corpus score is a formula of their sums.
 
 sacreBLEU counts the statistics once. Any selection of sentences, and thousands of resamples, are
-then one matrix product. N sentences, D statistics of each.
+then one matrix product. Counts are kept, since several runs, and several checkpoints of one run,
+translate many sentences in the same way. N sentences, D statistics of each.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,6 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts
 
+KEPT = 100_000  # pairs of a translation and its reference whose counts are kept, for all metrics
 TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # sacreBLEU's, without those that it downloads
 
 # Counts of corpora -> their scores.
@@ -54,13 +58,13 @@ def bleu_tally(
     """Count for BLEU. Raises ValueError for no sentences, unequal counts, an unknown tokeniser."""
     choose(dict.fromkeys(TOKENIZERS), tokenize, "BLEU tokeniser")
     # `force` suppresses a warning about tokenised text, which is the caller's choice here.
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    metric = _metric(BLEU, tokenize=tokenize, lowercase=lowercase, force=True)
     return _tally(metric, bleu_formula, hypotheses, references)
 
 
 def chrf_tally(hypotheses: Sequence[str], references: Sequence[str]) -> Tally:
     """Count for chrF2. Raises ValueError for no sentences or unequal counts."""
-    return _tally(CHRF(), chrf_formula, hypotheses, references)
+    return _tally(_metric(CHRF), chrf_formula, hypotheses, references)
 
 
 def bleu_formula(sums: Float[np.ndarray, "*X D"]) -> Float[np.ndarray, "*X"]:
@@ -103,10 +107,23 @@ def check_counts(name: str, items: Sequence, other_name: str, others: Sequence) 
         raise ValueError(f"no {name} to score: there should be at least one")
 
 
+@functools.cache
+def _metric(kind: type[Metric], **options: Any) -> Metric:
+    """The metric with these options, always the same object: `_counts` finds its counts by it."""
+    return kind(**options)
+
+
+@functools.lru_cache(KEPT)
+def _counts(metric: Metric, hypothesis: str, reference: str) -> tuple[float, ...]:
+    # sacreBLEU's significance tests use this private method; no public one has chrF's statistics.
+    (counts,) = metric._extract_corpus_statistics([hypothesis], [[reference]])
+    return tuple(counts)
+
+
 def _tally(
     metric: Metric, formula: Formula, hypotheses: Sequence[str], references: Sequence[str]
 ) -> Tally:
     check_counts("hypotheses", hypotheses, "references", references)
-    # sacreBLEU's significance tests use this private method; no public one has chrF's statistics.
-    counts = metric._extract_corpus_statistics(hypotheses, [references])
+    pairs = zip(hypotheses, references, strict=True)
+    counts = [_counts(metric, ours, theirs) for ours, theirs in pairs]
     return Tally(np.array(counts, np.float64), formula, str(metric.get_signature()))

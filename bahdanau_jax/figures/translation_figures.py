@@ -164,7 +164,6 @@ def _fit(drawing: Drawing, axes: Axes, width: float, height: float) -> None:
     """Set the size of the drawing so that the axes without labels have this size in inches."""
     set_fonts(drawing)
     with ignoring_glyphs():
-        drawing.draw_without_rendering()
         inner, outer = axes.get_window_extent(), axes.get_tightbbox()
     assert outer is not None  # only invisible axes have None
     margin = 2 * PADDING
