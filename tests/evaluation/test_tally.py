@@ -48,3 +48,19 @@ def test_a_selection_scores_as_the_corpus_of_its_sentences():
         assert first == pytest.approx(alone)
         assert second == pytest.approx(make(["no match at all"], ["something else"]).score())
     assert math.isnan(whole.take([]).score())
+
+
+def test_counts_are_made_once_for_each_pair(monkeypatch):
+    counted, count = [], BLEU._extract_corpus_statistics
+
+    def noted(self, hypotheses, references):
+        counted.extend(hypotheses)
+        return count(self, hypotheses, references)
+
+    monkeypatch.setattr(BLEU, "_extract_corpus_statistics", noted)
+    references = ["no other test has this line", "nor has any this one"]
+    first = bleu_tally(["no other test has this", "nor has any"], references, "none")
+    again = bleu_tally(["no other test has this", "nor any"], references, "none")
+    assert counted == ["no other test has this", "nor has any", "nor any"]
+    assert (again.counts[0] == first.counts[0]).all()
+    assert (again.counts[1] != first.counts[1]).any()
