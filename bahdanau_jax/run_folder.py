@@ -26,6 +26,7 @@ PROFILE = "profile"  # the folder of a trace
 REPORT = "report"  # a folder, as in the folder of a sweep
 SCORES = "scores.json"  # in REPORT
 SAMPLES = "samples.jsonl"  # in REPORT: the translations of the test pairs
+SWEEP = "sweep.json"  # in the folder of a sweep, whose runs have folders of their own
 LOCK = ".lock"
 ATTEMPTS, PAUSE_SECONDS = 3, 0.05  # `is_locked` in another process holds the lock briefly
 
@@ -94,10 +95,12 @@ def _shortest_end(path: Path, others: Collection[Path]) -> str:
 
 
 def check_complete(workdir: Path) -> None:
-    """Raise ValueError where there are checkpoints of a run whose configuration is gone.
+    """Raise ValueError in the folder of a sweep, and for checkpoints without their configuration.
 
-    An import that was killed may leave one of step 0.
+    An import that was killed may leave a checkpoint of step 0.
     """
+    if (workdir / SWEEP).exists():
+        raise ValueError(f"{workdir} holds a sweep: choose another folder for a run")
     if not (workdir / CONFIG).exists() and any(steps_in(workdir / CHECKPOINTS)):
         raise ValueError(
             f"{workdir} has the checkpoints of a run, but no {CONFIG}: put it back, or choose "

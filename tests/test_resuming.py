@@ -112,6 +112,12 @@ def test_checkpoints_without_a_configuration_are_not_gone_on_with(folder):
         resuming.check_experiment(with_data(), folder)
 
 
+def test_the_folder_of_a_sweep_takes_no_run(tmp_path):
+    (tmp_path / run_folder.SWEEP).write_text("{}")
+    with pytest.raises(ValueError, match="holds a sweep: choose another folder for a run"):
+        resuming.check_experiment(with_data(), tmp_path)
+
+
 def test_an_import_that_was_killed_gives_a_new_run_no_weights(tmp_path):
     left = tmp_path / "checkpoints" / "0"
     left.mkdir(parents=True)

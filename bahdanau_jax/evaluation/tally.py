@@ -20,7 +20,9 @@ from sacrebleu.metrics.chrf import CHRF
 from bahdanau_jax.names import choose
 from bahdanau_jax.pairing import check_equal_counts
 
-KEPT = 100_000  # pairs of a translation and its reference whose counts are kept, for all metrics
+# Of all metrics together, the counts of so many pairs of a translation and its reference are kept,
+# where the two have at most so many characters: this bounds the memory.
+KEPT, LONGEST_KEPT = 100_000, 1_000
 TOKENIZERS = ("13a", "none", "intl", "char", "zh")  # sacreBLEU's, without those that it downloads
 
 # Counts of corpora -> their scores.
@@ -109,21 +111,25 @@ def check_counts(name: str, items: Sequence, other_name: str, others: Sequence) 
 
 @functools.cache
 def _metric(kind: type[Metric], **options: Any) -> Metric:
-    """The metric with these options, always the same object: `_counts` finds its counts by it."""
+    """The metric with these options, always the same object: its counts are kept by it."""
     return kind(**options)
 
 
-@functools.lru_cache(KEPT)
 def _counts(metric: Metric, hypothesis: str, reference: str) -> tuple[float, ...]:
     # sacreBLEU's significance tests use this private method; no public one has chrF's statistics.
     (counts,) = metric._extract_corpus_statistics([hypothesis], [[reference]])
     return tuple(counts)
 
 
+_kept_counts = functools.lru_cache(KEPT)(_counts)
+
+
 def _tally(
     metric: Metric, formula: Formula, hypotheses: Sequence[str], references: Sequence[str]
 ) -> Tally:
     check_counts("hypotheses", hypotheses, "references", references)
-    pairs = zip(hypotheses, references, strict=True)
-    counts = [_counts(metric, ours, theirs) for ours, theirs in pairs]
+    counts = [
+        (_kept_counts if len(ours) + len(theirs) <= LONGEST_KEPT else _counts)(metric, ours, theirs)
+        for ours, theirs in zip(hypotheses, references, strict=True)
+    ]
     return Tally(np.array(counts, np.float64), formula, str(metric.get_signature()))

@@ -13,13 +13,13 @@ import numpy as np
 
 from bahdanau_jax.config import Config
 from bahdanau_jax.names import did_you_mean
-from bahdanau_jax.run_folder import REPORT
+from bahdanau_jax.run_folder import REPORT, SWEEP
 
 # The cells of a sweep: the configuration of each by the name of its folder.
 Cells = Mapping[str, Config]
 # The folder of prepared data, and the files; they and REPORT are beside the folders of the cells.
 DATA = "data"
-DEFINITION, RESULTS = "sweep.json", "results.json"
+DEFINITION, RESULTS = SWEEP, "results.json"
 LONGEST_FOLDER = 255  # bytes of a folder's name; file systems refuse longer ones
 LONGEST_NAME = 100  # bytes of a name that `name` makes
 MOST_SEEDS = 10_000  # of a cell

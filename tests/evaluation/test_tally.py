@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from bahdanau_jax.evaluation import tally as tallying
 from bahdanau_jax.evaluation.tally import TOKENIZERS, bleu_tally, chrf_tally
 
 LINES = st.lists(st.sampled_from(["a", "b", "cd", "Ef", ".", "é"]), max_size=9).map(" ".join)
@@ -58,9 +59,11 @@ def test_counts_are_made_once_for_each_pair(monkeypatch):
         return count(self, hypotheses, references)
 
     monkeypatch.setattr(BLEU, "_extract_corpus_statistics", noted)
-    references = ["no other test has this line", "nor has any this one"]
-    first = bleu_tally(["no other test has this", "nor has any"], references, "none")
-    again = bleu_tally(["no other test has this", "nor any"], references, "none")
-    assert counted == ["no other test has this", "nor has any", "nor any"]
+    tallying._kept_counts.cache_clear()
+    long = "x " * tallying.LONGEST_KEPT
+    references = ["a line of the test", "and one more", long]
+    first = bleu_tally(["a line of a test", "one more", long], references, "none")
+    again = bleu_tally(["a line of a test", "and more", long], references, "none")
+    assert counted == ["a line of a test", "one more", long, "and more", long]
     assert (again.counts[0] == first.counts[0]).all()
     assert (again.counts[1] != first.counts[1]).any()
