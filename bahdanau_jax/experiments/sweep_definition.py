@@ -14,7 +14,6 @@ from bahdanau_jax.config import Config
 from bahdanau_jax.experiments.sweep_cells import DATA, DEFINITION, Cells
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.run_folder import REPORT
-from bahdanau_jax.training import OWN
 
 # Fields that change no score, so that a sweep may go on with other values.
 FREE = (
@@ -121,8 +120,6 @@ def _definition(path: Path) -> dict[str, Any]:
         sound = False
     if not sound:
         raise ValueError(f"{path} is damaged: restore it, or choose another folder")
-    if before["vmapped"] is False:  # earlier versions wrote "shared" here
-        before["order"] = OWN
     return before
 
 

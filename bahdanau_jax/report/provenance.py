@@ -83,7 +83,7 @@ def hardware(start: Mapping[str, Any]) -> str:
     """
     devices, machine = start.get("devices") or {}, start.get("machine") or {}
     parts = [f"{devices.get('count', NOTHING)} x {devices.get('kind', NOTHING)}"]
-    if machine:  # records of earlier versions have none
+    if machine:
         cores = machine.get("cores")
         parts += [str(machine.get("processor")), f"{cores} core{'' if cores == 1 else 's'}"]
         parts += [f"{machine.get('memory_gib')} GiB"]

@@ -293,15 +293,6 @@ def test_a_sweep_records_the_order_that_its_seeds_have(
     assert json.loads((tmp_path / "sweep.json").read_text())["order"] == kept
 
 
-def test_a_sweep_in_turn_goes_on_where_an_earlier_version_recorded_a_shared_order(
-    without_training, tmp_path
-):
-    sweep(CELLS, tmp_path, [1, 2], vmapped=False)
-    definition = json.loads((tmp_path / "sweep.json").read_text())
-    (tmp_path / "sweep.json").write_text(json.dumps(definition | {"order": "shared"}))
-    sweep(CELLS, tmp_path, [1, 2], vmapped=False, order="own")
-
-
 @pytest.mark.exhaustive
 def test_a_sweep_of_the_command_line_is_the_same_twice(command_line, tmp_path):
     def swept(folder):

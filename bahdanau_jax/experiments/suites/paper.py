@@ -233,10 +233,9 @@ def _figure_2(outcome: Outcome, done: Sequence[str]) -> Section:
         curves, bands = {}, {}
         for cell in done:
             scores = _of_test(_scores(outcome, cell), test)
-            if part in scores:  # runs of earlier versions have no scores of tokenised text
-                bins = [each for each in scores[part]["output"] if each["sentences"]]
-                curves[cell] = {each["words"]: each["score"] for each in bins}
-                bands[cell] = {each["words"]: tuple(each["interval"]) for each in bins}
+            bins = [each for each in scores[part]["output"] if each["sentences"]]
+            curves[cell] = {each["words"]: each["score"] for each in bins}
+            bands[cell] = {each["words"]: tuple(each["interval"]) for each in bins}
         name = f"bleu_by_length{'' if test == 'dev' else f'_{test}'}{ending}"
         caption = (
             f"BLEU of {text}, {test} set, by sentence length; 95% intervals by bootstrap over the "
