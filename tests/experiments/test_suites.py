@@ -286,11 +286,6 @@ def test_the_text_of_the_paper_follows_from_its_runs(tmp_path, monkeypatch):
     of_each = ["bleu_by_length", "bleu_by_length_test"]
     both = [f"{name}{ending}" for ending in ("", "_13a") for name in of_each]
     assert [each.name for each in figure_2.pictures] == both
-    older = {name: each for name, each in own.items() if name != "by-length-tokenized"}
-    runs_before = {cell: {1: older | {"tests": {"test": older}}} for cell in cells}
-    of_before = Outcome(tmp_path, cells, Results(runs_before, {}))
-    names = [each.name for each in paper._figure_2(of_before, [*cells]).pictures]
-    assert names == [f"{name}_13a" for name in of_each]
     for cell in cells:
         (tmp_path / cell / "seed-1").mkdir(parents=True)
         lines = [{"step": 20, "seconds": 60.0, "epoch": 0.5, "nll": 4.0}]
