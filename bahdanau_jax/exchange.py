@@ -113,7 +113,7 @@ def import_weights(
     with run_folder.lock(folder):
         if (folder / CONFIG).exists():
             raise ValueError(f"{folder} holds a run already: choose another folder")
-        run_folder.check_complete(folder)
+        run_folder.check_can_hold_run(folder)
         contents = READERS[path.suffix](path, words, trust_code)
         with replaced_folder(folder / VOCABULARY) as new:
             contents.write_vocabulary(new)

@@ -9,7 +9,7 @@ from pathlib import Path
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
 from bahdanau_jax.data import Pair, Prepared
-from bahdanau_jax.run_folder import CONFIG, STORE, check_complete
+from bahdanau_jax.run_folder import CONFIG, STORE, check_can_hold_run
 
 # Files in store/ with the digests of the pairs at the first start of the run.
 TRAINED_ON = "trained_on"  # of data.train
@@ -65,7 +65,7 @@ def check_experiment(config: Config, workdir: Path) -> None:
 
     Other test pairs are allowed. Where there were no dev pairs, so are these and another metric.
     """
-    check_complete(Path(workdir))
+    check_can_hold_run(Path(workdir))
     if not (Path(workdir) / CONFIG).exists():
         return
     before = Config.load(Path(workdir) / CONFIG)

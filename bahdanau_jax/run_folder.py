@@ -94,7 +94,7 @@ def _shortest_end(path: Path, others: Collection[Path]) -> str:
     return next(unique, str(path))
 
 
-def check_complete(workdir: Path) -> None:
+def check_can_hold_run(workdir: Path) -> None:
     """Raise ValueError in the folder of a sweep, and for checkpoints without their configuration.
 
     An import that was killed may leave a checkpoint of step 0.

@@ -17,9 +17,8 @@ from bahdanau_jax.run_folder import REPORT, SWEEP
 
 # The cells of a sweep: the configuration of each by the name of its folder.
 Cells = Mapping[str, Config]
-# The folder of prepared data, and the files; they and REPORT are beside the folders of the cells.
-DATA = "data"
-DEFINITION, RESULTS = SWEEP, "results.json"
+# The folder of prepared data, and the results. They, REPORT and SWEEP are beside the cells.
+DATA, RESULTS = "data", "results.json"
 LONGEST_FOLDER = 255  # bytes of a folder's name; file systems refuse longer ones
 LONGEST_NAME = 100  # bytes of a name that `name` makes
 MOST_SEEDS = 10_000  # of a cell
@@ -123,7 +122,7 @@ def check_name(name: str) -> None:
         raise ValueError(
             f"the cell name {name!r} cannot name a folder: write letters, digits and = . , + ~ - _"
         )
-    if name in (DATA, REPORT, DEFINITION, RESULTS):
+    if name in (DATA, REPORT, SWEEP, RESULTS):
         raise ValueError(f"the cell name {name!r} is that of a file or folder of the sweep")
     if len(name.encode()) > LONGEST_FOLDER:
         raise ValueError(f"the cell name {name[:20]!r}... has more than {LONGEST_FOLDER} bytes")

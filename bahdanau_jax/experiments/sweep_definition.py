@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from bahdanau_jax import model
 from bahdanau_jax.atomic import write_text
 from bahdanau_jax.config import Config
-from bahdanau_jax.experiments.sweep_cells import DATA, DEFINITION, Cells
+from bahdanau_jax.experiments.sweep_cells import DATA, Cells
 from bahdanau_jax.parsing import parse_json
-from bahdanau_jax.run_folder import REPORT
+from bahdanau_jax.run_folder import REPORT, SWEEP
 
 # Fields that change no score, so that a sweep may go on with other values.
 FREE = (
@@ -29,7 +29,7 @@ def with_dtypes(cells: Cells, workdir: Path) -> dict[str, Config]:
     The dtype is that of an earlier call of the sweep in this folder, or this machine's fastest. A
     new cell has that of the first cell there, so that cells can be compared.
     """
-    path, stored = Path(workdir) / DEFINITION, {}
+    path, stored = Path(workdir) / SWEEP, {}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         cells_before = parse_json(path.read_text(encoding="utf-8"))["cells"]
         stored = {name: each["model"]["compute_dtype"] for name, each in cells_before.items()}
@@ -51,7 +51,7 @@ class Before(NamedTuple):
 
     @classmethod
     def of(cls, workdir: Path) -> "Before":
-        path, text = workdir / DEFINITION, None
+        path, text = workdir / SWEEP, None
         if path.exists():  # `define` refuses what is no UTF-8
             text = path.read_text(encoding="utf-8", errors="replace")
         return cls(text, _folders(workdir))
@@ -68,9 +68,9 @@ class Before(NamedTuple):
                 shutil.rmtree(folder, ignore_errors=True)
         # Last, so that a process that is killed before leaves what the same call can continue.
         if self.definition is None:
-            (workdir / DEFINITION).unlink()
+            (workdir / SWEEP).unlink()
         else:
-            write_text(workdir / DEFINITION, self.definition)
+            write_text(workdir / SWEEP, self.definition)
 
 
 def _folders(workdir: Path) -> frozenset[Path]:
@@ -85,7 +85,7 @@ def define(
 
     A later call may add cells and seeds; its new seeds form a group. Returns the groups of seeds.
     """
-    path = workdir / DEFINITION
+    path = workdir / SWEEP
     now: dict[str, Any] = {
         "cells": {name: json.loads(config.to_json()) for name, config in cells.items()},
         "seeds": [list(seeds)],

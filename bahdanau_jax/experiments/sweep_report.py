@@ -8,14 +8,14 @@ from typing import Any
 from bahdanau_jax import data
 from bahdanau_jax.experiments.cell_runs import SCORES, group_of, was_vmapped
 from bahdanau_jax.experiments.results import Pairs, Results, sections, table, usual_metrics
-from bahdanau_jax.experiments.sweep_cells import DEFINITION, Cells, seed_folder
+from bahdanau_jax.experiments.sweep_cells import Cells, seed_folder
 from bahdanau_jax.names import choose
 from bahdanau_jax.parsing import parse_json
 from bahdanau_jax.report import Section, Table, commit, hardware, platform, publish
 from bahdanau_jax.reported_scores import SCORES as REPORTED
 from bahdanau_jax.reporting import duration
 from bahdanau_jax.resuming import TRAINED_ON
-from bahdanau_jax.run_folder import REPORT, STORE
+from bahdanau_jax.run_folder import REPORT, STORE, SWEEP
 from bahdanau_jax.training import SHARED, read_metrics, read_record
 
 LONGEST_VALUE = 80  # characters of a setting that are shown; scores.json has all
@@ -69,7 +69,7 @@ def _order(workdir: Path, results: Results) -> str:
     if not results.have_intervals:
         return ""
     try:
-        definition = parse_json((workdir / DEFINITION).read_text(encoding="utf-8"))
+        definition = parse_json((workdir / SWEEP).read_text(encoding="utf-8"))
         order, first = definition["order"], definition["seeds"][0][0]
     except (OSError, ValueError, LookupError):
         return ""
